@@ -1,0 +1,88 @@
+"""Every error elfmesh raises, as one tree.
+
+    ElfError                      exit code
+    |- UsageError                 2    the command line is wrong
+    |- QueryError                 65   the ELF-QL text is wrong (line, column, hint)
+    |- DataError                  65   the input data cannot be used at all
+    |- RuntimeFailure             1    something failed while running
+    |  |- StorageError            1    a disk refused or lost something
+    |- Unreachable                69   no agent answered
+    |- ConfigError                78   the configuration is wrong (file, key)
+    `- ProtocolError              -    a peer broke the protocol: counted, never shown as our fault
+
+A peer's fault is never raised out of a machine's `step`: there it is an effect and a counter.
+Messages say what is wrong, where, and what to do; `hint` is the second sentence, `where` the place.
+"""
+
+from __future__ import annotations
+
+
+class ElfError(Exception):
+    """Base of all errors a user can cause or meet; `exit_code` is what the `elf` command returns."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        hint = f"\n  {self.hint}" if self.hint else ""
+        return f"{place}{self.message}{hint}"
+
+
+class UsageError(ElfError):
+    """Wrong arguments."""
+
+    exit_code = 2
+
+
+class DataError(ElfError):
+    """Input that cannot be read as what it was declared to be."""
+
+    exit_code = 65
+
+
+class QueryError(ElfError):
+    """Wrong or unsupported ELF-QL.
+
+    Attributes:
+        line: 1-based line of the offending token in the text, 0 if it has no place.
+        column: 1-based column of the offending token, 0 if it has no place.
+        source: what the text was read from, such as `top.elfql`.
+    """
+
+    exit_code = 65
+
+    def __init__(
+        self, message: str, *, line: int = 0, column: int = 0, hint: str = "", source: str = "query"
+    ) -> None:
+        self.line, self.column, self.source = line, column, source
+        super().__init__(message, where=f"{source}:{line}:{column}" if line else source, hint=hint)
+
+
+class RuntimeFailure(ElfError):
+    """Something failed while running, through nobody's input."""
+
+
+class StorageError(RuntimeFailure):
+    """A disk refused a write, or a file of ours is damaged. A failed sync is fatal (D-1)."""
+
+
+class Unreachable(ElfError):
+    """No agent answers at the given address."""
+
+    exit_code = 69
+
+
+class ConfigError(ElfError):
+    """A wrong configuration file, flag value or address."""
+
+    exit_code = 78
+
+
+class ProtocolError(ElfError):
+    """A peer sent something outside the protocol or its limits; the connection is closed and counted."""

@@ -1,0 +1,65 @@
+"""Identifiers: who an agent is, what a job's tree is called, and how far apart two ids are.
+
+Owns the 160-bit identifier space and every way an id is made from a name. An id is 20 raw bytes wherever
+it crosses a module boundary (messages, events, files); the distance metric is Kademlia's XOR.
+
+Paper: ELF 2.3 ("the appId is the hash of the application's textual name concatenated with its creator's
+name", SHA-1). Deviation: 160-bit ids and the XOR metric instead of Pastry's 128-bit ring (docs/paper-map.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+ID_BITS = 160
+ID_BYTES = ID_BITS // 8
+DIGIT_BITS = 4
+DIGITS = ID_BITS // DIGIT_BITS
+SEPARATOR = b"\x00"
+"""Between the hashed parts, so that ("ab", "c") and ("a", "bc") never share an id."""
+
+
+def _sha1(*parts: bytes) -> bytes:
+    return hashlib.sha1(SEPARATOR.join(parts), usedforsecurity=False).digest()
+
+
+def job_id(name: str, creator: str) -> bytes:
+    """The id of a job, which is also the key of its tree: SHA-1 of name and creator (the paper's appId)."""
+    return _sha1(b"job", name.encode(), creator.encode())
+
+
+def partition_tree(job: bytes, partition: int) -> bytes:
+    """The tree that reduces one hash range of a partitioned job; partition 0 is the job's own tree."""
+    return job if partition == 0 else _sha1(b"partition", job, str(partition).encode())
+
+
+def stream_id(name: str) -> bytes:
+    """The group of all agents that carry a stream."""
+    return _sha1(b"stream", name.encode())
+
+
+ALL_AGENTS = _sha1(b"group", b"all")
+"""The group every agent belongs to; questions about the whole overlay are multicast on its tree."""
+
+
+def check_id(value: bytes) -> bytes:
+    """Return `value`; raise ValueError unless it is an id."""
+    if not isinstance(value, bytes) or len(value) != ID_BYTES:
+        raise ValueError(f"an id is {ID_BYTES} bytes, not {value!r}")
+    return value
+
+
+def distance(a: bytes, b: bytes) -> int:
+    """XOR distance of two ids; 0 only for equal ids. Cost: one allocation per operand."""
+    return int.from_bytes(a) ^ int.from_bytes(b)
+
+
+def shared_digits(a: bytes, b: bytes) -> int:
+    """How many leading base-16 digits two ids share, 0..40."""
+    return (ID_BITS - distance(a, b).bit_length()) // DIGIT_BITS
+
+
+def digit(value: bytes, row: int) -> int:
+    """The base-16 digit of an id at position `row` (0 is the most significant)."""
+    byte = value[row >> 1]
+    return byte >> 4 if row % 2 == 0 else byte & 15

@@ -1,0 +1,125 @@
+"""What every protocol core in elfmesh looks like: an event in, a list of effects out.
+
+A core never owns a socket, a task, a clock or a random source. `now` is an argument (monotonic seconds),
+randomness is injected and seeded, and what should happen in the outside world is returned as effects, which
+the pump (agent/) or the simulator (tests/sim) carries out. `deadline` says when the core next wants a `Tick`.
+
+Misuse by our own code raises; a peer's fault is an effect and a counter, never a raise out of `step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class Rng(Protocol):
+    """The part of `random.Random` that cores may use; always injected, always seeded."""
+
+    def random(self) -> float:
+        """A float in [0, 1)."""
+        ...
+
+    def getrandbits(self, k: int, /) -> int:
+        """An integer of k random bits."""
+        ...
+
+    def randrange(self, start: int, stop: int, /) -> int:
+        """An integer in [start, stop)."""
+        ...
+
+    def uniform(self, a: float, b: float) -> float:
+        """A float in [a, b]."""
+        ...
+
+    def shuffle(self, x: list[T]) -> None:
+        """Shuffle in place."""
+        ...
+
+    def choice(self, seq: Sequence[T]) -> T:
+        """One element."""
+        ...
+
+    def sample(self, population: Sequence[T], k: int) -> list[T]:
+        """k distinct elements."""
+        ...
+
+
+class Contact(msgspec.Struct, frozen=True, array_like=True):
+    """How to reach an agent: its id and the address of its overlay listener.
+
+    Attributes:
+        id: 20 bytes.
+        host: address to connect to.
+        port: overlay port.
+        incarnation: grows each time the agent starts or refutes its own death.
+        rack: failure-domain label, "" if unknown.
+    """
+
+    id: bytes
+    host: str
+    port: int
+    incarnation: int = 0
+    rack: str = ""
+
+
+class Message(msgspec.Struct, frozen=True, tag_field="t"):
+    """Base of everything agents say to each other. Subclasses set `tag="room.kind"` and plain typed fields."""
+
+
+class Event:
+    """Base of what goes into a machine."""
+
+    __slots__ = ()
+
+
+class Effect:
+    """Base of what comes out of a machine."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tick(Event):
+    """Time has passed; due timers fire. Harmless when early or repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Event):
+    """A message from a peer. `payload` is the raw bytes that travelled beside the header."""
+
+    sender: Contact
+    message: Message
+    payload: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Effect):
+    """Send a message to a peer: at most once, may be lost; cores retransmit what matters.
+
+    `lane` 0 is the strict-priority control lane; any other number is a bulk stream that shares the
+    connection by deficit round robin.
+    """
+
+    to: Contact
+    message: Message
+    payload: bytes = b""
+    lane: int = 0
+
+
+class Machine(Protocol):
+    """The shape of a core."""
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        """Apply one event; the only mutator."""
+        ...
+
+    @property
+    def deadline(self) -> float | None:
+        """Monotonic time of the next wanted `Tick`, or None."""
+        ...

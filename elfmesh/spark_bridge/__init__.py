@@ -1,0 +1,1 @@
+"""Room: spark_bridge."""

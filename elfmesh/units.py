@@ -1,0 +1,80 @@
+"""Durations and sizes as people write them: "30 s", "1 minute", "200 MB". Times inside are integer microseconds."""
+
+from __future__ import annotations
+
+import re
+
+from elfmesh.errors import ConfigError
+
+MICROS = 1_000_000
+_DURATION_US = {
+    "us": 1, "microsecond": 1, "ms": 1_000, "millisecond": 1_000, "s": MICROS, "sec": MICROS, "second": MICROS,
+    "m": 60 * MICROS, "min": 60 * MICROS, "minute": 60 * MICROS, "h": 3600 * MICROS, "hour": 3600 * MICROS,
+    "d": 86400 * MICROS, "day": 86400 * MICROS, "week": 7 * 86400 * MICROS,
+}  # fmt: skip
+_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_NUMBER_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def unit_us(unit: str) -> int | None:
+    """Microseconds of one `unit` (any case, singular or plural), or None if it is no unit of time."""
+    name = unit.lower()
+    return _DURATION_US.get(name) or (_DURATION_US.get(name[:-1]) if name.endswith("s") else None)
+
+
+def parse_duration_us(text: str) -> int:
+    """Microseconds of a duration such as "30 s", "1.5 minutes" or "PT"-less "250ms".
+
+    Raises:
+        ConfigError: not a number and a unit, or not a whole number of microseconds.
+    """
+    total, position = 0.0, 0
+    while position < len(text):
+        match = _NUMBER_UNIT.match(text, position)
+        scale = unit_us(match[2]) if match else None
+        if match is None or scale is None:
+            break
+        total += float(match[1]) * scale
+        position = match.end()
+    if not text.strip() or position < len(text):
+        raise ConfigError(
+            f"{text!r} is not a duration", hint='Write a number and a unit: "30 s", "5 minutes".'
+        )
+    return round(total)
+
+
+def format_duration(us: int) -> str:
+    """The shortest exact spelling of a duration: "30 s", "1500 ms", "2 h"."""
+    for name, scale in (
+        ("d", 86400 * MICROS),
+        ("h", 3600 * MICROS),
+        ("min", 60 * MICROS),
+        ("s", MICROS),
+        ("ms", 1000),
+    ):
+        if us and us % scale == 0:
+            return f"{us // scale} {name}"
+    return f"{us} us" if us else "0 s"
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size such as "200 MB" or "64KiB".
+
+    Raises:
+        ConfigError: not a number and a unit of size.
+    """
+    match = _NUMBER_UNIT.fullmatch(text)
+    scale = _SIZES.get(match[2].lower()) if match else None
+    if match is None or scale is None:
+        raise ConfigError(f"{text!r} is not a size", hint='Write a number and a unit: "200 MB", "64 KiB".')
+    return round(float(match[1]) * scale)
+
+
+def format_size(size: int) -> str:
+    """A size for people, three significant digits: "12.3 MB"."""
+    value = float(size)
+    for name in ("B", "kB", "MB", "GB"):
+        if value < 1000 or name == "GB":
+            return f"{size} B" if name == "B" else f"{value:.3g} {name}"
+        value /= 1000
+    raise AssertionError("unreachable")

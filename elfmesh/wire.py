@@ -1,0 +1,112 @@
+"""Frames: how a message and its payload become bytes, and back, with every length checked first.
+
+    u32 length of the rest | u32 length of the header | header (msgpack map, tagged "t") | payload (raw)
+
+Owns nothing but bytes: no sockets. The header is decoded by msgpack under explicit limits and then
+converted to the typed message by msgspec, so an unknown tag, a missing field or a wrong type is a
+`ProtocolError` before any handler sees it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, Union
+
+import msgpack
+import msgspec
+
+from elfmesh.errors import ProtocolError
+from elfmesh.limits import CONTROL_FRAME_BYTES_MAX, DATA_FRAME_BYTES_MAX
+from elfmesh.machine import Message
+
+_LENGTHS = struct.Struct(">II")
+ITEMS_MAX = 200_000
+"""Elements of one list or map in a header: bounds what a hostile header can make us allocate."""
+
+
+class Codec:
+    """Encodes and decodes the messages of a fixed set of types.
+
+    Args:
+        kinds: message classes, each with its own tag.
+    """
+
+    def __init__(self, kinds: Sequence[type[Message]]) -> None:
+        self._union: Any = Union[tuple(kinds)]  # noqa: UP007 - built at run time from a sequence
+        self.kinds = tuple(kinds)
+
+    def encode(self, message: Message, payload: bytes = b"") -> bytes:
+        """One frame. Cost: one copy of the payload.
+
+        Raises:
+            ValueError: our own message is over a limit (the peer would refuse it).
+        """
+        header = msgpack.packb(msgspec.to_builtins(message, builtin_types=(bytes,)), use_bin_type=True)
+        if len(header) > CONTROL_FRAME_BYTES_MAX:
+            raise ValueError(f"header of {type(message).__name__} has {len(header)} bytes, over the limit")
+        if len(payload) > DATA_FRAME_BYTES_MAX:
+            raise ValueError(f"payload of {type(message).__name__} has {len(payload)} bytes, over the limit")
+        return _LENGTHS.pack(4 + len(header) + len(payload), len(header)) + header + payload
+
+    def decode_header(self, header: bytes | memoryview) -> Message:
+        """The typed message of a header.
+
+        Raises:
+            ProtocolError: not msgpack, over a limit, unknown tag, or fields of a wrong type.
+        """
+        try:
+            raw = msgpack.unpackb(
+                header, raw=False, strict_map_key=True, max_str_len=CONTROL_FRAME_BYTES_MAX,
+                max_bin_len=CONTROL_FRAME_BYTES_MAX, max_array_len=ITEMS_MAX, max_map_len=ITEMS_MAX, max_ext_len=0,
+            )  # fmt: skip
+            message = msgspec.convert(raw, self._union)
+        except (
+            ValueError,
+            msgspec.ValidationError,
+            msgpack.UnpackException,
+            RecursionError,
+            TypeError,
+        ) as error:
+            raise ProtocolError(f"malformed message: {error}") from None
+        assert isinstance(message, Message)
+        return message
+
+
+class FrameDecoder:
+    """Cuts a byte stream into frames; holds at most one incomplete frame.
+
+    Invariant: no more than the announced and permitted length is ever buffered.
+    """
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes | memoryview) -> list[tuple[Message, bytes]]:
+        """All frames that `data` completes, in order.
+
+        Raises:
+            ProtocolError: a length over the limits or a malformed header; the stream is then unusable.
+        """
+        self._buffer += data
+        frames: list[tuple[Message, bytes]] = []
+        start = 0
+        while len(self._buffer) - start >= _LENGTHS.size:
+            total, header = _LENGTHS.unpack_from(self._buffer, start)
+            if (
+                header > CONTROL_FRAME_BYTES_MAX
+                or total < 4 + header
+                or total - 4 - header > DATA_FRAME_BYTES_MAX
+            ):
+                raise ProtocolError(f"frame of {total} bytes with a header of {header} is outside the limits")
+            if len(self._buffer) - start < 4 + total:
+                break
+            body = start + _LENGTHS.size
+            with memoryview(self._buffer) as view:
+                message = self._codec.decode_header(bytes(view[body : body + header]))
+                frames.append((message, bytes(view[body + header : start + 4 + total])))
+            start += 4 + total
+        if start:
+            del self._buffer[:start]
+        return frames
