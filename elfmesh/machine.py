@@ -46,7 +46,7 @@ class Rng(Protocol):
         ...
 
     def sample(self, population: Sequence[T], k: int) -> list[T]:
-        """k distinct elements."""
+        """Distinct elements, k of them."""
         ...
 
 
@@ -69,7 +69,7 @@ class Contact(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="t"):
-    """Base of everything agents say to each other. Subclasses set `tag="room.kind"` and plain typed fields."""
+    """Base of everything agents say to each other. A subclass sets `tag="room.kind"` and typed fields."""
 
 
 class Event:

@@ -19,7 +19,7 @@ def printable(text: str) -> str:
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """ "Did you mean ...?" for a misspelt word, or "" when nothing known is close."""
+    """Ask "Did you mean ...?" for a misspelt word; "" when nothing known is close."""
     names = list(known)
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if not close:

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them: "30 s", "1 minute", "200 MB". Times inside are integer microseconds."""
+"""Durations and sizes as people write them: "30 s", "200 MB". Times inside are integer microseconds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from elfmesh.errors import ConfigError
 
 MICROS = 1_000_000
 _DURATION_US = {
-    "us": 1, "microsecond": 1, "ms": 1_000, "millisecond": 1_000, "s": MICROS, "sec": MICROS, "second": MICROS,
-    "m": 60 * MICROS, "min": 60 * MICROS, "minute": 60 * MICROS, "h": 3600 * MICROS, "hour": 3600 * MICROS,
-    "d": 86400 * MICROS, "day": 86400 * MICROS, "week": 7 * 86400 * MICROS,
-}  # fmt: skip
+    **dict.fromkeys(("us", "microsecond"), 1),
+    **dict.fromkeys(("ms", "millisecond"), 1_000),
+    **dict.fromkeys(("s", "sec", "second"), MICROS),
+    **dict.fromkeys(("m", "min", "minute"), 60 * MICROS),
+    **dict.fromkeys(("h", "hour"), 3_600 * MICROS),
+    **dict.fromkeys(("d", "day"), 86_400 * MICROS),
+    "week": 7 * 86_400 * MICROS,
+}
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _NUMBER_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
@@ -23,7 +27,7 @@ def unit_us(unit: str) -> int | None:
 
 
 def parse_duration_us(text: str) -> int:
-    """Microseconds of a duration such as "30 s", "1.5 minutes" or "PT"-less "250ms".
+    """Microseconds of a duration such as "30 s", "1.5 minutes" or "1 h 30 min".
 
     Raises:
         ConfigError: not a number and a unit, or not a whole number of microseconds.

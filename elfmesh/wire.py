@@ -42,12 +42,12 @@ class Codec:
         Raises:
             ValueError: our own message is over a limit (the peer would refuse it).
         """
-        header = msgpack.packb(msgspec.to_builtins(message, builtin_types=(bytes,)), use_bin_type=True)
+        header: bytes = msgpack.packb(msgspec.to_builtins(message, builtin_types=(bytes,)), use_bin_type=True)
         if len(header) > CONTROL_FRAME_BYTES_MAX:
             raise ValueError(f"header of {type(message).__name__} has {len(header)} bytes, over the limit")
         if len(payload) > DATA_FRAME_BYTES_MAX:
             raise ValueError(f"payload of {type(message).__name__} has {len(payload)} bytes, over the limit")
-        return _LENGTHS.pack(4 + len(header) + len(payload), len(header)) + header + payload
+        return b"".join((_LENGTHS.pack(4 + len(header) + len(payload), len(header)), header, payload))
 
     def decode_header(self, header: bytes | memoryview) -> Message:
         """The typed message of a header.
@@ -57,9 +57,14 @@ class Codec:
         """
         try:
             raw = msgpack.unpackb(
-                header, raw=False, strict_map_key=True, max_str_len=CONTROL_FRAME_BYTES_MAX,
-                max_bin_len=CONTROL_FRAME_BYTES_MAX, max_array_len=ITEMS_MAX, max_map_len=ITEMS_MAX, max_ext_len=0,
-            )  # fmt: skip
+                header,
+                raw=False,
+                max_str_len=CONTROL_FRAME_BYTES_MAX,
+                max_bin_len=CONTROL_FRAME_BYTES_MAX,
+                max_array_len=ITEMS_MAX,
+                max_map_len=ITEMS_MAX,
+                max_ext_len=0,
+            )
             message = msgspec.convert(raw, self._union)
         except (
             ValueError,
