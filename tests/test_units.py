@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elfmesh.errors import ConfigError
+from elfmesh.units import format_duration, format_size, parse_duration_us, parse_size
+
+
+@pytest.mark.parametrize(
+    ("text", "us"),
+    [("30 s", 30_000_000), ("1 minute", 60_000_000), ("5 minutes", 300_000_000), ("250ms", 250_000),
+     ("1.5 s", 1_500_000), ("1 h 30 min", 5_400_000_000), ("2 weeks", 1_209_600_000_000), ("0 s", 0)],
+)  # fmt: skip
+def test_durations(text: str, us: int) -> None:
+    assert parse_duration_us(text) == us
+
+
+@pytest.mark.parametrize("text", ["", "s", "30", "30 parsecs", "-1 s", "1 s and", "1e9 s"])
+def test_wrong_durations_say_how_to_write_one(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not a duration"):
+        parse_duration_us(text)
+
+
+@given(st.integers(0, 10**15))
+def test_a_formatted_duration_reads_back_exactly(us: int) -> None:
+    assert parse_duration_us(format_duration(us)) == us
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("200 MB", 200_000_000), ("64KiB", 65536), ("0", 0), ("1.5 GB", 1_500_000_000)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MB", "-3 MB", "3 XB"])
+def test_wrong_sizes_say_how_to_write_one(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not a size"):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (999, "999 B"), (12_345, "12.3 kB"), (3 * 10**12, "3e+03 GB")]
+)
+def test_sizes_for_people(size: int, text: str) -> None:
+    assert format_size(size) == text
