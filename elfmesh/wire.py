@@ -77,6 +77,23 @@ class Codec:
         assert isinstance(message, Message)
         return message
 
+    def decode(self, frame: bytes | bytearray | memoryview) -> tuple[Message, bytes]:
+        """The message and payload of one whole frame. Cost: one copy of the payload.
+
+        Raises:
+            ProtocolError: the stated lengths do not fit the frame or the limits, or the header is malformed.
+        """
+        if len(frame) < _LENGTHS.size:
+            raise ProtocolError(f"frame of {len(frame)} bytes is shorter than its lengths")
+        total, header = _LENGTHS.unpack_from(frame)
+        if total + 4 != len(frame) or header > min(CONTROL_FRAME_BYTES_MAX, total - 4):
+            raise ProtocolError(f"frame of {len(frame)} bytes states {total} with a header of {header}")
+        if total - 4 - header > DATA_FRAME_BYTES_MAX:
+            raise ProtocolError(f"payload of {total - 4 - header} bytes is over the limit")
+        with memoryview(frame) as view:
+            body = _LENGTHS.size
+            return self.decode_header(bytes(view[body : body + header])), bytes(view[body + header :])
+
 
 class FrameDecoder:
     """Cuts a byte stream into frames; holds at most one incomplete frame.

@@ -1,0 +1,213 @@
+"""Many streams on one connection: frames cut into chunks, shared fairly, and put together again.
+
+    chunk = u32 length of the data | u8 flags (bit 0: last chunk of its frame) | u16 lane | data
+
+Owns the byte format between two peers and who may send next; knows no socket, task or clock. Lane 0 carries
+control and goes before everything else; all other lanes share what is left by deficit round robin, in
+proportion to their weights and not to how much each has to say. Frames of one lane stay in order, frames of
+different lanes may overtake each other.
+
+Invariants: a queue never holds more than its limit (a frame that does not fit is refused and counted, the
+cores retransmit what matters); the receiver never buffers more than one permitted frame per lane, nor more
+than `REASSEMBLY_BYTES_MAX` in all; every length is checked before a byte of it is kept.
+
+Paper: Aurora*/Medusa 4.3 (a single connection between two nodes, streams multiplexed on it by weight).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Mapping
+
+from elfmesh.errors import ProtocolError
+from elfmesh.limits import CHUNK_BYTES_MAX, CONTROL_FRAME_BYTES_MAX, DATA_FRAME_BYTES_MAX
+
+CHUNK = struct.Struct(">IBH")
+LAST = 1
+"""Flag: this chunk ends its frame."""
+CONTROL_LANE = 0
+FRAME_BYTES_MAX = 8 + CONTROL_FRAME_BYTES_MAX + DATA_FRAME_BYTES_MAX
+"""A whole frame of `elfmesh.wire`: two lengths, header, payload."""
+LANE_QUEUE_BYTES_MAX = 2 * FRAME_BYTES_MAX
+"""What one lane may hold back for a slow peer: the frame on its way out and the next one."""
+QUEUE_BYTES_MAX = 4 * FRAME_BYTES_MAX
+"""What all lanes of a connection may hold back together."""
+REASSEMBLY_BYTES_MAX = 4 * FRAME_BYTES_MAX
+"""What a peer may make us hold in unfinished frames."""
+LANES_MAX = 256
+"""Lanes with an unfinished frame at one time: one per tree that two agents share, with room to spare."""
+QUANTUM_BYTES = CHUNK_BYTES_MAX // 4
+"""Credit of a lane of weight 1 per round; smaller than a chunk, so that weights show within a few chunks."""
+
+
+class _Lane:
+    __slots__ = ("cut", "deficit", "frames", "queued", "weight")
+
+    def __init__(self, weight: int) -> None:
+        self.frames: deque[bytes] = deque()
+        self.cut = 0  # bytes of frames[0] already sent
+        self.queued = 0
+        self.weight = weight
+        self.deficit = 0  # invariant: 0 while the lane is empty, so that idle lanes save up nothing
+
+
+class Multiplexer:
+    """Queues frames per lane and hands out bytes to write, fairly.
+
+    Args:
+        weights: share of the bandwidth per bulk lane; a lane not named has weight 1.
+        lane_bytes_max: queue limit of one lane. An empty lane takes one frame of any size.
+        bytes_max: queue limit of all lanes together, the control lane not counted.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[int, int] | None = None,
+        *,
+        lane_bytes_max: int = LANE_QUEUE_BYTES_MAX,
+        bytes_max: int = QUEUE_BYTES_MAX,
+    ) -> None:
+        self._weights = dict(weights or {})
+        self._lane_bytes_max, self._bytes_max = lane_bytes_max, bytes_max
+        self._control = _Lane(1)
+        self._lanes: dict[int, _Lane] = {}
+        self._ring: deque[int] = deque()  # exactly the bulk lanes that have something to send
+        self.queued = 0
+        self.refused = 0
+
+    def offer(self, lane: int, frame: bytes) -> bool:
+        """Queue a frame; False if it was refused because the lane or the connection is full."""
+        if not 0 <= lane <= 0xFFFF:
+            raise ValueError(f"lane {lane} does not fit in 16 bits")
+        if not 0 < len(frame) <= FRAME_BYTES_MAX:
+            raise ValueError(f"a frame of {len(frame)} bytes is over the limit")
+        state = self._control if lane == CONTROL_LANE else self._lanes.get(lane)
+        if state is None:
+            state = self._lanes[lane] = _Lane(max(1, self._weights.get(lane, 1)))
+        full = state.queued + len(frame) > self._lane_bytes_max
+        if lane != CONTROL_LANE:
+            full = full or self.queued - self._control.queued + len(frame) > self._bytes_max
+        if state.frames and full:
+            self.refused += 1
+            return False
+        if not state.frames and lane != CONTROL_LANE:
+            self._ring.append(lane)
+        state.frames.append(frame)
+        state.queued += len(frame)
+        self.queued += len(frame)
+        return True
+
+    def take(self, budget: int = CHUNK_BYTES_MAX) -> bytes:
+        """The next bytes to write: whole chunks, at least one if anything is queued, else b"".
+
+        Cost: one copy of what is returned; at most `budget` bytes plus one chunk.
+        """
+        parts: list[bytes] = []
+        size = 0
+        while size < budget and self.queued:
+            if self._control.frames:
+                size += self._cut(CONTROL_LANE, self._control, parts)
+            else:
+                lane, state = self._next_bulk()
+                size += self._cut(lane, state, parts)
+                if not state.frames:
+                    self._ring.popleft()
+                    del self._lanes[lane]
+                elif state.deficit <= 0:
+                    self._ring.rotate(-1)
+        return b"".join(parts)
+
+    def _next_bulk(self) -> tuple[int, _Lane]:
+        while True:
+            state = self._lanes[self._ring[0]]
+            if state.deficit <= 0:
+                state.deficit += state.weight * QUANTUM_BYTES
+            if state.deficit > 0:
+                return self._ring[0], state
+            self._ring.rotate(-1)
+
+    def _cut(self, lane: int, state: _Lane, parts: list[bytes]) -> int:
+        frame = state.frames[0]
+        data = frame[state.cut : state.cut + CHUNK_BYTES_MAX]
+        state.cut += len(data)
+        last = state.cut == len(frame)
+        parts.append(CHUNK.pack(len(data), LAST if last else 0, lane))
+        parts.append(data)
+        if last:
+            state.frames.popleft()
+            state.cut = 0
+        state.queued -= len(data)
+        self.queued -= len(data)
+        state.deficit -= len(data)
+        return CHUNK.size + len(data)
+
+
+class Demultiplexer:
+    """Puts frames together again; holds no more than it must, whatever the peer sends.
+
+    Args:
+        frame_bytes_max: longest permitted frame.
+        bytes_max: limit of all unfinished frames together.
+    """
+
+    def __init__(
+        self, *, frame_bytes_max: int = FRAME_BYTES_MAX, bytes_max: int = REASSEMBLY_BYTES_MAX
+    ) -> None:
+        self._frame_bytes_max, self._bytes_max = frame_bytes_max, bytes_max
+        self._header = bytearray()
+        self._remaining = 0  # data bytes of the current chunk still to come
+        self._last = False
+        self._lane = 0
+        self._unfinished: dict[int, bytearray] = {}
+        self.held = 0
+
+    def feed(self, data: memoryview) -> list[bytes]:
+        """All frames that `data` completes, in the order of their last chunks. Cost: one copy of the data.
+
+        Raises:
+            ProtocolError: a chunk outside the format or the limits; the connection is then unusable.
+        """
+        frames: list[bytes] = []
+        at, end = 0, len(data)
+        while at < end:
+            if self._remaining == 0:
+                take = min(CHUNK.size - len(self._header), end - at)
+                self._header += data[at : at + take]
+                at += take
+                if len(self._header) < CHUNK.size:
+                    break
+                self._begin_chunk()
+            take = min(self._remaining, end - at)
+            if take == 0:
+                break
+            self._remaining -= take
+            done = self._last and self._remaining == 0
+            if done and self._lane not in self._unfinished:
+                frames.append(bytes(data[at : at + take]))
+            else:
+                part = self._unfinished.setdefault(self._lane, bytearray())
+                part += data[at : at + take]
+                self.held += take
+                if done:
+                    del self._unfinished[self._lane]
+                    self.held -= len(part)
+                    frames.append(bytes(part))
+            at += take
+        return frames
+
+    def _begin_chunk(self) -> None:
+        length, flags, lane = CHUNK.unpack(self._header)
+        self._header.clear()
+        if not 0 < length <= CHUNK_BYTES_MAX:
+            raise ProtocolError(f"a chunk of {length} bytes is outside 1..{CHUNK_BYTES_MAX}")
+        if flags & ~LAST:
+            raise ProtocolError(f"a chunk with unknown flags {flags:#x}")
+        begun = len(self._unfinished.get(lane, b""))
+        if begun + length > self._frame_bytes_max:
+            raise ProtocolError(f"a frame of more than {self._frame_bytes_max} bytes on lane {lane}")
+        if self.held + length > self._bytes_max:
+            raise ProtocolError(f"more than {self._bytes_max} bytes in unfinished frames")
+        if begun == 0 and len(self._unfinished) >= LANES_MAX:
+            raise ProtocolError(f"more than {LANES_MAX} unfinished frames")
+        self._remaining, self._last, self._lane = length, bool(flags & LAST), lane
