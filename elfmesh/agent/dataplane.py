@@ -1,6 +1,6 @@
 """Many streams on one connection: frames cut into chunks, shared fairly, and put together again.
 
-    chunk = u32 length of the data | u8 flags (bit 0: last chunk of its frame) | u16 lane | data
+    chunk = u32 length of the data | u8 flags (1: last chunk of its frame) | u16 lane | data
 
 Owns the byte format between two peers and who may send next; knows no socket, task or clock. Lane 0 carries
 control and goes before everything else; all other lanes share what is left by deficit round robin, in
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from elfmesh.errors import ProtocolError
 from elfmesh.limits import CHUNK_BYTES_MAX, CONTROL_FRAME_BYTES_MAX, DATA_FRAME_BYTES_MAX
@@ -26,7 +26,10 @@ from elfmesh.limits import CHUNK_BYTES_MAX, CONTROL_FRAME_BYTES_MAX, DATA_FRAME_
 CHUNK = struct.Struct(">IBH")
 LAST = 1
 """Flag: this chunk ends its frame."""
+END = 2
+"""Flag, alone and without data: the sender has nothing more to say on this connection."""
 CONTROL_LANE = 0
+GOODBYE = CHUNK.pack(0, END, CONTROL_LANE)
 FRAME_BYTES_MAX = 8 + CONTROL_FRAME_BYTES_MAX + DATA_FRAME_BYTES_MAX
 """A whole frame of `elfmesh.wire`: two lengths, header, payload."""
 LANE_QUEUE_BYTES_MAX = 2 * FRAME_BYTES_MAX
@@ -154,21 +157,24 @@ class Demultiplexer:
     def __init__(
         self, *, frame_bytes_max: int = FRAME_BYTES_MAX, bytes_max: int = REASSEMBLY_BYTES_MAX
     ) -> None:
-        self._frame_bytes_max, self._bytes_max = frame_bytes_max, bytes_max
+        self.frame_bytes_max, self._bytes_max = frame_bytes_max, bytes_max
         self._header = bytearray()
         self._remaining = 0  # data bytes of the current chunk still to come
         self._last = False
         self._lane = 0
         self._unfinished: dict[int, bytearray] = {}
         self.held = 0
+        self.ended = False
 
-    def feed(self, data: memoryview) -> list[bytes]:
-        """All frames that `data` completes, in the order of their last chunks. Cost: one copy of the data.
+    def feed(self, data: memoryview) -> Iterator[bytes]:
+        """Yield the frames that `data` completes, in the order of their last chunks.
+
+        Lazy, so that the consumer of one frame can change `frame_bytes_max` before the next chunk is looked
+        at; must be exhausted before the next call. Cost: one copy of the data.
 
         Raises:
             ProtocolError: a chunk outside the format or the limits; the connection is then unusable.
         """
-        frames: list[bytes] = []
         at, end = 0, len(data)
         while at < end:
             if self._remaining == 0:
@@ -178,13 +184,12 @@ class Demultiplexer:
                 if len(self._header) < CHUNK.size:
                     break
                 self._begin_chunk()
+                continue
             take = min(self._remaining, end - at)
-            if take == 0:
-                break
             self._remaining -= take
             done = self._last and self._remaining == 0
             if done and self._lane not in self._unfinished:
-                frames.append(bytes(data[at : at + take]))
+                yield bytes(data[at : at + take])
             else:
                 part = self._unfinished.setdefault(self._lane, bytearray())
                 part += data[at : at + take]
@@ -192,20 +197,24 @@ class Demultiplexer:
                 if done:
                     del self._unfinished[self._lane]
                     self.held -= len(part)
-                    frames.append(bytes(part))
+                    yield bytes(part)
             at += take
-        return frames
 
     def _begin_chunk(self) -> None:
         length, flags, lane = CHUNK.unpack(self._header)
         self._header.clear()
+        if self.ended:
+            raise ProtocolError("more after the end")
+        if (length, flags, lane) == (0, END, CONTROL_LANE):
+            self.ended = True
+            return
         if not 0 < length <= CHUNK_BYTES_MAX:
             raise ProtocolError(f"a chunk of {length} bytes is outside 1..{CHUNK_BYTES_MAX}")
         if flags & ~LAST:
             raise ProtocolError(f"a chunk with unknown flags {flags:#x}")
         begun = len(self._unfinished.get(lane, b""))
-        if begun + length > self._frame_bytes_max:
-            raise ProtocolError(f"a frame of more than {self._frame_bytes_max} bytes on lane {lane}")
+        if begun + length > self.frame_bytes_max:
+            raise ProtocolError(f"a frame of more than {self.frame_bytes_max} bytes on lane {lane}")
         if self.held + length > self._bytes_max:
             raise ProtocolError(f"more than {self._bytes_max} bytes in unfinished frames")
         if begun == 0 and len(self._unfinished) >= LANES_MAX:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.agent.dataplane import CHUNK, LAST, Demultiplexer, Multiplexer
+from elfmesh.agent.dataplane import CHUNK, GOODBYE, LAST, Demultiplexer, Multiplexer
 from elfmesh.errors import ProtocolError
 from elfmesh.limits import CHUNK_BYTES_MAX
 
@@ -93,37 +93,37 @@ def test_an_idle_lane_saves_up_no_credit() -> None:
         CHUNK.pack(CHUNK_BYTES_MAX + 1, 0, 1),
         CHUNK.pack(0xFFFFFFFF, 0, 1),
         CHUNK.pack(10, 2, 1),
+        CHUNK.pack(10, 4, 1),
+        GOODBYE + CHUNK.pack(1, LAST, 1),
     ],
 )
 def test_a_chunk_outside_the_format_is_refused_before_its_data(chunk: bytes) -> None:
     with pytest.raises(ProtocolError):
-        Demultiplexer().feed(memoryview(chunk))
+        list(Demultiplexer().feed(memoryview(chunk)))
 
 
 def test_an_endless_frame_is_refused_at_the_limit() -> None:
     demux = Demultiplexer(frame_bytes_max=100_000)
     chunk = CHUNK.pack(60_000, 0, 1) + bytes(60_000)
-    demux.feed(memoryview(chunk))
+    list(demux.feed(memoryview(chunk)))
     with pytest.raises(ProtocolError, match="lane 1"):
-        demux.feed(memoryview(chunk))
+        list(demux.feed(memoryview(chunk)))
 
 
 def test_unfinished_frames_on_many_lanes_are_bounded() -> None:
-    demux = Demultiplexer(bytes_max=1_000)
+    chunks = b"".join(CHUNK.pack(100, 0, lane) + bytes(100) for lane in range(30))
     with pytest.raises(ProtocolError, match="unfinished"):
-        for lane in range(30):
-            demux.feed(memoryview(CHUNK.pack(100, 0, lane) + bytes(100)))
-    demux = Demultiplexer()
+        list(Demultiplexer(bytes_max=1_000).feed(memoryview(chunks)))
+    chunks = b"".join(CHUNK.pack(1, 0, lane) + b"x" for lane in range(1000))
     with pytest.raises(ProtocolError, match="unfinished"):
-        for lane in range(1000):
-            demux.feed(memoryview(CHUNK.pack(1, 0, lane) + b"x"))
+        list(Demultiplexer().feed(memoryview(chunks)))
 
 
 @given(st.binary(max_size=4000))
 def test_noise_never_raises_anything_but_a_protocol_error(noise: bytes) -> None:
     demux = Demultiplexer()
     try:
-        demux.feed(memoryview(noise))
+        list(demux.feed(memoryview(noise)))
     except ProtocolError:
         return
     assert demux.held <= len(noise)

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from elfmesh.agent.connection import Connection, Hello
+from elfmesh.agent.dataplane import CHUNK, LAST
+from elfmesh.agent.transport import TcpTransport
+from elfmesh.machine import Contact, Message
+from elfmesh.wire import Codec
+
+
+class Say(Message, frozen=True, tag="test.say"):
+    number: int
+
+
+CODEC = Codec([Say])
+
+
+class Peer:
+    """A transport and everything it heard."""
+
+    def __init__(self, number: int, cluster: str = "elf") -> None:
+        self.id = bytes([number]) * 20
+        self.transport = TcpTransport("127.0.0.1", 0, CODEC, cluster=cluster)
+        self.heard: list[tuple[Contact, int, bytes]] = []
+        self.lost_peers: list[bytes] = []
+        self.contact = Contact(self.id, "", 0)
+
+    async def start(self, incarnation: int = 0) -> None:
+        host, port = await self.transport.listen()
+        self.contact = Contact(self.id, host, port, incarnation)
+        self.transport.open(self.contact, self)
+
+    def received(self, sender: Contact, message: Message, payload: bytes) -> None:
+        assert isinstance(message, Say)
+        self.heard.append((sender, message.number, payload))
+
+    def lost(self, peer: bytes) -> None:
+        self.lost_peers.append(peer)
+
+    def say(self, to: Contact, number: int, payload: bytes = b"", lane: int = 0) -> None:
+        self.transport.send(to, Say(number), payload, lane)
+
+    def numbers(self) -> list[int]:
+        return [number for _, number, _ in self.heard]
+
+
+@asynccontextmanager
+async def fleet(*peers: Peer) -> AsyncIterator[None]:
+    for peer in peers:
+        await peer.start()
+    try:
+        yield
+    finally:
+        for peer in peers:
+            await peer.transport.close()
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - a condition on counters, nothing sets an event
+            await asyncio.sleep(0.005)
+
+
+async def test_messages_and_payloads_arrive_in_order_and_answers_use_the_same_connection() -> None:
+    a, b = Peer(1), Peer(2)
+    async with fleet(a, b):
+        for number in range(100):
+            a.say(b.contact, number)
+        a.say(b.contact, 100, bytes(5 << 20), lane=3)
+        await until(lambda: len(b.heard) == 101)
+        assert b.numbers() == list(range(101))
+        assert b.heard[-1][2] == bytes(5 << 20)
+        assert b.heard[0][0] == a.contact
+        b.say(a.contact, 7)
+        await until(lambda: a.numbers() == [7])
+        assert a.transport.stats()["connections"] == b.transport.stats()["connections"] == 1
+
+
+async def test_an_address_alone_is_enough_to_meet_a_stranger() -> None:
+    a, b = Peer(1), Peer(2)
+    async with fleet(a, b):
+        a.say(Contact(b"", b.contact.host, b.contact.port), 1)
+        await until(lambda: b.numbers() == [1])
+        a.say(Contact(b"", b.contact.host, b.contact.port), 2)
+        a.say(b.contact, 3)
+        await until(lambda: b.numbers() == [1, 2, 3])
+        assert a.transport.stats()["connections"] == 1
+
+
+async def test_dialling_each_other_at_once_leaves_one_connection_and_loses_nothing() -> None:
+    a, b = Peer(1), Peer(2)
+    async with fleet(a, b):
+        for number in range(50):
+            a.say(b.contact, number)
+            b.say(a.contact, number)
+        await until(lambda: len(a.heard) == len(b.heard) == 50)
+        await until(lambda: not a.transport._others and not b.transport._others)
+        assert a.transport.stats()["connections"] == b.transport.stats()["connections"] == 1
+        assert not a.lost_peers
+        assert not b.lost_peers
+        a.say(b.contact, 99)
+        b.say(a.contact, 98)
+        await until(lambda: b.numbers()[-1] == 99 and a.numbers()[-1] == 98)
+
+
+async def test_an_orderly_end_is_no_loss_and_a_later_send_dials_again() -> None:
+    a, b = Peer(1), Peer(2)
+    async with fleet(a, b):
+        a.say(b.contact, 1)
+        await until(lambda: b.numbers() == [1])
+        a.transport._close_idle(a.transport._by_id[b.id])
+        await until(lambda: b.transport.stats()["connections"] == 0)
+        b.say(a.contact, 2)
+        await until(lambda: a.numbers() == [2])
+        assert not a.lost_peers
+        assert not b.lost_peers
+
+
+async def test_a_broken_connection_is_reported_and_so_is_a_peer_that_is_not_there() -> None:
+    a, b = Peer(1), Peer(2)
+    async with fleet(a, b):
+        a.say(b.contact, 1)
+        await until(lambda: b.numbers() == [1])
+        b.transport._by_id[a.id].abort("crash")
+        await until(lambda: a.lost_peers == [b.id])
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            port = unused.getsockname()[1]
+            a.say(Contact(b"\x09" * 20, "127.0.0.1", port), 1)
+            await until(lambda: a.lost_peers == [b.id, b"\x09" * 20])
+            a.say(Contact(b"\x09" * 20, "127.0.0.1", port), 1)
+            assert a.transport.stats()["not_sent_backoff"] == 1
+
+
+async def test_another_agent_at_a_known_address_gets_none_of_the_messages() -> None:
+    a, b = Peer(1), Peer(2)
+    async with fleet(a, b):
+        a.say(Contact(b"\x07" * 20, b.contact.host, b.contact.port), 1)
+        await until(lambda: a.lost_peers == [b"\x07" * 20])
+        assert b.heard == []
+        assert a.transport.stats()["refused_hello"] == 1
+
+
+async def test_ourselves_and_other_clusters_are_refused() -> None:
+    a, b = Peer(1), Peer(2, cluster="other")
+    async with fleet(a, b):
+        a.say(Contact(b"", a.contact.host, a.contact.port), 1)
+        a.say(Contact(b"", b.contact.host, b.contact.port), 2)
+        await until(lambda: a.transport.stats().get("refused_hello", 0) >= 2)
+        assert a.heard == b.heard == []
+
+
+def _hello(contact: Contact) -> bytes:
+    frame = Connection.HELLO_CODEC.encode(Hello(cluster="elf", contact=contact, serial=1))
+    return CHUNK.pack(len(frame), LAST, 0) + frame
+
+
+def _chunk(frame: bytes) -> bytes:
+    return CHUNK.pack(len(frame), LAST, 0) + frame
+
+
+STRANGER = Contact(b"\x05" * 20, "127.0.0.1", 9)
+BAD = {
+    "noise": bytes(range(256)),
+    "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "oversized chunk": CHUNK.pack(1 << 31, 0, 0),
+    "oversized hello": CHUNK.pack(60_000, LAST, 0) + bytes(60_000),
+    "message before hello": _chunk(CODEC.encode(Say(1))),
+    "damaged frame after hello": _hello(STRANGER) + _chunk(b"\xff" * 40),
+    "header longer than its frame": _hello(STRANGER) + _chunk(struct.pack(">II", 20, 1 << 30) + bytes(16)),
+    "endless frame": _hello(STRANGER) + (CHUNK.pack(65536, 0, 1) + bytes(65536)) * 280,
+    "unknown message": _hello(STRANGER) + _chunk(struct.pack(">II", 9, 5) + b"\x81\xa1t\xa1x"),
+    "wrong type of field": _hello(STRANGER) + _chunk(CODEC.encode(Say("x"))),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+async def test_a_peer_outside_the_protocol_is_cut_off_counted_and_hurts_nobody(kind: str) -> None:
+    a, b = Peer(1), Peer(2)
+    async with fleet(a, b):
+        reader, writer = await asyncio.open_connection(a.contact.host, a.contact.port)
+        try:
+            writer.write(BAD[kind])
+            await writer.drain()
+            while await reader.read(4096):
+                pass
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+        stats = a.transport.stats()
+        assert stats.get("protocol_errors", 0) + stats.get("refused_hello", 0) == 1
+        b.say(a.contact, 1)
+        await until(lambda: a.numbers() == [1])
+
+
+async def test_silent_strangers_are_limited_and_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elfmesh.agent.transport.HALF_OPEN_MAX", 3)
+    monkeypatch.setattr("elfmesh.agent.connection.HELLO_TIMEOUT_S", 0.2)
+    a, b = Peer(1), Peer(2)
+    async with fleet(a, b):
+        strangers = [await asyncio.open_connection(a.contact.host, a.contact.port) for _ in range(6)]
+        await until(lambda: a.transport.stats().get("refused_half_open", 0) == 3)
+        await until(lambda: not a.transport._others)
+        for _, writer in strangers:
+            writer.close()
+        b.say(a.contact, 1)
+        await until(lambda: a.numbers() == [1])
+
+
+async def test_a_peer_that_reads_nothing_costs_a_bounded_queue() -> None:
+    a, b = Peer(1), Peer(2)
+    async with fleet(a, b):
+        a.say(b.contact, 0)
+        await until(lambda: b.numbers() == [0])
+        transport = b.transport._by_id[a.id]._transport
+        assert transport is not None
+        transport.pause_reading()
+        for number in range(1, 60):
+            a.say(b.contact, number, bytes(4 << 20), lane=2)
+        assert a.transport.stats()["not_sent_queue_full"] > 0
+        transport.resume_reading()
+        a.say(b.contact, 1000)
+        await until(lambda: 1000 in b.numbers())
+        assert b.numbers().index(1000) < len(b.numbers())
