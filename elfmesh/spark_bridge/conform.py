@@ -1,0 +1,56 @@
+"""Make Arrow batches exactly what Spark was told to expect.
+
+Spark takes a Python data source's record batches as they are: another column order, `large_string`, a
+dictionary, int32 for BIGINT, nanoseconds or a missing zone for TIMESTAMP, another nullability, all fail
+inside the worker with a trace that names nothing. So every batch goes through `conform` first.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from elfmesh.errors import DataError
+from elfmesh.spark_bridge.joblog import SCHEMA_MISMATCH
+
+
+def arrow_schema(schema: Any) -> pa.Schema:
+    """The Arrow schema Spark itself demands of batches for a Spark `StructType`."""
+    # PySpark 4.2 made the zone an argument; before, UTC was what it meant.
+    zone = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """`batch` with exactly the columns, order, types and nullability of `schema`.
+
+    Raises:
+        DataError: a column is missing or holds a value its declared type cannot.
+    Cost: nothing for columns that fit, one cast for the others.
+    """
+    if batch.schema.equals(schema, check_metadata=False):
+        return batch
+    return pa.RecordBatch.from_arrays([_column(batch, field) for field in schema], schema=schema)
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    position = batch.schema.get_field_index(field.name)
+    if position < 0:
+        raise DataError(
+            f"{SCHEMA_MISMATCH}: the results have no column {field.name!r}; they have "
+            f"{', '.join(batch.schema.names)}. Read without a schema of your own, or correct it."
+        )
+    column = batch.column(position)
+    if column.type == field.type:
+        return column
+    try:
+        return pc.cast(column, options=pc.CastOptions(field.type, allow_time_truncate=True))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataError(
+            f"{SCHEMA_MISMATCH}: column {field.name!r} was {field.type} when this DataFrame was made, and "
+            f"now holds {column.type} ({str(error).splitlines()[0]}). CAST it in the query to one type."
+        ) from None

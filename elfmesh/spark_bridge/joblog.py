@@ -1,0 +1,204 @@
+"""A job's results log as Spark sees it: offsets, schema and Arrow batches over the agents' HTTP API.
+
+Owns the questions the data source asks an agent and the code words its errors begin with. An exception in a
+Python data source reaches the user wrapped in two traces, so its first word is a stable code and its first
+sentence says what is wrong and what to do. Refuses to know Spark: this module imports no pyspark.
+
+Invariant: no socket outlives a call, because Spark's Python workers are forked and reused.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pyarrow as pa
+
+from elfmesh.errors import ConfigError, ElfError, RuntimeFailure, Unreachable, UsageError
+
+JOB_UNKNOWN = "ELF_JOB_UNKNOWN"
+UNREACHABLE = "ELF_UNREACHABLE"
+INTERVALS_EXPIRED = "ELF_INTERVALS_EXPIRED"
+JOB_RECREATED = "ELF_JOB_RECREATED"
+SCHEMA_MISMATCH = "ELF_SCHEMA_MISMATCH"
+BAD_OPTION = "ELF_BAD_OPTION"
+AGENT_ERROR = "ELF_AGENT_ERROR"
+
+TIMEOUT_S = 30.0
+"""How long one answer may take beyond the time it was asked to wait."""
+
+ROUNDS = 3
+"""How often each address is tried: an agent that restarts is back within a second."""
+
+ROUND_PAUSE_S = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Which intervals a job's results log holds; `latest` is `earliest - 1` while there is none."""
+
+    earliest: int
+    latest: int
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobLog:
+    """The results log of one job, asked through any of the given agents.
+
+    Attributes:
+        addresses: `host:port` of agents' APIs; the next one is asked when one does not answer.
+        namespace: of the job.
+        name: of the job within its namespace.
+    """
+
+    addresses: tuple[str, ...]
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, job: str, api: str | None) -> JobLog:
+        """The log of `job` ("shop/top", "shop.top" or "top") at `api` ("host:port[,host:port...]").
+
+        Raises:
+            UsageError: no job is named.
+            ConfigError: no address is given, here or in ELF_API, or it is not one.
+        """
+        namespace, _, name = job.replace(".", "/", 1).rpartition("/")
+        if not name:
+            raise UsageError(f"{BAD_OPTION}: no job is named", hint='Give the option job, as "shop/top".')
+        text = api or os.environ.get("ELF_API", "")
+        addresses = tuple(part.strip() for part in text.split(",") if part.strip())
+        if not addresses:
+            raise ConfigError(
+                f"{BAD_OPTION}: no agent's address is given",
+                hint='Give the option api, as "127.0.0.1:7401", or set ELF_API.',
+            )
+        for address in addresses:
+            host, _, port = address.removeprefix("http://").rpartition(":")
+            if not host or not port.rstrip("/").isdigit():
+                raise ConfigError(f"{BAD_OPTION}: {address!r} is not HOST:PORT")
+        return cls(addresses, namespace or "default", name)
+
+    @property
+    def job(self) -> str:
+        """The job's qualified name, "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+    def ddl(self) -> str:
+        """The Spark DDL of a result row: the interval's columns, then the query's."""
+        return str(self._json("schema")["ddl"])
+
+    def offsets(self, *, after: int | None = None, wait_s: float = 0.0) -> Offsets:
+        """The intervals held; waits up to `wait_s` for one later than `after`."""
+        query = {} if after is None or not wait_s else {"after": after, "wait": wait_s}
+        answer = self._json("offsets", wait_s=wait_s, **query)
+        return Offsets(int(answer["earliest"]), int(answer["latest"]), str(answer["incarnation"]))
+
+    def batches(self, after: int, upto: int) -> Iterator[pa.RecordBatch]:
+        """The rows of the intervals in `(after, upto]`, read as they arrive. Cost: one batch in memory."""
+        with self._open("arrow", **{"from": after, "to": upto}) as response:
+            try:
+                with pa.ipc.open_stream(response) as reader:
+                    yield from reader
+            except (pa.ArrowException, OSError, http.client.HTTPException) as error:
+                raise Unreachable(
+                    f"{UNREACHABLE}: the results of job {self.job!r} broke off within intervals "
+                    f"{after + 1} to {upto} ({error}). Run the read again."
+                ) from None
+
+    def _json(self, route: str, *, wait_s: float = 0.0, **query: object) -> dict[str, Any]:
+        with self._open(route, wait_s=wait_s, **query) as response:
+            answer = json.loads(response.read())
+        if not isinstance(answer, dict):
+            raise RuntimeFailure(f"{AGENT_ERROR}: the agent's answer to {route} is not an object.")
+        return answer
+
+    @contextmanager
+    def _open(
+        self, route: str, *, wait_s: float = 0.0, **query: object
+    ) -> Iterator[http.client.HTTPResponse]:
+        path = f"/v1/jobs/{quote(self.namespace, safe='')}/{quote(self.name, safe='')}/{route}"
+        target = f"{path}?{urlencode(query)}" if query else path
+        connection, response = self._connect(target, wait_s + TIMEOUT_S)
+        try:
+            if response.status != http.client.OK:
+                raise self._refusal(response, query)
+            yield response
+        finally:
+            response.close()
+            connection.close()
+
+    def _connect(
+        self, target: str, timeout_s: float
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """The first answer any agent gives; an agent that says 503 is passed over like a silent one."""
+        reason = "no answer"
+        for attempt in range(ROUNDS):
+            if attempt:
+                time.sleep(ROUND_PAUSE_S)
+            for address in self.addresses:
+                host, _, port = address.removeprefix("http://").rstrip("/").rpartition(":")
+                connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
+                try:
+                    connection.request("GET", target)
+                    response = connection.getresponse()
+                except (OSError, http.client.HTTPException) as error:
+                    connection.close()
+                    reason = f"{address}: {error or type(error).__name__}"
+                    continue
+                if response.status != http.client.SERVICE_UNAVAILABLE:
+                    return connection, response
+                reason = f"{address}: {_said(response) or 'not ready'}"
+                connection.close()
+        raise Unreachable(
+            f"{UNREACHABLE}: no agent answers at {', '.join(self.addresses)} ({reason}). "
+            "Start one, or give the option api the address an agent printed on its ready line."
+        )
+
+    def _refusal(self, response: http.client.HTTPResponse, query: dict[str, object]) -> ElfError:
+        said = _said(response)
+        if response.status == http.client.NOT_FOUND:
+            return RuntimeFailure(
+                f"{JOB_UNKNOWN}: no job {self.job!r} runs on this overlay ({said or 'not found'}). "
+                "`elf get jobs` lists them; a deleted job's results are gone with it."
+            )
+        if response.status == http.client.GONE:
+            return expired(self.job, int(str(query.get("from", 0))) + 1, said)
+        return RuntimeFailure(
+            f"{AGENT_ERROR}: the agent refused with status {response.status}: {said or response.reason}"
+        )
+
+
+def expired(job: str, interval: int, detail: str) -> RuntimeFailure:
+    """The error of a reader that asks for an interval the log no longer holds."""
+    return RuntimeFailure(
+        f"{INTERVALS_EXPIRED}: job {job!r} no longer holds interval {interval}"
+        f"{f' ({detail})' if detail else ''}. Start from a later interval (a stream: with a new checkpoint), "
+        "or keep more results."
+    )
+
+
+def recreated(job: str, was: str, now: str) -> RuntimeFailure:
+    """The error of a stream whose checkpoint belongs to an earlier job of the same name."""
+    return RuntimeFailure(
+        f"{JOB_RECREATED}: job {job!r} was deleted and created again since this query's checkpoint "
+        f"(incarnation {was}, now {now}). Start the query with a new checkpoint."
+    )
+
+
+def _said(response: http.client.HTTPResponse) -> str:
+    """What the agent gave as the reason, on one line."""
+    try:
+        body = json.loads(response.read())
+    except (ValueError, OSError, http.client.HTTPException):
+        return ""
+    text = body.get("error", "") if isinstance(body, dict) else ""
+    return " ".join(str(text).split())

@@ -1,0 +1,107 @@
+"""Sessions and DataFrames: what a user of Spark calls.
+
+Owns the entry points of the bridge and the one-line reasons where pyspark or Java is missing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import elfmesh
+from elfmesh.errors import RuntimeFailure
+from elfmesh.spark_bridge.joblog import JobLog
+
+
+def require_pyspark() -> None:
+    """Raise RuntimeFailure, in one line, unless pyspark is installed."""
+    if importlib.util.find_spec("pyspark") is None:
+        raise RuntimeFailure("Spark needs the package pyspark: pip install 'elfmesh[spark]'.")
+
+
+def require_java() -> None:
+    """Raise RuntimeFailure, in one line, unless a Java runtime is found where Spark looks for one."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
+    if found is None:
+        place = f"in JAVA_HOME={home}" if home else "on the PATH and JAVA_HOME is not set"
+        raise RuntimeFailure(f"Spark needs Java 17 or later: no java {place}.")
+
+
+def local_session(app_name: str = "elfmesh", *, cores: int = 2, **conf: str) -> Any:
+    """A local SparkSession whose Python workers run this interpreter and find this package.
+
+    Args:
+        app_name: shown in Spark's own page.
+        cores: threads of the local master.
+        **conf: further Spark settings, with `__` for each dot (`spark__sql__shuffle__partitions="2"`).
+
+    Raises:
+        RuntimeFailure: pyspark or Java is missing.
+    """
+    require_pyspark()
+    require_java()
+    from pyspark.sql import SparkSession
+
+    # Workers run `python3` from the PATH unless told otherwise, which need not be the Python we live in.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # A checkout or an editable install is not on the workers' path.
+    home = str(Path(elfmesh.__file__).parents[1])
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if home not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([home, *(path for path in paths if path)])
+    builder = (
+        SparkSession.builder.appName(app_name)
+        .master(f"local[{cores}]")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", str(cores))
+        .config("spark.sql.session.timeZone", "UTC")
+    )
+    for key, value in conf.items():
+        builder = builder.config(key.replace("__", "."), value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def register(spark: Any) -> None:
+    """Make `format("elf")` known to a session that does not find `pyspark_elf` by itself."""
+    require_pyspark()
+    from elfmesh.spark_bridge.source import ElfDataSource
+
+    spark.dataSource.register(ElfDataSource)
+
+
+def results(spark: Any, job: str, *, api: str | None = None, **options: object) -> Any:
+    """The final results of a job as a DataFrame.
+
+    Columns: interval_index, interval_start, interval_end, state, rev, completeness, then the query's.
+
+    Args:
+        spark: a SparkSession.
+        job: "namespace/name".
+        api: "host:port" of any agent, or several with commas; ELF_API when None.
+        **options: further options of the source, such as startingInterval=57 or numPartitions=4.
+
+    Raises:
+        ElfError: pyspark is missing, no agent answers, or the job is unknown, before Spark is bothered.
+    """
+    require_pyspark()
+    from elfmesh.spark_bridge.source import FORMAT, result_ddl
+
+    log = JobLog.of(job, api)
+    ddl = result_ddl(log)
+    register(spark)
+    reader = (
+        spark.read.format(FORMAT).schema(ddl).option("job", log.job).option("api", ",".join(log.addresses))
+    )
+    for name, value in options.items():
+        reader = reader.option(name, str(value))
+    return reader.load()

@@ -1,0 +1,299 @@
+"""The Spark data source "elf": a job's results log as a batch or streaming DataFrame.
+
+Owns the mapping of Spark's reader protocol on the results log: an offset is the last interval read together
+with the job's incarnation, so that a checkpoint gives each interval exactly once (D-17) and a re-created job
+is noticed; reads happen on the executors, in Arrow batches. Refuses to know HTTP (`joblog`) and type
+conversion (`conform`).
+
+Options: api ("host:port[,host:port]"), job ("ns/name"), startingInterval ("earliest", "latest" or an index;
+default earliest for a batch, latest for a stream), endInterval (inclusive), maxIntervalsPerTrigger,
+numPartitions, longPoll (seconds, default 1), state ("final"). A batch read from "latest" gives the newest
+interval; a stream from "latest" gives those to come.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from elfmesh.errors import ConfigError, DataError
+from elfmesh.spark_bridge.conform import arrow_schema, conform
+from elfmesh.spark_bridge.filters import Bounds, narrow
+from elfmesh.spark_bridge.joblog import BAD_OPTION, SCHEMA_MISMATCH, JobLog, Offsets, expired, recreated
+
+try:  # PySpark 4.2 brought admission control and availableNow to Python sources.
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
+except ImportError:  # pragma: no cover - PySpark 4.0 and 4.1
+    ReadAllAvailable = ReadMaxFiles = None
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Stands for the mixin that this PySpark does not have."""
+
+
+FORMAT = "elf"
+LONG_POLL_S = 1.0
+"""How long one question for new intervals may hang: no spinning when idle, no delay when one closes."""
+
+PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+@dataclass(frozen=True)
+class Range(InputPartition):  # type: ignore[misc]
+    """One task's share: the intervals in `(after, upto]`."""
+
+    after: int
+    upto: int
+
+
+@dataclass(frozen=True)
+class Options:
+    """The reader's options, checked once; their names are Spark's, in camel case."""
+
+    start: str
+    end: int | None
+    limit: int | None
+    partitions: int
+    long_poll_s: float
+
+    @classmethod
+    def of(cls, options: Any, default_start: str) -> Options:
+        """Check `options`, Spark's case-insensitive mapping of texts.
+
+        Raises:
+            ConfigError: an option has a value it cannot have.
+        """
+        start = str(options.get("startingInterval", default_start)).lower()
+        if start not in ("earliest", "latest"):
+            _integer(options, "startingInterval")
+        state = str(options.get("state", "final"))
+        if state != "final":
+            raise ConfigError(
+                f"{BAD_OPTION}: state={state!r} is not offered: Spark reads final intervals only, each once. "
+                "`elf results JOB --state all` shows revisions."
+            )
+        limit = _integer(options, "maxIntervalsPerTrigger", low=1)
+        return cls(
+            start=start,
+            end=_integer(options, "endInterval"),
+            limit=limit,
+            partitions=_integer(options, "numPartitions", low=1) or 1,
+            long_poll_s=_seconds(options, "longPoll", LONG_POLL_S),
+        )
+
+    def ranges(self, after: int, upto: int) -> list[Range]:
+        """`(after, upto]` cut into at most `partitions` ranges of about equal length."""
+        count = min(self.partitions, max(upto - after, 0))
+        cuts = [after + (upto - after) * i // count for i in range(count + 1)] if count else []
+        return [Range(low, high) for low, high in itertools.pairwise(cuts)]
+
+
+class ElfDataSource(DataSource):  # type: ignore[misc]
+    """`spark.read.format("elf")` and `spark.readStream.format("elf")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The short name of the format."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The job's result columns as the agents know them now."""
+        return result_ddl(self._log())
+
+    def reader(self, schema: Any) -> BatchReader:
+        """A batch reader; with filters on interval_index pushed into it where Spark offers that."""
+        # Spark refuses a reader that can push filters while spark.sql.python.filterPushdown.enabled is off
+        # (the default), and tells no one whether it is on; but it plans with another worker module then.
+        spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+        offered = PUSHDOWN_WORKER in sys.modules or getattr(spec, "name", "") == PUSHDOWN_WORKER
+        kind = PushingBatchReader if offered else BatchReader
+        return kind(self._log(), Options.of(self.options, "earliest"), arrow_schema(schema))
+
+    def streamReader(self, schema: Any) -> StreamReader:  # noqa: N802 - Spark's name
+        """A partitioned stream reader."""
+        return StreamReader(self._log(), Options.of(self.options, "latest"), arrow_schema(schema))
+
+    def _log(self) -> JobLog:
+        return JobLog.of(self.options.get("job", ""), self.options.get("api"))
+
+
+def result_ddl(log: JobLog) -> str:
+    """The Spark DDL of a job's results.
+
+    Raises:
+        DataError: a column of the query has the name of one of the interval's columns.
+    """
+    from pyspark.sql.types import StructType
+
+    ddl = log.ddl()
+    names = [name.lower() for name in StructType.fromDDL(ddl).names]
+    twice = [name for position, name in enumerate(names) if name in names[:position]]
+    if twice:
+        raise DataError(
+            f"{SCHEMA_MISMATCH}: the query's column {twice[0]!r} has the name of a column of the interval. "
+            "Rename it in the query with AS."
+        )
+    return ddl
+
+
+class _Reads:
+    """What the batch and the stream reader share: the executors' side."""
+
+    def __init__(self, log: JobLog, options: Options, schema: pa.Schema) -> None:
+        self.log = log
+        self.options = options
+        self.schema = schema
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of one range of intervals, as batches of the declared schema; runs on an executor."""
+        if isinstance(partition, Range):  # Spark sends an empty partition when there is nothing to read
+            for batch in self.log.batches(partition.after, partition.upto):
+                yield conform(batch, self.schema)
+
+
+class BatchReader(_Reads, DataSourceReader):  # type: ignore[misc]
+    """All intervals the log holds when the query is planned, or those between two options."""
+
+    bounds = Bounds()
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One range of intervals per task."""
+        held = self.log.offsets()
+        after = {"earliest": held.earliest - 1, "latest": max(held.latest, held.earliest) - 1}.get(
+            self.options.start
+        )
+        if after is None:
+            after = _explicit_start(self.log, self.options, held)
+        upto = held.latest if self.options.end is None else min(held.latest, self.options.end)
+        return self.options.ranges(*self.bounds.clip(after, upto))
+
+
+class PushingBatchReader(BatchReader):
+    """A batch reader that asks only for the intervals the query's filters leave."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:  # noqa: N802 - Spark's name
+        """Take what bounds interval_index; give back every filter that Spark must still apply."""
+        for condition in filters:
+            narrowed = narrow(self.bounds, condition)
+            if narrowed is None:
+                yield condition
+            else:
+                self.bounds = narrowed
+
+
+class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Each final interval once, in order.
+
+    State of the planner (never used in `read`): `target` is the last interval of an availableNow query,
+    `seen` the last offset planned, which only PySpark before 4.2 needs, as it does not tell it.
+    """
+
+    target: int | None = None
+    seen: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a query without a checkpoint starts: the interval before the first it reads."""
+        held = self.log.offsets()
+        after = {"earliest": held.earliest - 1, "latest": held.latest}.get(self.options.start)
+        if after is None:
+            after = _explicit_start(self.log, self.options, held)
+        self.seen = after
+        return _offset(after, held.incarnation)
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
+        """At most maxIntervalsPerTrigger intervals; Spark's nearest word for an interval is a file."""
+        return ReadMaxFiles(self.options.limit) if self.options.limit else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Note what is there now: an availableNow query reads that and ends."""
+        self.target = self.log.offsets().latest
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
+        """The last interval of the next batch; waits up to longPoll for a new one."""
+        after = self.seen if start is None else int(start["interval"])
+        wait_s = self.options.long_poll_s if self.target is None else 0.0
+        held = self.log.offsets(after=after, wait_s=wait_s)
+        if start is not None:
+            _same_job(self.log, start, held)
+        capped = self.options.limit if ReadMaxFiles is None else getattr(limit, "max_files", None)
+        last = min(
+            bound
+            for bound in (
+                held.latest,
+                self.target,
+                self.options.end,
+                None if after is None or capped is None else after + capped,
+            )
+            if bound is not None
+        )
+        self.seen = last if after is None else max(last, after)
+        return _offset(self.seen, held.incarnation)
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """The newest interval there is, for the query's progress report."""
+        held = self.log.offsets()
+        return _offset(held.latest, held.incarnation)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """One range of intervals per task.
+
+        Raises:
+            RuntimeFailure: the job was re-created, or the log no longer holds the next interval.
+        """
+        after, upto = int(start["interval"]), int(end["interval"])
+        if after >= upto:
+            return []
+        held = self.log.offsets()
+        _same_job(self.log, start, held)
+        if after + 1 < held.earliest:
+            raise expired(self.log.job, after + 1, f"the earliest is {held.earliest}")
+        self.seen = upto
+        return self.options.ranges(after, upto)
+
+
+def _offset(interval: int, incarnation: str) -> dict[str, Any]:
+    return {"interval": interval, "incarnation": incarnation}
+
+
+def _same_job(log: JobLog, offset: dict[str, Any], held: Offsets) -> None:
+    if offset["incarnation"] != held.incarnation:
+        raise recreated(log.job, offset["incarnation"], held.incarnation)
+
+
+def _explicit_start(log: JobLog, options: Options, held: Offsets) -> int:
+    """The interval before an explicit startingInterval, which must not lie before what is held."""
+    first = int(options.start)
+    if first < held.earliest:
+        raise expired(
+            log.job, first, f"the earliest is {held.earliest}; startingInterval=earliest begins there"
+        )
+    return first - 1
+
+
+def _integer(options: Any, name: str, *, low: int | None = None) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    try:
+        value = int(text)
+    except ValueError:
+        raise ConfigError(f"{BAD_OPTION}: {name}={text!r} is not a whole number.") from None
+    if low is not None and value < low:
+        raise ConfigError(f"{BAD_OPTION}: {name}={text!r} must be at least {low}.")
+    return value
+
+
+def _seconds(options: Any, name: str, default: float) -> float:
+    text = options.get(name, default)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 3600:
+        raise ConfigError(f"{BAD_OPTION}: {name}={text!r} is not a number of seconds from 0 to 3600.")
+    return value
