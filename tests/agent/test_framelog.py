@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elfmesh.agent.framelog import FILE_NAME, Forgotten, Frame, FrameLog, Released, Sealed, SealedInterval
+from elfmesh.agent.storage import DiskStorage, MemoryStorage
+from elfmesh.errors import ConfigError, StorageError
+
+
+def sealed(job: str, index: int, size: int = 20) -> Sealed:
+    entry = SealedInterval(index, [1, 0, 0, 0, 0], [bytes([index % 256]) * size])
+    at = {"f": index * 10}
+    return Sealed(job, 1, index, index + 1, [entry], positions=at, restart=at, counters=[index, 0, 0, 0, 0])
+
+
+def test_a_restart_goes_on_from_the_last_frame_and_sends_the_unreleased_again() -> None:
+    storage = MemoryStorage()
+    log = FrameLog(storage)
+    for index in range(5):
+        log.append(sealed("shop/top", index))
+    log.append(Released("shop/top", 3))
+    log.sync()
+    again = FrameLog(storage)
+    assert again.jobs == ["shop/top"]
+    assert again.last("shop/top") == sealed("shop/top", 4)
+    assert list(again.unreleased("shop/top")) == [sealed("shop/top", 3), sealed("shop/top", 4)]
+    assert again.released("shop/top") == 3
+    assert again.recovery.cut_bytes == 0
+
+
+def test_what_was_not_synced_is_gone_after_a_power_cut_and_what_was_is_not() -> None:
+    storage = MemoryStorage()
+    log = FrameLog(storage)
+    log.append(sealed("j", 0))
+    log.sync()
+    log.append(sealed("j", 1))
+    storage.crash()
+    assert FrameLog(storage).last("j") == sealed("j", 0)
+
+
+@given(st.integers(1, 6), st.data())
+def test_a_torn_tail_is_cut_to_the_last_whole_frame(count: int, data: st.DataObject) -> None:
+    storage = MemoryStorage()
+    log = FrameLog(storage)
+    ends = []
+    for index in range(count):
+        log.append(sealed("j", index))
+        ends.append(log.size)
+    cut = data.draw(st.integers(0, log.size))
+    storage.files[FILE_NAME].cut(cut)
+    again = FrameLog(storage)
+    whole = [end for end in ends if end <= cut]
+    assert list(again.unreleased("j")) == [sealed("j", index) for index in range(len(whole))]
+    assert again.recovery.cut_bytes == cut - (whole[-1] if whole else 0)
+    assert again.recovery.gaps == []
+    again.append(sealed("j", 77))
+    assert FrameLog(storage).last("j") == sealed("j", 77)
+
+
+@given(st.integers(0, 2), st.data())
+def test_a_bad_frame_in_the_middle_is_a_declared_gap(bad: int, data: st.DataObject) -> None:
+    storage = MemoryStorage()
+    log = FrameLog(storage)
+    ends = [0]
+    for index in range(5):
+        log.append(sealed("j", index))
+        ends.append(log.size)
+    at = data.draw(st.integers(ends[bad], ends[bad + 1] - 1))
+    storage.files[FILE_NAME].data[at] ^= data.draw(st.integers(1, 255))
+    again = FrameLog(storage)
+    assert again.recovery.gaps == [(ends[bad], ends[bad + 1] - ends[bad])]
+    assert list(again.unreleased("j")) == [sealed("j", index) for index in range(5) if index != bad]
+    assert again.recovery.holes == ({"j": [(bad, bad + 1)]} if bad else {})
+
+
+@given(st.binary(max_size=300))
+def test_noise_in_the_file_never_raises(noise: bytes) -> None:
+    storage = MemoryStorage()
+    storage.write(FILE_NAME, noise)
+    log = FrameLog(storage)
+    log.append(sealed("j", 1))
+    assert FrameLog(storage).last("j") == sealed("j", 1)
+
+
+def test_a_failed_sync_is_fatal_and_not_retried() -> None:
+    storage = MemoryStorage()
+    log = FrameLog(storage)
+    log.append(sealed("j", 0))
+    storage.files[FILE_NAME].fail_sync = True
+    with pytest.raises(StorageError, match="injected"):
+        log.sync()
+    storage.files[FILE_NAME].fail_sync = False
+    with pytest.raises(StorageError, match="failed before"):
+        log.sync()
+
+
+def test_compaction_keeps_what_may_be_asked_for_and_where_to_go_on() -> None:
+    storage = MemoryStorage()
+    log = FrameLog(storage, garbage_bytes=1000)
+    for index in range(50):
+        log.append(sealed("a", index, 100))
+        log.append(sealed("b", index, 100))
+    log.append(sealed("gone", 1))
+    assert not log.compact()
+    log.append(Released("a", 48))
+    log.append(Released("b", 50))
+    log.append(Forgotten("gone"))
+    before = log.size
+    assert log.compact()
+    assert log.size < before / 10
+    for opened in (log, FrameLog(storage)):
+        assert list(opened.unreleased("a")) == [sealed("a", 48, 100), sealed("a", 49, 100)]
+        assert list(opened.unreleased("b")) == []
+        last = opened.last("b")
+        assert last is not None
+        assert (last.stop, last.restart, last.counters) == (50, {"f": 490}, [49, 0, 0, 0, 0])
+        assert opened.jobs == ["a", "b"]
+
+
+def test_the_log_on_disk_survives_reopening(tmp_path: Path) -> None:
+    storage = DiskStorage(tmp_path / "data")
+    log = FrameLog(storage, garbage_bytes=10)
+    frames: list[Frame] = [sealed("j", 0), sealed("j", 1), Released("j", 1), sealed("j", 2)]
+    for frame in frames:
+        log.append(frame)
+    log.compact()
+    log.close()
+    storage.close()
+    again = FrameLog(DiskStorage(tmp_path / "data"))
+    assert list(again.unreleased("j")) == [sealed("j", 1), sealed("j", 2)]
+
+
+def test_two_agents_cannot_share_a_directory(tmp_path: Path) -> None:
+    first = DiskStorage(tmp_path)
+    with pytest.raises(ConfigError, match="another agent"):
+        DiskStorage(tmp_path)
+    first.close()
+    DiskStorage(tmp_path).close()
+
+
+def test_files_are_replaced_whole(tmp_path: Path) -> None:
+    storage = DiskStorage(tmp_path)
+    storage.write("state/a", b"1")
+    storage.write("state/a", b"2")
+    assert storage.read("state/a") == b"2"
+    assert storage.read("state/b") is None
+    assert storage.names("state/") == ["state/a"]
+    storage.delete("state/a")
+    storage.delete("state/a")
+    assert storage.names("state/") == []
+    storage.close()
