@@ -9,7 +9,8 @@ the tree, so that a restart neither loses nor repeats a record (D-1). A torn fra
 nobody has seen it. A bad frame in the middle is skipped and reported as a gap, never guessed at. A failed
 sync is fatal to the agent.
 
-Synchronous and single-threaded by design: the pump runs it in its own thread. Payloads are not kept in memory.
+Synchronous and single-threaded by design: the pump runs it in its own thread. Payloads are not kept in
+memory.
 
 Paper: none; ELF 3 replays from the sources. See guarantees D-1, D-8.
 """
