@@ -1,3 +1,23 @@
 """elfmesh: SQL over the logs of a whole fleet, computed where the logs are written."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from elfmesh.agent.embedded import run as run
+    from elfmesh.control.client import connect as connect
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "connect", "run"]
+
+_LAZY = {"run": "elfmesh.agent.embedded", "connect": "elfmesh.control.client"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import `run` and `connect` when they are first used, so that `import elfmesh` costs nothing."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LAZY[name]), name)

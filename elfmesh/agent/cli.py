@@ -1,0 +1,186 @@
+"""The `elf` command: finds the right subcommand, loads only what it needs, and turns errors into exit codes.
+
+Owns the list of commands and what the user sees when something goes wrong: one clear message on stderr and
+the exit code of the error tree (elfmesh.errors), a traceback only with -vv. Knows nothing of what the
+commands do; each is imported when it is called, so that `elf --help` costs no pyarrow.
+
+Every command takes -q and -v, and every option also comes from the environment as ELF_<COMMAND>_<OPTION>.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+import elfmesh
+from elfmesh.errors import ElfError
+
+EXIT_INTERRUPTED = 130
+EXIT_PIPE = 141
+_CLIENT = "elfmesh.control.cli"
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("elfmesh.agent.cli_run:run_command", "One process, no network: logs in, results out."),
+    "demo": ("elfmesh.agent.demo:demo_command", "Local agents over generated shop traffic."),
+    "agent": (
+        "elfmesh.agent.cli_agent:agent_command",
+        "A host's agent: reads its logs, works with the others.",
+    ),
+    "apply": (_CLIENT, "Submit a job, or show what that would do."),
+    "get": (_CLIENT, "List jobs, agents, streams or trees."),
+    "describe": (_CLIENT, "Everything about one job, agent or stream."),
+    "results": (_CLIENT, "A job's results, interval by interval."),
+    "pause": (_CLIENT, "Stop a job's intervals for a while."),
+    "resume": (_CLIENT, "Go on with a paused job."),
+    "delete": (_CLIENT, "End a job and forget its results."),
+    "completion": ("elfmesh.agent.cli:completion_command", "Shell completion for bash, zsh or fish."),
+}
+"""Name: where it is ("module:attribute", or a module with `add_commands(group)`) and its line in --help."""
+
+verbosity = 0
+"""-1 quiet, 0 normal, 1 verbose, 2 with tracebacks; set while the command line is parsed."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand when it is called, not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module_name, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        module = importlib.import_module(module_name)
+        command: click.Command | None
+        if attribute:
+            command = getattr(module, attribute)
+        else:
+            client = click.Group()
+            module.add_commands(client)
+            command = client.commands.get(cmd_name)
+        if command is not None:
+            _add_verbosity(command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command list of --help, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _add_verbosity(command: click.Command) -> None:
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            _add_verbosity(child)
+        return
+    taken = {option for param in command.params for option in param.opts}
+    if taken & {"-v", "-q", "--verbose", "--quiet"}:
+        return
+    command.params += [
+        click.Option(
+            ["-v", "--verbose"],
+            count=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_set_verbose,
+            help="Say more; twice: tracebacks.",
+        ),
+        click.Option(
+            ["-q", "--quiet"],
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=_set_quiet,
+            help="Errors only.",
+        ),
+    ]
+
+
+def _set_verbose(ctx: click.Context, param: click.Parameter, value: int) -> None:
+    global verbosity
+    verbosity = max(verbosity, value)
+
+
+def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    global verbosity
+    if value:
+        verbosity = -1
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={
+        "auto_envvar_prefix": "ELF",
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+    },
+)
+@click.version_option(elfmesh.__version__, prog_name="elf", message="%(prog)s %(version)s")
+@click.option("-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more.")
+@click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help="Errors only.")
+def elf() -> None:
+    """SQL over the logs of a fleet, computed where the logs are written."""
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the completion script: eval "$(elf completion bash)"."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(elf, {}, "elf", "_ELF_COMPLETE").source())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the `elf` script. Always ends in SystemExit."""
+    raise SystemExit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    global verbosity
+    verbosity = 0
+    try:
+        outcome = elf.main(
+            args=list(arguments) if arguments is not None else None, prog_name="elf", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except ElfError as error:
+        return _report(error, str(error), error.exit_code)
+    except click.UsageError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        return _report(error, error.format_message(), error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader has gone, as `head` does. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _report(error, f"{place}{error.strerror or error}", 1)
+    except Exception as error:
+        if verbosity < 2:
+            kind = type(error).__name__
+            return _report(error, f"{kind}: {error}\n  This is a bug in elfmesh; -vv shows the traceback.", 1)
+        raise
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _report(error: Exception, text: str, code: int) -> int:
+    if verbosity >= 2:
+        import traceback
+
+        traceback.print_exception(error)
+    click.echo(f"elf: {text}", err=True)
+    return code
