@@ -1,0 +1,323 @@
+"""What goes into the control machine and what comes out of it.
+
+Owns the words between the control plane and its host: requests of clients, the workers' seals, files. The
+words of the overlay and the trees are theirs; `INPUTS` and `OUTPUTS` name all that pass either way.
+
+The host carries out the effects of one job in the order they were given: an `Append` before the `ReadLog`
+behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from elfmesh.control.manifest import Manifest
+from elfmesh.control.records import ResultRecord
+from elfmesh.machine import Effect, Event, Received, Send, Tick
+from elfmesh.overlay.events import (
+    Joined,
+    Lookup,
+    LookupDone,
+    PeerDown,
+    Probe,
+    ProbeDone,
+    Route,
+    RouteDelivered,
+)
+from elfmesh.srt.events import (
+    Answer,
+    BecameRoot,
+    Collected,
+    Contribute,
+    Delivered,
+    Hasten,
+    LostRoot,
+    PartsDropped,
+    Publish,
+    PublishDone,
+    Recollect,
+    Release,
+    Subscribe,
+    Unsubscribe,
+)
+from elfmesh.srt.messages import Entry
+
+LOG_PAGE_BYTES_MAX = 4 << 20
+"""Records read from a results log at a time: bounds a reply and keeps a bulk lane moving."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """A stream this agent carries.
+
+    Attributes:
+        name: its name in FROM.
+        format: "json", "combined", ...
+        schema: its columns where the format fixes them, None where they show only in the data.
+    """
+
+    name: str
+    format: str
+    schema: pa.Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStreams(Event):
+    """What this agent carries and how it is labelled. Given at start, and again when it changes."""
+
+    streams: tuple[StreamInfo, ...]
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequest(Event):
+    """A client's question; answered by exactly one `Reply` with the same token.
+
+    Attributes:
+        token: of the host, unique among the open requests.
+        verb: "apply", "list", "describe", "delete", "pause", "resume", "results", "schema", "offsets",
+            "agents", "streams", "trees", "agent", "health".
+        body: plain JSON values.
+        wall_us: wall-clock microseconds UTC, for people only.
+    """
+
+    token: int
+    verb: str
+    body: dict[str, Any] = field(default_factory=dict)
+    wall_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Effect):
+    """The answer to a `ClientRequest`: an HTTP status, JSON values and raw data beside them."""
+
+    token: int
+    status: int
+    body: dict[str, Any] = field(default_factory=dict)
+    payload: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class StartWorker(Effect):
+    """Evaluate this job from `start` on; records of earlier intervals are nobody's here any more."""
+
+    manifest: Manifest
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopWorker(Effect):
+    """Stop evaluating this job and forget its frames."""
+
+    job: bytes
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class PauseWorker(Effect):
+    """Stop reading for this job; keep the position."""
+
+    job: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeWorker(Effect):
+    """Go on reading from the kept position."""
+
+    job: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseWorker(Effect):
+    """Everything below `stop` is closed: frames of it are not needed again."""
+
+    job: bytes
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class SealedPart:
+    """What one partition has for a sealed range; `payloads[i]` belongs to `entries[i]`, b"" without rows."""
+
+    entries: tuple[Entry, ...] = ()
+    payloads: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed(Event):
+    """The worker has nothing more for [start, stop) than these parts, one per partition of the job.
+
+    Counts stand in partition 0 only (the others carry zeros), so that no record is counted twice. Ranges of
+    one worker follow each other without a gap, beginning at `StartWorker.start`.
+    """
+
+    job: bytes
+    incarnation: str
+    start: int
+    stop: int
+    parts: tuple[SealedPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport(Event):
+    """Something about a worker that people should see: samples of unparsable lines, or why it stands."""
+
+    job: bytes
+    samples: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finalise(Effect):
+    """Merge an interval's payloads (per partition) and run the query's last steps: heavy, for a thread."""
+
+    job: bytes
+    epoch: int
+    manifest: Manifest
+    interval: int
+    parts: tuple[tuple[bytes, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finalised(Event):
+    """The rows of an interval as an Arrow IPC stream, or why there are none."""
+
+    job: bytes
+    epoch: int
+    interval: int
+    rows: bytes = b""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Append(Effect):
+    """Add a record to the results log of a job; the same or a lower index again changes nothing."""
+
+    job: bytes
+    incarnation: str
+    record: ResultRecord
+    rows: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DropLog(Effect):
+    """Delete the results log of a job."""
+
+    job: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLog(Effect):
+    """Read records with start <= index < stop, at most `limit` and about LOG_PAGE_BYTES_MAX bytes."""
+
+    token: int
+    job: bytes
+    start: int | None
+    stop: int | None
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRead(Event):
+    """The outcome of a `ReadLog`.
+
+    Attributes:
+        token: of the question.
+        page: records and rows, as `pages.encode_page` writes them.
+        next: index to go on from; None if there was nothing.
+        earliest: first index held, None if the log is empty.
+        latest: last index held.
+        expired: highest index that retention has dropped, None if none was.
+        schema: serialised Arrow schema of the results so far, b"" while unknown.
+        error: why it could not be read, "" if it could.
+    """
+
+    token: int
+    page: bytes = b""
+    next: int | None = None
+    earliest: int | None = None
+    latest: int | None = None
+    expired: int | None = None
+    schema: bytes = b""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogInfo:
+    """A results log found on disk."""
+
+    job: bytes
+    incarnation: str
+    latest: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Persist(Effect):
+    """Remember `data` under (kind, key) across restarts; b"" forgets it."""
+
+    kind: str
+    key: bytes
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Restored(Event):
+    """What `Persist` remembered and which results logs there are; given once, before anything else."""
+
+    items: tuple[tuple[str, bytes, bytes], ...] = ()
+    logs: tuple[LogInfo, ...] = ()
+
+
+INPUTS: tuple[type[Event], ...] = (
+    Tick,
+    Received,
+    Joined,
+    LookupDone,
+    PeerDown,
+    ProbeDone,
+    RouteDelivered,
+    BecameRoot,
+    LostRoot,
+    Collected,
+    Delivered,
+    PartsDropped,
+    PublishDone,
+    LocalStreams,
+    ClientRequest,
+    Sealed,
+    WorkerReport,
+    Finalised,
+    LogRead,
+    Restored,
+)
+"""Every event the control machine takes."""
+
+OUTPUTS: tuple[type[Effect], ...] = (
+    Send,
+    Lookup,
+    Probe,
+    Route,
+    Answer,
+    Contribute,
+    Hasten,
+    Publish,
+    Recollect,
+    Release,
+    Subscribe,
+    Unsubscribe,
+    Reply,
+    StartWorker,
+    StopWorker,
+    PauseWorker,
+    ResumeWorker,
+    ReleaseWorker,
+    Finalise,
+    Append,
+    DropLog,
+    ReadLog,
+    Persist,
+)
+"""Every effect the control machine gives."""

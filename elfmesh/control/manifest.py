@@ -1,0 +1,132 @@
+"""The manifest of a job: what everyone who works on it must agree on, byte for byte.
+
+Owns the names of a job and the canonical bytes of its manifest. Knows nobody who uses it.
+
+Invariants: `job_id` is SHA-1 of the qualified name and the creator (the paper's appId, ELF 2.3); the version
+grows with each change of the text; `incarnation` is another one whenever the numbering of intervals or the
+columns of the results start anew, so that a reader's stored position is never applied to other results.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+import msgspec
+
+from elfmesh import ids
+
+NAMESPACE = "default"
+"""Namespace of a job whose name has no dot."""
+
+CREATOR = "local"
+"""Creator of a job applied without one; identities come with certificates."""
+
+TEXT_BYTES_MAX = 128 << 10
+"""ELF-QL text of one job: it travels in headers and to every agent of the stream."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
+_PACK = msgspec.msgpack.Encoder(order="deterministic")
+_UNPACK: msgspec.msgpack.Decoder[Manifest]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of one job.
+
+    Attributes:
+        namespace: part of the job's name before the slash.
+        name: part after it.
+        creator: whose job it is.
+        text: the ELF-QL statement.
+        version: 1, 2, ... for this name and creator.
+        job_id: 20 bytes, key of the job's tree.
+        partitions: number of trees, each for one hash range of the keys.
+        created: wall-clock microseconds of the submission, for people only.
+        incarnation: names one numbering of results.
+    """
+
+    namespace: str
+    name: str
+    creator: str
+    text: str
+    version: int
+    job_id: bytes
+    partitions: int = 1
+    created: int = 0
+    incarnation: str = ""
+
+    @property
+    def qualified(self) -> str:
+        """The name people use: "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def trees(self) -> tuple[bytes, ...]:
+        """Ids of the trees that reduce it; the first is the job's own."""
+        return tuple(ids.partition_tree(self.job_id, p) for p in range(self.partitions))
+
+    def canonical(self) -> bytes:
+        """The bytes that are stored, compared and (later) signed: the same on every agent."""
+        return _PACK.encode(self)
+
+    @classmethod
+    def from_canonical(cls, data: bytes) -> Manifest:
+        """Read `canonical` bytes; raises msgspec.DecodeError or ValidationError on anything else."""
+        return _UNPACK.decode(data)
+
+
+_UNPACK = msgspec.msgpack.Decoder(Manifest)
+
+
+class JobNames(Protocol):
+    """The part of a parsed statement's job clause that names it."""
+
+    @property
+    def namespace(self) -> str:
+        """Part before the dot."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Part after it."""
+        ...
+
+    @property
+    def partitions(self) -> int:
+        """Number of trees."""
+        ...
+
+
+def new_manifest(job: JobNames, text: str, creator: str, *, created: int, incarnation: str) -> Manifest:
+    """The first version of a job."""
+    return Manifest(
+        namespace=job.namespace,
+        name=job.name,
+        creator=creator,
+        text=text,
+        version=1,
+        job_id=ids.job_id(f"{job.namespace}/{job.name}", creator),
+        partitions=job.partitions,
+        created=created,
+        incarnation=incarnation,
+    )
+
+
+def updated(old: Manifest, new: Manifest) -> Manifest:
+    """`new` as the next version of `old`: the same name and creator, another text."""
+    if old.job_id != new.job_id:
+        raise ValueError(f"{new.qualified} of {new.creator} is not a version of {old.qualified}")
+    return msgspec.structs.replace(new, version=old.version + 1)
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """Namespace and name of "shop/top", "shop.top" or "top".
+
+    Raises:
+        ValueError: not a job's name.
+    """
+    namespace, _, name = text.strip().replace(".", "/", 1).rpartition("/")
+    namespace = namespace or NAMESPACE
+    if not _NAME.fullmatch(name) or not _NAME.fullmatch(namespace):
+        raise ValueError(f"{text!r} is not the name of a job")
+    return namespace, name

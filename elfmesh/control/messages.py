@@ -1,0 +1,373 @@
+"""What agents say to each other about jobs.
+
+Owns the typed messages with the tag "ctl.*" and their packed form, which travels inside routed messages and
+multicasts. Refuses to know when they are sent.
+
+Every message of a master carries its epoch: a lower one than the highest seen is refused (D-5). Every message
+can come twice, late or never; the receivers are idempotent and what matters is sent again.
+
+Paper: ELF 2.3 (rendezvous, multicast), 2.4 and 3 (job builder, tracker, coordinator).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from elfmesh.control.manifest import Manifest
+from elfmesh.control.records import FIRST
+from elfmesh.machine import Contact, Message
+from elfmesh.srt.messages import Segment
+from elfmesh.wire import Codec
+
+
+class Participant(msgspec.Struct, frozen=True, array_like=True):
+    """An agent that works on a job: how to reach it and what people call it."""
+
+    contact: Contact
+    name: str
+
+
+class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
+    """One numbered member.
+
+    Attributes:
+        number: its bit in coverages; never used again for another.
+        contact: where it is.
+        name: what people call it.
+        start: first interval it is expected in.
+        until: first interval it is not expected in any more, None while it is a member.
+    """
+
+    number: int
+    contact: Contact
+    name: str
+    start: int = FIRST
+    until: int | None = None
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a master and its successor must agree on; also what every member knows.
+
+    Attributes:
+        manifest: the version in force.
+        master: who closes intervals in this epoch.
+        epoch: the master's term.
+        version: of the roster, grows with each change.
+        start: first interval of this incarnation.
+        closed: every interval below is closed.
+        paused: members do not read.
+        members: the roster.
+    """
+
+    manifest: Manifest
+    master: Contact
+    epoch: int
+    version: int = 0
+    start: int = FIRST
+    closed: int = FIRST
+    paused: bool = False
+    members: tuple[RosterEntry, ...] = ()
+
+
+class Submit(Message, frozen=True, tag="ctl.submit"):
+    """A job for the agent closest to its id, routed. `dry_run`: only say what would happen."""
+
+    manifest: Manifest
+    origin: Contact
+    token: int
+    dry_run: bool = False
+
+
+class Announce(Message, frozen=True, tag="ctl.announce"):
+    """A job runs on a stream: routed to the stream's rendezvous, and multicast by it to the carriers.
+
+    Attributes:
+        manifest: the job.
+        master: who leads it.
+        epoch: the master's term.
+        version: of its roster.
+        start: first interval that founding members contribute.
+        wanted: the master wants the carriers' verdicts; otherwise it only reminds the rendezvous.
+    """
+
+    manifest: Manifest
+    master: Contact
+    epoch: int
+    version: int = 0
+    start: int = FIRST
+    wanted: bool = False
+
+
+class Verdict(Message, frozen=True, tag="ctl.verdict"):
+    """A carrier's answer to an `Announce`: it takes part, does not (labels), or cannot (`error`)."""
+
+    participant: Participant
+    takes_part: bool
+    error: str = ""
+
+
+class Announced(Message, frozen=True, tag="ctl.announced"):
+    """The rendezvous to the master: who will take part, who cannot and why, how many carriers there are."""
+
+    job: bytes
+    epoch: int
+    participants: tuple[Participant, ...]
+    errors: tuple[str, ...]
+    expected: int
+
+
+class WhatRuns(Message, frozen=True, tag="ctl.what_runs"):
+    """A carrier of `stream` to its rendezvous, routed: which jobs are there?"""
+
+    stream: str
+    asker: Contact
+
+
+class Running(Message, frozen=True, tag="ctl.running"):
+    """The rendezvous' answer to `WhatRuns`."""
+
+    stream: str
+    jobs: tuple[Announce, ...]
+
+
+class Withdraw(Message, frozen=True, tag="ctl.withdraw"):
+    """This incarnation of the job is over: routed to the rendezvous, sent to the holders of replicas."""
+
+    job: bytes
+    stream: str
+    incarnation: str
+    epoch: int
+
+
+class Enroll(Message, frozen=True, tag="ctl.enroll"):
+    """A member to its master, or routed to the job: here I am, this is the newest roster I know."""
+
+    job: bytes
+    incarnation: str
+    participant: Participant
+    epoch: int = 0
+    version: int = 0
+
+
+class Roster(Message, frozen=True, tag="ctl.roster"):
+    """The master's terms, multicast to the members or sent to one of them."""
+
+    terms: Terms
+
+
+class RosterAck(Message, frozen=True, tag="ctl.roster_ack"):
+    """A member has taken the roster `version` of this epoch."""
+
+    job: bytes
+    epoch: int
+    version: int
+    number: int
+
+
+class Mark(Message, frozen=True, tag="ctl.mark"):
+    """Everything below `closed` is closed; multicast to the members."""
+
+    job: bytes
+    incarnation: str
+    epoch: int
+    version: int
+    closed: int
+
+
+class Stop(Message, frozen=True, tag="ctl.stop"):
+    """This incarnation of the job is over: members stop and forget it."""
+
+    job: bytes
+    incarnation: str
+    epoch: int
+
+
+class Fenced(Message, frozen=True, tag="ctl.fenced"):
+    """What you said is from a term that is over; this is the newest I know."""
+
+    job: bytes
+    epoch: int
+
+
+class Waiting(Message, frozen=True, tag="ctl.waiting"):
+    """A member to its master: I have sealed everything below `frontier` and it is not closed."""
+
+    job: bytes
+    epoch: int
+    number: int
+    frontier: int
+
+
+class Report(Message, frozen=True, tag="ctl.report"):
+    """A member to its master: what is worth showing to people."""
+
+    job: bytes
+    name: str
+    samples: tuple[str, ...]
+    error: str = ""
+
+
+class PartRoot(Message, frozen=True, tag="ctl.part_root"):
+    """The master to the root of a partition's tree, routed: send me what you collect."""
+
+    job: bytes
+    partition: int
+    master: Contact
+    epoch: int
+    closed: int
+
+
+class Part(Message, frozen=True, tag="ctl.part"):
+    """The root of a tree to the master: a collected segment; the payload is its entries' in order."""
+
+    job: bytes
+    partition: int
+    seq: int
+    segment: Segment
+
+
+class PartAck(Message, frozen=True, tag="ctl.part_ack"):
+    """The master has the part `seq`."""
+
+    job: bytes
+    partition: int
+    seq: int
+
+
+class TreeOrder(Message, frozen=True, tag="ctl.tree_order"):
+    """The master to the root of a partition's tree: collect [start, stop) again, or wait no longer for it."""
+
+    job: bytes
+    partition: int
+    epoch: int
+    start: int
+    stop: int
+    recollect: bool
+
+
+class Ask(Message, frozen=True, tag="ctl.ask"):
+    """A client's question for a job's master, routed by the job's id and passed on to the master."""
+
+    verb: str
+    job: bytes
+    body: bytes
+    origin: Contact
+    token: int
+    hops: int = 0
+
+
+class AskAll(Message, frozen=True, tag="ctl.ask_all"):
+    """A client's question for all agents, routed to the rendezvous of all."""
+
+    verb: str
+    body: bytes
+    origin: Contact
+    token: int
+
+
+class Question(Message, frozen=True, tag="ctl.question"):
+    """`AskAll` on its way down the tree of all agents; answered by JSON bytes."""
+
+    verb: str
+    body: bytes
+
+
+class Answered(Message, frozen=True, tag="ctl.reply"):
+    """The answer to an `Ask`, `AskAll` or `Submit`; the payload is `body_size` bytes of JSON, then data."""
+
+    token: int
+    status: int
+    body_size: int
+
+
+class Replica(Message, frozen=True, tag="ctl.replica"):
+    """The master to the agents closest to the job: what a successor needs, but for the records."""
+
+    terms: Terms
+    latest: int | None
+
+
+class ReplicaRecord(Message, frozen=True, tag="ctl.replica_record"):
+    """A record that was just published; the payload is its page. `previous` is the index before it."""
+
+    job: bytes
+    incarnation: str
+    epoch: int
+    index: int
+    previous: int | None
+    closed: int
+
+
+class Fetch(Message, frozen=True, tag="ctl.fetch"):
+    """Send me your records of this incarnation with an index above `after`."""
+
+    job: bytes
+    incarnation: str
+    after: int | None
+    token: int
+
+
+class Page(Message, frozen=True, tag="ctl.page"):
+    """Records in answer to `Fetch` (the payload); `done` if there are no more now."""
+
+    job: bytes
+    incarnation: str
+    token: int
+    done: bool
+
+
+class Handover(Message, frozen=True, tag="ctl.handover"):
+    """The old root of a job's tree to the new one: lead it from here, I have stopped closing intervals."""
+
+    terms: Terms
+    latest: int | None
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    Submit,
+    Announce,
+    Verdict,
+    Announced,
+    WhatRuns,
+    Running,
+    Withdraw,
+    Enroll,
+    Roster,
+    RosterAck,
+    Mark,
+    Stop,
+    Fenced,
+    Waiting,
+    Report,
+    PartRoot,
+    Part,
+    PartAck,
+    TreeOrder,
+    Ask,
+    AskAll,
+    Question,
+    Answered,
+    Replica,
+    ReplicaRecord,
+    Fetch,
+    Page,
+    Handover,
+)
+"""All message types of this room, for the codec."""
+
+_CODEC = Codec(MESSAGES)
+_PACK = msgspec.msgpack.Encoder()
+
+
+def pack(message: Message) -> bytes:
+    """A message as the body of a route or a multicast."""
+    return _PACK.encode(message)
+
+
+def unpack(body: bytes) -> Message:
+    """The message of a body.
+
+    Raises:
+        ProtocolError: anything but one of ours.
+    """
+    return _CODEC.decode_header(body)
