@@ -9,6 +9,7 @@ Invariant: no socket outlives a call, because Spark's Python workers are forked 
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
@@ -21,7 +22,7 @@ from urllib.parse import quote, urlencode
 
 import pyarrow as pa
 
-from elfmesh.errors import ConfigError, ElfError, RuntimeFailure, Unreachable, UsageError
+from elfmesh.errors import ConfigError, DataError, ElfError, RuntimeFailure, Unreachable, UsageError
 
 JOB_UNKNOWN = "ELF_JOB_UNKNOWN"
 UNREACHABLE = "ELF_UNREACHABLE"
@@ -93,8 +94,21 @@ class JobLog:
         return f"{self.namespace}/{self.name}"
 
     def ddl(self) -> str:
-        """The Spark DDL of a result row: the interval's columns, then the query's."""
-        return str(self._json("schema")["ddl"])
+        """The Spark DDL of a result row: the interval's columns, then the query's.
+
+        Raises:
+            DataError: a column of the query has the name of one of the interval's columns.
+        """
+        answer = self._json("schema")
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(answer["arrow"])))
+        names = [name.lower() for name in schema.names]  # Spark's columns know no case
+        twice = [name for position, name in enumerate(names) if name in names[:position]]
+        if twice:
+            raise DataError(
+                f"{SCHEMA_MISMATCH}: two columns of the results of job {self.job!r} are called {twice[0]!r}. "
+                "The interval's own columns come first: rename the query's with AS."
+            )
+        return str(answer["ddl"])
 
     def offsets(self, *, after: int | None = None, wait_s: float = 0.0) -> Offsets:
         """The intervals held; waits up to `wait_s` for one later than `after`."""

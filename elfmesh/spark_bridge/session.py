@@ -94,10 +94,10 @@ def results(spark: Any, job: str, *, api: str | None = None, **options: object) 
         ElfError: pyspark is missing, no agent answers, or the job is unknown, before Spark is bothered.
     """
     require_pyspark()
-    from elfmesh.spark_bridge.source import FORMAT, result_ddl
+    from elfmesh.spark_bridge.source import FORMAT
 
     log = JobLog.of(job, api)
-    ddl = result_ddl(log)
+    ddl = log.ddl()
     register(spark)
     reader = (
         spark.read.format(FORMAT).schema(ddl).option("job", log.job).option("api", ",".join(log.addresses))

@@ -22,10 +22,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from elfmesh.errors import ConfigError, DataError
+from elfmesh.errors import ConfigError
 from elfmesh.spark_bridge.conform import arrow_schema, conform
 from elfmesh.spark_bridge.filters import Bounds, narrow
-from elfmesh.spark_bridge.joblog import BAD_OPTION, SCHEMA_MISMATCH, JobLog, Offsets, expired, recreated
+from elfmesh.spark_bridge.joblog import BAD_OPTION, JobLog, Offsets, expired, recreated
 
 try:  # PySpark 4.2 brought admission control and availableNow to Python sources.
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -103,7 +103,7 @@ class ElfDataSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """The job's result columns as the agents know them now."""
-        return result_ddl(self._log())
+        return self._log().ddl()
 
     def reader(self, schema: Any) -> BatchReader:
         """A batch reader; with filters on interval_index pushed into it where Spark offers that."""
@@ -120,25 +120,6 @@ class ElfDataSource(DataSource):  # type: ignore[misc]
 
     def _log(self) -> JobLog:
         return JobLog.of(self.options.get("job", ""), self.options.get("api"))
-
-
-def result_ddl(log: JobLog) -> str:
-    """The Spark DDL of a job's results.
-
-    Raises:
-        DataError: a column of the query has the name of one of the interval's columns.
-    """
-    from pyspark.sql.types import StructType
-
-    ddl = log.ddl()
-    names = [name.lower() for name in StructType.fromDDL(ddl).names]
-    twice = [name for position, name in enumerate(names) if name in names[:position]]
-    if twice:
-        raise DataError(
-            f"{SCHEMA_MISMATCH}: the query's column {twice[0]!r} has the name of a column of the interval. "
-            "Rename it in the query with AS."
-        )
-    return ddl
 
 
 class _Reads:
@@ -189,21 +170,27 @@ class PushingBatchReader(BatchReader):
 class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Each final interval once, in order.
 
-    State of the planner (never used in `read`): `target` is the last interval of an availableNow query,
-    `seen` the last offset planned, which only PySpark before 4.2 needs, as it does not tell it.
+    State of the planner (never used in `read`): `initial` is the one answer of initialOffset, `target` the
+    last interval of an availableNow query, `seen` the last offset planned, which only PySpark before 4.2 needs,
+    as it does not tell it.
     """
 
+    initial: dict[str, Any] | None = None
     target: int | None = None
     seen: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint starts: the interval before the first it reads."""
+        # Spark asks again when it plans the first batch: another answer then would skip what came in between.
+        if self.initial is not None:
+            return self.initial
         held = self.log.offsets()
         after = {"earliest": held.earliest - 1, "latest": held.latest}.get(self.options.start)
         if after is None:
             after = _explicit_start(self.log, self.options, held)
         self.seen = after
-        return _offset(after, held.incarnation)
+        self.initial = _offset(after, held.incarnation)
+        return self.initial
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
         """At most maxIntervalsPerTrigger intervals; Spark's nearest word for an interval is a file."""

@@ -1,0 +1,193 @@
+"""A local Spark session, and an agent's results routes over an in-memory log."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlparse
+
+import pyarrow as pa
+import pytest
+
+from elfmesh import spark_bridge
+from elfmesh.errors import ElfError
+
+UTC = pa.timestamp("us", tz="UTC")
+SLIDE_US = 5_000_000
+HEAD = pa.schema(
+    [
+        ("interval_index", pa.int64()),
+        ("interval_start", UTC),
+        ("interval_end", UTC),
+        ("state", pa.string()),
+        ("rev", pa.int32()),
+        ("completeness", pa.float64()),
+    ]
+)
+HEAD_DDL = (
+    "interval_index BIGINT, interval_start TIMESTAMP, interval_end TIMESTAMP, state STRING, rev INT, "
+    "completeness DOUBLE"
+)
+
+
+class FakeJob:
+    """A results log: `publish` appends, `expire` forgets, readers wait on `changed`."""
+
+    def __init__(self, ddl: str, incarnation: str, earliest: int) -> None:
+        self.ddl, self.incarnation, self.earliest = ddl, incarnation, earliest
+        self.latest = earliest - 1
+        self.tables: dict[int, pa.Table] = {}
+
+    def table(self, after: int, upto: int) -> pa.Table | None:
+        tables = [self.tables[i] for i in range(after + 1, upto + 1) if i in self.tables]
+        return pa.concat_tables(tables, promote_options="permissive") if tables else None
+
+
+class FakeAgent:
+    def __init__(self) -> None:
+        self.jobs: dict[str, FakeJob] = {}
+        self.requests: list[str] = []
+        self.broken = False
+        self.changed = threading.Condition()
+        agent = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                url = urlparse(self.path)
+                agent.requests.append(self.path)
+                query = {name: values[0] for name, values in parse_qs(url.query).items()}
+                status, body = agent.answer(url.path, query)
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.api = f"127.0.0.1:{self.server.server_address[1]}"
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def create(
+        self,
+        job: str,
+        columns: str = "product STRING, clicks BIGINT",
+        *,
+        incarnation: str = "a1",
+        earliest: int = 0,
+    ) -> None:
+        with self.changed:
+            self.jobs[job] = FakeJob(f"{HEAD_DDL}, {columns}", incarnation, earliest)
+            self.changed.notify_all()
+
+    def publish(self, job: str, rows: pa.Table | list[tuple[str, int]], *, completeness: float = 1.0) -> int:
+        """Append the next interval; returns its index."""
+        if isinstance(rows, list):
+            rows = pa.table(
+                {
+                    "product": pa.array([name for name, _ in rows], pa.string()),
+                    "clicks": pa.array([count for _, count in rows], pa.int64()),
+                }
+            )
+        with self.changed:
+            log = self.jobs[job]
+            log.latest += 1
+            index, count = log.latest, rows.num_rows
+            state = "FINAL" if completeness == 1.0 else "FINAL_PARTIAL"
+            head = pa.table(
+                [
+                    [index] * count,
+                    pa.array([index * SLIDE_US] * count, UTC),
+                    pa.array([(index + 1) * SLIDE_US] * count, UTC),
+                    [state] * count,
+                    pa.array([1] * count, pa.int32()),
+                    pa.array([completeness] * count, pa.float64()),
+                ],
+                schema=HEAD,
+            )
+            for position, field in enumerate(rows.schema):
+                head = head.append_column(field, rows.column(position))
+            log.tables[index] = head
+            self.changed.notify_all()
+        return index
+
+    def expire(self, job: str, below: int) -> None:
+        with self.changed:
+            log = self.jobs[job]
+            log.earliest = below
+            log.tables = {index: table for index, table in log.tables.items() if index >= below}
+
+    def answer(self, path: str, query: dict[str, str]) -> tuple[int, bytes]:
+        _, version, noun, namespace, name, route = path.split("/")
+        assert (version, noun) == ("v1", "jobs")
+        job = self.jobs.get(f"{namespace}/{name}")
+        if self.broken:
+            return 503, error("the overlay has no quorum", "unreachable")
+        if job is None:
+            return 404, error(f"no job {namespace}/{name}", "no_job")
+        if route == "schema":
+            names = [column.split()[0] for column in re.split(r",(?![^(<]*[)>])", job.ddl)]
+            schema = pa.schema([(name, pa.null()) for name in names]).serialize().to_pybytes()
+            return 200, json.dumps({"ddl": job.ddl, "arrow": base64.b64encode(schema).decode()}).encode()
+        if route == "offsets":
+            with self.changed:
+                if "after" in query:
+                    self.changed.wait_for(lambda: job.latest > int(query["after"]), float(query["wait"]))
+                held = {"earliest": job.earliest, "latest": job.latest, "incarnation": job.incarnation}
+            return 200, json.dumps(held).encode()
+        assert route == "arrow"
+        after, upto = int(query["from"]), int(query["to"])
+        if after + 1 < job.earliest:
+            return 410, error(f"interval {after + 1} is gone", "expired")
+        sink = io.BytesIO()
+        table = job.table(after, upto)
+        if table is None:
+            table = HEAD.empty_table()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table, max_chunksize=1000)
+        return 200, sink.getvalue()
+
+
+def error(message: str, code: str) -> bytes:
+    return json.dumps({"error": message, "where": "", "hint": "", "code": code}).encode()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    try:
+        session = spark_bridge.local_session("elfmesh tests", spark__python__worker__reuse="true")
+    except ElfError as missing:
+        pytest.skip(str(missing))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def agent() -> Iterator[FakeAgent]:
+    server = FakeAgent()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def elf(spark: Any, agent: FakeAgent) -> Callable[..., Any]:
+    """Read a job of the fake agent in batch."""
+
+    def read(job: str = "shop/top", **options: object) -> Any:
+        return spark_bridge.results(spark, job, api=agent.api, **options)
+
+    return read

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from elfmesh import spark_bridge
+from elfmesh.errors import ConfigError, ElfError, RuntimeFailure, Unreachable, UsageError
+from elfmesh.spark_bridge.joblog import JobLog
+
+spark_only = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_an_unknown_job_is_named(agent: Any) -> None:
+    with pytest.raises(RuntimeFailure, match=r"^ELF_JOB_UNKNOWN: no job 'shop/nope' runs on this overlay"):
+        JobLog.of("shop/nope", agent.api).ddl()
+
+
+def test_no_agent_is_exit_code_69_and_says_where() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(Unreachable, match=f"^ELF_UNREACHABLE: no agent answers at {address}") as caught:
+        JobLog.of("shop/top", address).offsets()
+    assert caught.value.exit_code == 69
+
+
+def test_the_next_address_is_asked_when_one_is_silent_or_not_ready(agent: Any) -> None:
+    agent.create("shop/top")
+    log = JobLog.of("shop/top", f"127.0.0.1:{free_port()}, {agent.api}")
+    assert log.offsets().latest == -1
+    agent.broken = True
+    with pytest.raises(Unreachable, match="the overlay has no quorum"):
+        log.offsets()
+
+
+def test_intervals_gone_are_named(agent: Any) -> None:
+    agent.create("shop/top", earliest=5)
+    agent.publish("shop/top", [("a", 1)])
+    with pytest.raises(
+        RuntimeFailure, match=r"^ELF_INTERVALS_EXPIRED: job 'shop/top' no longer holds interval 3"
+    ):
+        list(JobLog.of("shop/top", agent.api).batches(2, 5))
+
+
+def test_options_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ELF_API", raising=False)
+    with pytest.raises(UsageError, match="no job is named"):
+        JobLog.of("", "127.0.0.1:1")
+    with pytest.raises(ConfigError, match="no agent's address"):
+        JobLog.of("top", None)
+    with pytest.raises(ConfigError, match="'nonsense' is not HOST:PORT"):
+        JobLog.of("top", "nonsense")
+    monkeypatch.setenv("ELF_API", "127.0.0.1:7401")
+    assert JobLog.of("top", None) == JobLog(("127.0.0.1:7401",), "default", "top")
+    assert JobLog.of("shop.top", None).job == JobLog.of("shop/top", None).job == "shop/top"
+
+
+def test_without_java_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(RuntimeFailure) as caught:
+        spark_bridge.local_session()
+    assert str(caught.value) == (
+        "Spark needs Java 17 or later: no java on the PATH and JAVA_HOME is not set."
+    )
+
+
+def test_without_pyspark_there_is_one_line_and_the_rest_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(RuntimeFailure, match=r"^Spark needs the package pyspark: pip install"):
+        spark_bridge.local_session()
+    with pytest.raises(RuntimeFailure, match=r"^Spark needs the package pyspark: pip install"):
+        spark_bridge.results(None, "shop/top")
+
+
+def test_the_bridge_imports_without_pyspark() -> None:
+    code = "import sys; sys.modules['pyspark'] = None; import elfmesh.spark_bridge"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class TestThroughSpark:
+    pytestmark = spark_only
+
+    def test_results_fails_before_spark_is_bothered(self, agent: Any, spark: Any) -> None:
+        with pytest.raises(ElfError, match=r"^ELF_JOB_UNKNOWN"):
+            spark_bridge.results(spark, "shop/nope", api=agent.api)
+
+    def test_the_first_sentence_reaches_the_user_of_the_format(self, agent: Any, spark: Any) -> None:
+        def reader(job: str, **options: str) -> Any:
+            reads = spark.read.format("elf").option("api", agent.api).option("job", job)
+            return reads.options(**options).load()
+
+        with pytest.raises(Exception, match=r"ELF_JOB_UNKNOWN: no job 'shop/nope'"):
+            reader("shop/nope")
+        agent.create("shop/top", earliest=5)
+        agent.publish("shop/top", [("a", 1)])
+        with pytest.raises(
+            Exception, match=r"ELF_INTERVALS_EXPIRED: job 'shop/top' no longer holds interval 3"
+        ):
+            reader("shop/top", startingInterval="3").collect()
+        with pytest.raises(Exception, match=r"ELF_BAD_OPTION: state='all' is not offered"):
+            reader("shop/top", state="all").collect()
+        with pytest.raises(Exception, match=r"ELF_BAD_OPTION: numPartitions='0' must be at least 1"):
+            reader("shop/top", numPartitions="0").collect()
+
+    def test_a_column_named_like_the_intervals_own_is_refused(self, agent: Any, spark: Any) -> None:
+        agent.create("shop/top", "State STRING, clicks BIGINT")
+        with pytest.raises(
+            ElfError,
+            match=r"^ELF_SCHEMA_MISMATCH: two columns of the results of job 'shop/top' are called 'state'",
+        ):
+            spark_bridge.results(spark, "shop/top", api=agent.api)

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+class Sink:
+    """What foreachBatch saw: every batch with its intervals, in order."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, list[tuple[int, str, int]]]] = []
+
+    def __call__(self, frame: Any, batch: int) -> None:
+        rows = sorted((row.interval_index, row.product, row.clicks) for row in frame.collect())
+        self.batches.append((batch, rows))
+
+    @property
+    def rows(self) -> list[tuple[int, str, int]]:
+        return [row for _, rows in self.batches for row in rows]
+
+    @property
+    def intervals(self) -> list[int]:
+        return [index for index, *_ in self.rows]
+
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+def start(spark: Any, agent: Any, tmp_path: Path) -> Iterator[Start]:
+    queries: list[Any] = []
+
+    def run(
+        sink: Sink, *, checkpoint: str = "checkpoint", available_now: bool = False, **options: object
+    ) -> Any:
+        reader = spark.readStream.format("elf").option("job", "shop/top").option("api", agent.api)
+        for name, value in options.items():
+            reader = reader.option(name, str(value))
+        writer = reader.load().writeStream.foreachBatch(sink)
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
+        query = (writer.trigger(availableNow=True) if available_now else writer).start()
+        queries.append(query)
+        return query
+
+    yield run
+    for query in queries:
+        query.stop()
+
+
+def wait_until(holds: Callable[[], bool], query: Any, timeout_s: float = 60.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not holds():
+        if query.exception() is not None:
+            raise AssertionError(str(query.exception())[-3000:])
+        assert time.monotonic() < end, f"not in time: {query.status} {query.lastProgress}"
+        time.sleep(0.05)
+
+
+def test_new_intervals_arrive_as_they_close(agent: Any, start: Start) -> None:
+    agent.create("shop/top")
+    agent.publish("shop/top", [("old", 1)])
+    sink = Sink()
+    query = start(sink, startingInterval="latest", longPoll=5)
+    wait_until(lambda: any("after=0" in request for request in agent.requests), query)
+    agent.publish("shop/top", [("a", 1)])
+    wait_until(lambda: sink.intervals == [1], query)
+    agent.publish("shop/top", [])
+    agent.publish("shop/top", [("b", 2), ("c", 3)])
+    wait_until(lambda: sink.rows == [(1, "a", 1), (3, "b", 2), (3, "c", 3)], query)
+
+
+def test_an_idle_stream_asks_seldom_and_stops_at_once(agent: Any, start: Start) -> None:
+    agent.create("shop/top")
+    query = start(Sink(), startingInterval="earliest", longPoll=60)
+    wait_until(lambda: any("wait=60" in request for request in agent.requests), query)
+    before = len(agent.requests)
+    time.sleep(1.0)
+    assert len(agent.requests) == before
+    begun = time.monotonic()
+    query.stop()
+    assert time.monotonic() - begun < 10
+
+
+def test_a_restart_from_the_checkpoint_gives_each_interval_once(agent: Any, start: Start) -> None:
+    agent.create("shop/top")
+    for index in range(3):
+        agent.publish("shop/top", [("a", index)])
+    sink = Sink()
+    query = start(sink, startingInterval="earliest")
+    wait_until(lambda: sink.intervals == [0, 1, 2], query)
+    query.stop()
+    for index in range(3, 5):
+        agent.publish("shop/top", [("a", index)])
+    query = start(sink, startingInterval="earliest")
+    agent.publish("shop/top", [("a", 5)])
+    wait_until(lambda: len(sink.intervals) >= 6, query)
+    assert sink.intervals == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_batch_that_failed_comes_again_with_the_same_intervals(agent: Any, start: Start) -> None:
+    agent.create("shop/top")
+    agent.publish("shop/top", [("a", 0)])
+
+    class Failing(Sink):
+        def __call__(self, frame: Any, batch: int) -> None:
+            super().__call__(frame, batch)
+            raise ValueError("the sink is full")
+
+    failing, sink = Failing(), Sink()
+    query = start(failing, startingInterval="earliest")
+    with pytest.raises(Exception, match="the sink is full"):
+        query.awaitTermination(60)
+    agent.publish("shop/top", [("a", 1)])
+    query = start(sink, startingInterval="earliest", available_now=True)
+    assert query.awaitTermination(60)
+    assert failing.batches[0] == sink.batches[0]
+    assert sink.intervals == [0, 1]
+
+
+def test_available_now_reads_what_is_there_in_steps_and_ends(agent: Any, start: Start) -> None:
+    agent.create("shop/top", earliest=10)
+    for index in range(5):
+        agent.publish("shop/top", [("a", index)])
+    sink = Sink()
+    query = start(sink, startingInterval="earliest", maxIntervalsPerTrigger=2, available_now=True)
+    assert query.awaitTermination(60)
+    assert [sorted({index for index, *_ in rows}) for _, rows in sink.batches] == [[10, 11], [12, 13], [14]]
+    agent.publish("shop/top", [("a", 5)])
+    query = start(sink, startingInterval="earliest", available_now=True)
+    assert query.awaitTermination(60)
+    assert sink.intervals == [10, 11, 12, 13, 14, 15]
+
+
+def test_a_stream_ends_at_its_end_interval_and_begins_at_its_start(agent: Any, start: Start) -> None:
+    agent.create("shop/top")
+    for index in range(6):
+        agent.publish("shop/top", [("a", index)])
+    sink = Sink()
+    query = start(sink, startingInterval=2, endInterval=4, numPartitions=2, available_now=True)
+    assert query.awaitTermination(60)
+    assert sink.intervals == [2, 3, 4]
+
+
+def failure(query: Any) -> str:
+    with pytest.raises(Exception, match=r"ELF_\w+") as caught:
+        query.awaitTermination(60)
+    return str(caught.value)
+
+
+def test_a_recreated_job_stops_the_stream_by_name(agent: Any, start: Start) -> None:
+    agent.create("shop/top")
+    agent.publish("shop/top", [("a", 0)])
+    sink = Sink()
+    assert start(sink, startingInterval="earliest", available_now=True).awaitTermination(60)
+    agent.create("shop/top", incarnation="b2")
+    agent.publish("shop/top", [("other", 0)])
+    agent.publish("shop/top", [("other", 1)])
+    said = failure(start(sink, startingInterval="earliest"))
+    assert "ELF_JOB_RECREATED: job 'shop/top' was deleted and created again" in said
+    assert sink.intervals == [0]
+    fresh = Sink()
+    query = start(fresh, checkpoint="new", startingInterval="earliest", available_now=True)
+    assert query.awaitTermination(60)
+    assert fresh.rows == [(0, "other", 0), (1, "other", 1)]
+
+
+def test_intervals_that_are_gone_stop_the_stream_by_name(agent: Any, start: Start) -> None:
+    agent.create("shop/top")
+    agent.publish("shop/top", [("a", 0)])
+    assert start(Sink(), startingInterval="earliest", available_now=True).awaitTermination(60)
+    for index in range(1, 5):
+        agent.publish("shop/top", [("a", index)])
+    agent.expire("shop/top", 3)
+    assert "ELF_INTERVALS_EXPIRED: job 'shop/top' no longer holds interval 1" in failure(
+        start(Sink(), startingInterval="earliest")
+    )
+
+
+def test_a_job_deleted_under_a_stream_stops_it_by_name(agent: Any, start: Start) -> None:
+    agent.create("shop/top")
+    agent.publish("shop/top", [("a", 0)])
+    sink = Sink()
+    query = start(sink, startingInterval="earliest", longPoll=0.2)
+    wait_until(lambda: sink.intervals == [0], query)
+    del agent.jobs["shop/top"]
+    assert "ELF_JOB_UNKNOWN: no job 'shop/top' runs on this overlay" in failure(query)
