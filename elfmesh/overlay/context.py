@@ -1,0 +1,74 @@
+"""What the small machines of one overlay agent share: who it is, what time it is, where effects go.
+
+Owns the list of effects of the running step and the counters; refuses to decide anything.
+Invariant: `now` never goes back within one machine, and nothing is emitted outside a step.
+"""
+
+from __future__ import annotations
+
+from elfmesh.ids import ID_BYTES
+from elfmesh.machine import Contact, Effect, Message, Rng, Send
+from elfmesh.overlay.calls import Answered, Calls, Lateness, Timers
+from elfmesh.overlay.messages import Obituary, Ping, Pong
+from elfmesh.overlay.table import Peer, Table
+
+HOST_CHARS_MAX = 255
+RACK_CHARS_MAX = 64
+INCARNATION_MAX = 1 << 62
+
+
+class Context:
+    """The common ground of the sub-machines.
+
+    Args:
+        me: this agent.
+        rng: the injected source of randomness.
+        table: its routing table.
+    """
+
+    def __init__(self, me: Contact, rng: Rng, table: Table) -> None:
+        self.me = me
+        self.n = int.from_bytes(me.id)
+        self.rng = rng
+        self.table = table
+        self.timers = Timers()
+        self.lateness = Lateness()
+        self.calls = Calls(self.timers, self.lateness, rng.getrandbits(32))
+        self.now = float("-inf")
+        self.out: list[Effect] = []
+        self.obituaries: tuple[Obituary, ...] = ()  # told with every ping and heartbeat
+        self.counters: dict[str, int] = {}
+
+    def emit(self, effect: Effect) -> None:
+        """Add an effect to the running step."""
+        self.out.append(effect)
+
+    def send(self, to: Contact, message: Message, payload: bytes = b"") -> None:
+        """Send on the control lane."""
+        self.out.append(Send(to, message, payload))
+
+    def count(self, what: str) -> None:
+        """One more of something worth knowing: the peers' faults above all."""
+        self.counters[what] = self.counters.get(what, 0) + 1
+
+    def after(self, seconds: float, spread: float = 0.2) -> float:
+        """The moment `seconds` from now, jittered by the fraction `spread`: agents shall not beat in step."""
+        return self.now + seconds * (1 + spread * (2 * self.rng.random() - 1))
+
+    def ping(self, to: Contact, peer: Peer | None, done: Answered, timeout: float | None = None) -> None:
+        """Ping an agent; `done` gets its Pong or None."""
+        calls = self.calls
+        rid = calls.next_rid()
+        self.send(to, Ping(rid, self.obituaries))
+        calls.wait(rid, to, Pong, done, calls.timeout(peer) if timeout is None else timeout)
+
+    def acceptable(self, contact: Contact) -> bool:
+        """Whether a contact somebody told us can be one at all: hostile ones stop here."""
+        return (
+            len(contact.id) == ID_BYTES
+            and contact.id != self.me.id
+            and 0 < contact.port < 65536
+            and 0 < len(contact.host) <= HOST_CHARS_MAX
+            and len(contact.rack) <= RACK_CHARS_MAX
+            and 0 <= contact.incarnation <= INCARNATION_MAX
+        )

@@ -1,0 +1,146 @@
+"""Is a doubtful peer dead? Direct pings, then through others, then a last one; each silence a step further.
+
+    stage 0, 1   one ping each (a missed heartbeat or probe enters at stage 1: two misses)
+    stage 2      a ping, and up to 3 other peers are asked to ping it; it is a suspect now and told about
+    stage 3      the last ping: time for the suspect to refute
+    then         buried
+
+Anything heard from the peer itself ends the examination at any stage. Owns the examinations and the pinging
+on behalf of others; refuses to know the table's structure. Time-outs follow the peer's round trip within
+bounds and this agent's own loop lag (calls.py). A broken connection makes everything faster, never certain.
+
+Invariant: one examination per peer at a time; nobody is buried without four unanswered stages, or its own
+good-bye.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from elfmesh.machine import Contact, Message
+from elfmesh.overlay.context import Context
+from elfmesh.overlay.membership import Membership
+from elfmesh.overlay.messages import Pong, Relay, Relayed
+from elfmesh.overlay.table import Peer
+
+HELPERS = 3
+"""Peers asked to ping a suspect: tells a dead peer from a broken path."""
+
+FAST_TIMEOUT_S = 0.15
+"""After a lost connection: four stages then take about 0.75 s."""
+
+RELAYS_MAX = 64
+"""Pings on behalf of others at once; more is refused, so that nobody can make us flood."""
+
+_SUSPECT_STAGE = 2
+_DEAD_STAGE = 4
+
+
+class _Case:
+    __slots__ = ("fast", "outstanding", "peer", "stage")
+
+    def __init__(self, peer: Peer, stage: int, fast: bool) -> None:
+        self.peer, self.stage, self.fast = peer, stage, fast
+        self.outstanding = 0
+
+
+class Detector:
+    """All examinations of one agent.
+
+    Args:
+        context: shared ground.
+        members: told about suspects, cleared ones and the dead.
+    """
+
+    def __init__(self, context: Context, members: Membership) -> None:
+        self._context = context
+        self._members = members
+        self._cases: dict[bytes, _Case] = {}
+        self._relaying = 0
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    def examine(self, peer: Peer, stage: int = 0, *, fast: bool = False) -> None:
+        """Begin an examination, or hurry a running one that has not yet come as far."""
+        case = self._cases.get(peer.contact.id)
+        if case is None:
+            case = self._cases[peer.contact.id] = _Case(peer, stage, fast)
+        elif fast and case.stage < _SUSPECT_STAGE:
+            case.fast = True
+            case.stage += 1  # the connection we pinged on is gone: that ping is lost
+        else:
+            return
+        self._enter(case)
+
+    def heard(self, peer: Peer) -> None:
+        """The peer itself said something."""
+        if self._cases.pop(peer.contact.id, None) is not None and peer.suspect:
+            peer.suspect = False
+            self._context.count("suspects_cleared")
+            self._members.cleared(peer)
+
+    def gone(self, peer: Peer) -> None:
+        """The peer is out of the books already."""
+        self._cases.pop(peer.contact.id, None)
+
+    def _patience(self, case: _Case) -> float:
+        if case.fast:
+            usual = 2 * self._context.lateness.usual
+            trip = case.peer.rtt + 4 * case.peer.deviation if case.peer.rtt >= 0 else 0.0
+            return min(max(FAST_TIMEOUT_S, trip), self._context.calls.timeout(case.peer)) + usual
+        return self._context.calls.timeout(case.peer)
+
+    def _enter(self, case: _Case) -> None:
+        context, contact = self._context, case.peer.contact
+        if case.stage >= _DEAD_STAGE:
+            del self._cases[contact.id]
+            self._members.bury(contact)
+            return
+        patience = self._patience(case)
+        silent = partial(self._silent, case, case.stage)
+        case.outstanding = 1
+        if case.stage == _SUSPECT_STAGE:
+            case.peer.suspect = True
+            self._members.suspect(case.peer)
+            for helper in self._helpers(case.peer):
+                case.outstanding += 1
+                rid = context.calls.next_rid()
+                context.send(helper.contact, Relay(rid, contact))
+                context.calls.wait(rid, helper.contact, Relayed, silent, 2 * patience)
+        context.ping(contact, case.peer, silent, patience)
+
+    def _helpers(self, suspect: Peer) -> list[Peer]:
+        others = [p for p in self._context.table.entries.values() if p is not suspect and not p.suspect]
+        return self._context.rng.sample(others, min(HELPERS, len(others)))
+
+    def _silent(self, case: _Case, stage: int, answer: Message | None, _: Contact) -> None:
+        """One request of a stage ended. The peer's own answer closed the case before this."""
+        if self._cases.get(case.peer.contact.id) is not case or case.stage != stage:
+            return
+        if isinstance(answer, Relayed) and answer.alive:
+            self._context.count("reached_only_through_others")
+            self.heard(case.peer)
+            return
+        case.outstanding -= 1
+        if case.outstanding == 0:
+            case.stage += 1
+            self._enter(case)
+
+    def relay(self, asker: Contact, message: Relay) -> None:
+        """Ping `message.target` for somebody who cannot reach it, and tell him the outcome."""
+        context, target = self._context, message.target
+        if target.id == context.me.id:
+            context.send(asker, Relayed(message.rid, True))
+            return
+        if self._relaying >= RELAYS_MAX or not context.acceptable(target):
+            context.count("relays_refused")
+            context.send(asker, Relayed(message.rid, False))
+            return
+        self._relaying += 1
+
+        def done(answer: Message | None, _: Contact) -> None:
+            self._relaying -= 1
+            context.send(asker, Relayed(message.rid, isinstance(answer, Pong)))
+
+        context.ping(target, self._members.peer(target.id), done)

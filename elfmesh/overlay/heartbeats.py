@@ -1,0 +1,109 @@
+"""One heartbeat per pair of peers that watch each other, whatever the number of trees they share.
+
+Owns the watches and their rhythm; what is in a digest belongs to the upper layer. Both ends learn each
+other's digest from one exchange, so the end that has just received a heartbeat holds back its own and takes
+over when the other falls silent.
+
+Invariants: at most one timer per watched peer; a watch ends with `Unwatch` or with `PeerDown`, never
+silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh.machine import Contact, Message
+from elfmesh.overlay.context import Context
+from elfmesh.overlay.detector import Detector
+from elfmesh.overlay.events import Digest
+from elfmesh.overlay.membership import Membership
+from elfmesh.overlay.messages import Beat, BeatBack
+from elfmesh.overlay.table import Peer
+
+HEARTBEAT_S = 1.0
+
+HELD_BACK = 1.3
+"""Periods without the other end's heartbeat after which this end beats itself."""
+
+_SPREAD = 0.05
+
+
+class Heartbeats:
+    """The watches of one agent.
+
+    Args:
+        context: shared ground.
+        members: keeps the watched peers.
+        detector: told about missed heartbeats.
+        digest: the upper layer's bytes for a peer.
+        every_s: the period.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        members: Membership,
+        detector: Detector,
+        digest: Callable[[bytes], bytes],
+        *,
+        every_s: float = HEARTBEAT_S,
+    ) -> None:
+        self._context = context
+        self._members = members
+        self._detector = detector
+        self._digest = digest
+        self._every_s = every_s
+
+    def watch(self, contact: Contact) -> None:
+        """Begin heartbeats with a peer; nothing if it is watched already."""
+        watched = self._members.watched
+        if contact.id in watched:
+            return
+        peer = self._members.peer(contact.id) or Peer(contact)
+        watched[contact.id] = peer
+        self._beat(contact.id)
+
+    def unwatch(self, id: bytes) -> None:
+        """End heartbeats with a peer; nothing if it is not watched."""
+        self._members.watched.pop(id, None)
+        self._context.timers.cancel(("beat", id))
+
+    def gone(self, peer: Peer) -> None:
+        """The peer is out of the books already: its watch ended."""
+        self._context.timers.cancel(("beat", peer.contact.id))
+
+    def _again(self, id: bytes, seconds: float) -> None:
+        self._context.timers.set(("beat", id), self._context.after(seconds, _SPREAD), lambda: self._beat(id))
+
+    def _beat(self, id: bytes) -> None:
+        context = self._context
+        peer = self._members.watched[id]
+        wait = peer.beaten + HELD_BACK * self._every_s - context.now
+        if peer.beaten >= 0 and wait > 0.3 * self._every_s:
+            self._again(id, wait)  # the other end beats
+            return
+        self._again(id, self._every_s)
+        calls = context.calls
+        rid = calls.next_rid()
+        context.count("beats")
+        context.send(peer.contact, Beat(rid, self._digest(id), context.obituaries))
+        calls.wait(rid, peer.contact, BeatBack, self._answered, calls.timeout(peer))
+
+    def _answered(self, answer: Message | None, sender: Contact) -> None:
+        peer = self._members.watched.get(sender.id)
+        if isinstance(answer, BeatBack):
+            self._context.emit(Digest(sender.id, answer.digest))
+            self._members.hear_obituaries(answer.obituaries)
+        elif peer is not None:
+            self._detector.examine(peer, 1)
+
+    def beaten(self, sender: Contact, message: Beat, accepted: bool) -> None:
+        """A peer's heartbeat came. One we believe dead gets an answer, but is not passed on as living."""
+        context = self._context
+        context.send(sender, BeatBack(message.rid, self._digest(sender.id), context.obituaries))
+        peer = self._members.peer(sender.id)
+        if peer is not None:
+            peer.beaten = context.now
+        if accepted:
+            context.emit(Digest(sender.id, message.digest))
+            self._members.hear_obituaries(message.obituaries)

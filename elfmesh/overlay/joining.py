@@ -1,0 +1,229 @@
+"""How an agent gets in: seeds, itself, its siblings' rows, one look-up per row.
+
+    idle -> seeding (ping all seeds; jittered retries) -> looking (look up oneself) -> fetching (rows of the 3
+    closest) -> joined (then refresh each row once)
+
+Owns the seeds and the stage; refuses to keep contacts itself. A join that has not succeeded within the
+limit says so once, with the reason, and goes on trying: a seed may come up later.
+
+Invariant: `Joined` is emitted when, and only when, the stage becomes joined; an agent without seeds is the
+first of its overlay and joined at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from elfmesh.ids import DIGIT_BITS, ID_BITS, ID_BYTES
+from elfmesh.machine import Contact, Message
+from elfmesh.overlay.context import Context
+from elfmesh.overlay.events import Joined, JoinFailed
+from elfmesh.overlay.lookup import Lookups
+from elfmesh.overlay.membership import Membership
+from elfmesh.overlay.messages import Found, Rows
+from elfmesh.overlay.table import SIBLINGS
+
+JOIN_LIMIT_S = 10.0
+"""After this, whoever started the agent should know that it is not in."""
+
+RETRY_FIRST_S = 0.5
+RETRY_MAX_S = 5.0
+SEEDS_MAX = 64
+SEEDS_PINGED = 8
+SEED_GRACE_S = 0.1
+"""After the first seed has answered, the others get this long: two islands are met in one join."""
+
+ROWS_FROM = 3
+ROWS_CONTACTS_MAX = 256
+"""Contacts taken from one `Rows` answer: a full table of a million agents has about 80."""
+
+MERGE_S = 5.0
+"""Least time between two searches for the other half of a healed partition."""
+
+Address = tuple[str, int]
+
+
+class Joiner:
+    """The way into the overlay, and back into it.
+
+    Args:
+        context: shared ground.
+        members: gets the contacts.
+        lookups: for the searches.
+        limit_s: when to report failure.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        members: Membership,
+        lookups: Lookups,
+        *,
+        limit_s: float = JOIN_LIMIT_S,
+    ) -> None:
+        self._context = context
+        self._members = members
+        self._lookups = lookups
+        self._limit_s = limit_s
+        self._seeds: dict[Address, bool] = {}  # has it ever answered?
+        self._retry_s = RETRY_FIRST_S
+        self._merged = float("-inf")
+        self._problem = "no seed has answered"
+        self.stage = "idle"
+
+    @property
+    def joined(self) -> bool:
+        """Whether this agent is in."""
+        return self.stage == "joined"
+
+    def start(self, seeds: Sequence[Address]) -> None:
+        """Join through `seeds`, or add them to a join under way; after a join, meet them."""
+        mine = (self._context.me.host, self._context.me.port)
+        fresh = [seed for seed in dict.fromkeys(seeds) if seed != mine and seed not in self._seeds]
+        for seed in fresh[: SEEDS_MAX - len(self._seeds)]:
+            self._seeds[seed] = False
+        if self.joined:
+            for seed in fresh:
+                self.meet(seed)
+        elif not self._seeds:
+            self._become_joined()
+        elif self.stage == "idle":
+            self._context.timers.set("join-limit", self._context.now + self._limit_s, self._report)
+            self._attempt()
+        elif fresh:
+            self._attempt()
+
+    def _report(self) -> None:
+        if not self.joined:
+            self._context.count("joins_failed")
+            self._context.emit(JoinFailed(self._problem))
+
+    def _attempt(self) -> None:
+        context = self._context
+        self.stage = "seeding"
+        context.timers.cancel("join")
+        seeds = list(self._seeds)
+        chosen = context.rng.sample(seeds, min(SEEDS_PINGED, len(seeds)))
+        outstanding = dict.fromkeys(chosen)
+        answered: list[Contact] = []
+
+        def done(seed: Address, answer: Message | None, sender: Contact) -> None:
+            del outstanding[seed]
+            if answer is not None and self._met(seed, sender):
+                answered.append(sender)
+                if len(answered) == 1 and outstanding and self.stage == "seeding":
+                    context.timers.set("join", context.now + SEED_GRACE_S, self._look)
+            if not outstanding and self.stage == "seeding":
+                if answered:
+                    self._look()
+                elif not self._seeds:
+                    self._become_joined()
+                else:
+                    self._later()
+
+        for seed in chosen:
+            context.ping(Contact(b"", *seed), None, partial(done, seed))
+
+    def _met(self, seed: Address, sender: Contact) -> bool:
+        """A seed answered; False if it is this agent itself, or an impostor."""
+        me = self._context.me
+        if sender == me:
+            del self._seeds[seed]
+            return False
+        if sender.id == me.id:
+            self._problem = (
+                f"another agent at {seed[0]}:{seed[1]} has this agent's id; give one of them another"
+            )
+            return False
+        self._seeds[seed] = True
+        return True
+
+    def _later(self) -> None:
+        names = ", ".join(f"{host}:{port}" for host, port in self._seeds)
+        if "has this agent's id" not in self._problem:
+            self._problem = f"no seed answered ({names})"
+        self._context.timers.set("join", self._context.after(self._retry_s, 0.5), self._attempt)
+        self._retry_s = min(2 * self._retry_s, RETRY_MAX_S)
+
+    def _look(self) -> None:
+        self._context.timers.cancel("join")
+        self.stage = "looking"
+        self._lookups.start(self._context.me.id, self._looked, k=SIBLINGS)
+
+    def _looked(self, contacts: tuple[Contact, ...]) -> None:
+        if self.stage != "looking":
+            return
+        closest = [contact for contact in contacts if contact.id != self._context.me.id][:ROWS_FROM]
+        if not closest:
+            self.stage = "seeding"
+            self._problem = "the seeds answered, but nobody answered a look-up"
+            self._later()
+            return
+        self.stage = "fetching"
+        waiting = len(closest)
+
+        def fetched() -> None:
+            nonlocal waiting
+            waiting -= 1
+            if waiting == 0 and self.stage == "fetching":
+                self._become_joined()
+
+        for contact in closest:
+            self.fetch_rows(contact, then=fetched)
+
+    def fetch_rows(
+        self, source: Contact, *, quarantined_too: bool = False, then: Callable[[], None] | None = None
+    ) -> None:
+        """Ask a peer for its rows and consider every contact in them; `then` is called in either case."""
+        context = self._context
+        rid = context.calls.next_rid()
+        context.send(source, Rows(rid))
+
+        def done(answer: Message | None, _: Contact) -> None:
+            if isinstance(answer, Found):
+                for contact in answer.contacts[:ROWS_CONTACTS_MAX]:
+                    self._members.consider(contact, quarantined_too=quarantined_too)
+            if then is not None:
+                then()
+
+        context.calls.wait(rid, source, Found, done, context.calls.timeout(self._members.peer(source.id)))
+
+    def _become_joined(self) -> None:
+        self.stage = "joined"
+        self._context.timers.cancel("join")
+        self._context.timers.cancel("join-limit")
+        self._context.emit(Joined())
+        for row in range(self._context.table.rows()):
+            self.refresh(row)
+
+    def refresh(self, row: int) -> None:
+        """Look up a random id that shares `row` digits with this agent: those who answer fill the row."""
+        context = self._context
+        below = ID_BITS - DIGIT_BITS * (row + 1)
+        other = context.rng.randrange(1, 1 << DIGIT_BITS) << below
+        key = context.n ^ other ^ context.rng.getrandbits(below or 1) * (below > 0)
+        self._lookups.start(key.to_bytes(ID_BYTES), lambda contacts: None)
+
+    def merge(self, other: Contact) -> None:
+        """Somebody from beyond a broken path is back: look for more of them, not too often."""
+        context = self._context
+        if not self.joined or context.now < self._merged + MERGE_S:
+            return
+        self._merged = context.now
+        context.count("merges")
+        self.fetch_rows(other, quarantined_too=True)
+        self._lookups.start(context.me.id, lambda contacts: None, k=SIBLINGS, quarantined_too=True)
+
+    def meet(self, seed: Address) -> None:
+        """Ping a seed after the join; if it is there, its part of the overlay and ours become one."""
+
+        def done(answer: Message | None, sender: Contact) -> None:
+            if answer is not None and self._met(seed, sender):
+                self.merge(sender)
+
+        self._context.ping(Contact(b"", *seed), None, done)
+
+    def unmet(self, *, all_lost: bool) -> list[Address]:
+        """Seeds worth another ping: those that never answered, or any if all contacts are lost."""
+        return [seed for seed, met in self._seeds.items() if all_lost or not met]

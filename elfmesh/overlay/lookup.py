@@ -1,0 +1,258 @@
+"""The iterative look-up: who is closest to a key, answered only by agents that are there.
+
+`Lookup` is pure bookkeeping of one search; `Lookups` asks and listens for all searches of an agent.
+Refuses to touch the table: that answers admit contacts is membership's business.
+
+Invariants of a search: at most `alpha` requests hold it up (an agent that let one time-out pass is asked
+once more but no longer holds up others: no rounds); it ends when the `k` closest of all not failed have
+answered; only agents that answered, and this agent itself, are returned; the number of agents asked is
+bounded, whatever liars say.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+from elfmesh.machine import Contact, Message
+from elfmesh.overlay.calls import TIMEOUT_FIRST_S
+from elfmesh.overlay.context import Context
+from elfmesh.overlay.membership import Membership
+from elfmesh.overlay.messages import Find, Found
+from elfmesh.overlay.table import Peer
+
+K = 8
+"""Agents sought: the closest one is right even if seven of its neighbours do not know it."""
+
+ALPHA = 3
+"""Requests in flight per look-up."""
+
+ASKED_MAX = 96
+"""Agents asked by one look-up: it needs about 20; more means somebody invents contacts."""
+
+LOOKUPS_MAX = 32
+"""Look-ups at once; the others wait in line."""
+
+ATTEMPTS = 2
+"""Requests to one agent before it counts as failed: a lost datagram must not hide the closest agent."""
+
+Found_by = Callable[[tuple[Contact, ...]], None]
+
+
+class _State(Enum):
+    NEW = 0
+    ASKED = 1
+    STALLED = 2  # one request timed out, the second is on its way
+    ANSWERED = 3
+    FAILED = 4
+
+
+class Lookup:
+    """One search.
+
+    Args:
+        key: what is sought, as an integer.
+        k: how many.
+        alpha: requests in flight.
+        me: this agent, which counts as having answered.
+        known: contacts to begin with.
+    """
+
+    def __init__(
+        self, key: int, me: Contact, known: Iterable[Contact], *, k: int = K, alpha: int = ALPHA
+    ) -> None:
+        self._key, self._k, self._alpha = key, k, alpha
+        self._order: list[int] = []  # distances, ascending
+        self._contacts: dict[int, Contact] = {}
+        self._states: dict[int, _State] = {}
+        self._in_flight = 0
+        self.asked = 0
+        self._add(me)
+        self._states[self._order[0]] = _State.ANSWERED
+        for contact in known:
+            self._add(contact)
+
+    def _add(self, contact: Contact) -> None:
+        distance = int.from_bytes(contact.id) ^ self._key
+        if distance not in self._states:
+            insort(self._order, distance)
+            self._states[distance] = _State.NEW
+            self._contacts[distance] = contact
+
+    def _best(self) -> list[int]:
+        best: list[int] = []
+        states = self._states
+        for distance in self._order:
+            if states[distance] is not _State.FAILED:
+                best.append(distance)
+                if len(best) == self._k:
+                    break
+        return best
+
+    def next(self) -> list[Contact]:
+        """Whom to ask now; they count as asked."""
+        chosen: list[Contact] = []
+        for distance in self._best():
+            if self._in_flight >= self._alpha or self.asked >= ASKED_MAX:
+                break
+            if self._states[distance] is _State.NEW:
+                self._states[distance] = _State.ASKED
+                self._in_flight += 1
+                self.asked += 1
+                chosen.append(self._contacts[distance])
+        return chosen
+
+    def _leave(self, contact: Contact, state: _State) -> int:
+        distance = int.from_bytes(contact.id) ^ self._key
+        if self._states[distance] is _State.ASKED:
+            self._in_flight -= 1
+        self._states[distance] = state
+        return distance
+
+    def answered(self, contact: Contact, told: Iterable[Contact]) -> None:
+        """An agent answered with the contacts it knows; `contact` is how it presents itself."""
+        self._contacts[self._leave(contact, _State.ANSWERED)] = contact
+        for other in told:
+            self._add(other)
+
+    def stalled(self, contact: Contact) -> None:
+        """An agent is slow: it no longer holds the search up, but is still waited for."""
+        self._leave(contact, _State.STALLED)
+
+    def failed(self, contact: Contact) -> None:
+        """An agent did not answer."""
+        self._leave(contact, _State.FAILED)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing that could change the result is outstanding."""
+        exhausted = self.asked >= ASKED_MAX
+        for distance in self._best():
+            state = self._states[distance]
+            if state in (_State.ASKED, _State.STALLED) or (state is _State.NEW and not exhausted):
+                return False
+        return True
+
+    @property
+    def result(self) -> tuple[Contact, ...]:
+        """The closest agents that answered, closest first."""
+        alive = (d for d in self._order if self._states[d] is _State.ANSWERED)
+        return tuple(self._contacts[distance] for distance, _ in zip(alive, range(self._k), strict=False))
+
+
+class Lookups:
+    """All searches of one agent.
+
+    Args:
+        context: shared ground.
+        members: whom answers and silences are reported to.
+        alpha: requests in flight per search.
+    """
+
+    def __init__(self, context: Context, members: Membership, *, alpha: int = ALPHA) -> None:
+        self._context = context
+        self._members = members
+        self._alpha = alpha
+        self._running = 0
+        self._line: deque[tuple[bytes, int, bool, Found_by]] = deque()
+        self.on_silent: Callable[[Peer], None] = lambda peer: None
+
+    def __len__(self) -> int:
+        return self._running + len(self._line)
+
+    def start(self, key: bytes, done: Found_by, *, k: int = K, quarantined_too: bool = False) -> None:
+        """Search the `k` agents closest to `key`; `done` gets them, possibly before this returns.
+
+        Args:
+            key: 20 bytes.
+            done: gets the agents that answered, closest first.
+            k: how many.
+            quarantined_too: ask the buried as well, if others name them (after a partition).
+        """
+        self._line.append((key, k, quarantined_too, done))
+        self._admit()
+
+    def _admit(self) -> None:
+        context = self._context
+        while self._line and self._running < LOOKUPS_MAX:
+            key, k, quarantined_too, done = self._line.popleft()
+            self._running += 1
+            n = int.from_bytes(key)
+            known = [peer.contact for peer in context.table.closest(n, max(k, self._alpha))]
+            search = Lookup(n, context.me, known, k=k, alpha=self._alpha)
+            _Search(self, search, key, k, quarantined_too, done).go_on()
+
+    def _ended(self) -> None:
+        self._running -= 1
+        self._admit()
+
+    def useful(self, contact: Contact, quarantined_too: bool) -> bool:
+        """Whether a contact somebody named may be asked."""
+        return self._context.acceptable(contact) and (
+            quarantined_too or not self._members.is_quarantined(contact)
+        )
+
+    def ask(self, search: _Search, to: Contact, attempt: int) -> None:
+        """Send one request of a search."""
+        context = self._context
+        rid = context.calls.next_rid()
+        context.count("finds")
+        context.send(to, Find(rid, search.key, search.k))
+
+        def done(answer: Message | None, sender: Contact) -> None:
+            if isinstance(answer, Found):
+                search.answered(sender, answer.contacts)
+            else:
+                search.timed_out(to, attempt)
+
+        peer = context.table.entries.get(int.from_bytes(to.id))
+        patience = context.calls.timeout(peer) if peer else TIMEOUT_FIRST_S + 2 * context.lateness.usual
+        context.calls.wait(rid, to, Found, done, patience)
+
+    def silent(self, contact: Contact) -> None:
+        """An agent let all attempts pass: examine a contact, do not ask a stranger again for a while."""
+        peer = self._members.peer(contact.id)
+        if peer is not None:
+            self.on_silent(peer)
+        else:
+            self._members.quarantine(contact)
+
+
+class _Search:
+    """One running search and whom to tell."""
+
+    __slots__ = ("_done", "_ended", "_lookup", "_owner", "_quarantined_too", "k", "key")
+
+    def __init__(
+        self, owner: Lookups, lookup: Lookup, key: bytes, k: int, quarantined_too: bool, done: Found_by
+    ) -> None:
+        self._owner, self._lookup, self.key, self.k = owner, lookup, key, k
+        self._quarantined_too, self._done, self._ended = quarantined_too, done, False
+
+    def go_on(self) -> None:
+        if self._ended:
+            return
+        for contact in self._lookup.next():
+            self._owner.ask(self, contact, 1)
+        if self._lookup.done:
+            self._ended = True
+            self._done(self._lookup.result)
+            self._owner._ended()
+
+    def answered(self, sender: Contact, told: tuple[Contact, ...]) -> None:
+        told = told[: 2 * self.k]
+        self._lookup.answered(sender, [c for c in told if self._owner.useful(c, self._quarantined_too)])
+        self.go_on()
+
+    def timed_out(self, to: Contact, attempt: int) -> None:
+        if self._ended:
+            return  # one silence proves little, and nobody waits any more
+        if attempt < ATTEMPTS:
+            self._lookup.stalled(to)
+            self._owner.ask(self, to, attempt + 1)
+        else:
+            self._lookup.failed(to)
+            self._owner.silent(to)
+        self.go_on()

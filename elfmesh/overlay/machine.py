@@ -1,0 +1,299 @@
+"""The overlay of one agent: the small machines put together behind one `step`.
+
+Owns the dispatch of events and messages and the public queries; every decision lives in a sub-machine:
+
+    table.py        which contacts are kept          detector.py    who is dead
+    membership.py   who gets in, who is buried       heartbeats.py  watched pairs
+    lookup.py       iterative search                 routing.py     recursive messages
+    joining.py      the way in                       upkeep.py      the idle rhythm
+
+Invariants: `step` is the only mutator; nothing a peer sends raises out of it; the same events at the same
+times with the same random source give the same effects.
+
+Paper: ELF 2.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh.ids import ID_BYTES, check_id
+from elfmesh.machine import Contact, Effect, Event, Message, Received, Rng, Tick
+from elfmesh.overlay import events as e
+from elfmesh.overlay import messages as m
+from elfmesh.overlay.context import Context
+from elfmesh.overlay.detector import Detector
+from elfmesh.overlay.heartbeats import HEARTBEAT_S, Heartbeats
+from elfmesh.overlay.joining import JOIN_LIMIT_S, Joiner
+from elfmesh.overlay.lookup import ALPHA, K, Lookups
+from elfmesh.overlay.membership import QUARANTINE_S, Membership
+from elfmesh.overlay.routing import Router
+from elfmesh.overlay.table import CELL_CONTACTS, SIBLINGS, Peer, Table
+from elfmesh.overlay.upkeep import PROBE_S, Upkeep
+
+FIND_MAX = 32
+"""Contacts in one answer to `Find`, whatever was asked for."""
+
+PROBE_ATTEMPTS = 2
+
+
+class Overlay:
+    """The overlay machine.
+
+    Args:
+        me: this agent's contact, as others shall reach it.
+        rng: seeded source of randomness.
+        digest: the upper layer's bytes for a heartbeat to the peer of this id.
+        k: agents sought by a look-up.
+        alpha: requests in flight per look-up.
+        cell_contacts: contacts per cell of the table, the active one included.
+        siblings: closest agents kept.
+        heartbeat_s: period of the heartbeats of watched pairs.
+        probe_s: period of the upkeep.
+        quarantine_s: how long hearsay about a buried agent is ignored.
+        join_limit_s: when a join that goes on is reported as failed.
+    """
+
+    def __init__(
+        self,
+        me: Contact,
+        *,
+        rng: Rng,
+        digest: Callable[[bytes], bytes] = lambda peer: b"",
+        k: int = K,
+        alpha: int = ALPHA,
+        cell_contacts: int = CELL_CONTACTS,
+        siblings: int = SIBLINGS,
+        heartbeat_s: float = HEARTBEAT_S,
+        probe_s: float = PROBE_S,
+        quarantine_s: float = QUARANTINE_S,
+        join_limit_s: float = JOIN_LIMIT_S,
+    ) -> None:
+        check_id(me.id)
+        self._table = Table(me, cell_contacts=cell_contacts, siblings=siblings)
+        self._context = context = Context(me, rng, self._table)
+        self._members = Membership(context, quarantine_s=quarantine_s)
+        self._detector = Detector(context, self._members)
+        self._heartbeats = Heartbeats(context, self._members, self._detector, digest, every_s=heartbeat_s)
+        self._lookups = Lookups(context, self._members, alpha=alpha)
+        self._router = Router(context, self._members, self._detector, self._lookups)
+        self._joiner = Joiner(context, self._members, self._lookups, limit_s=join_limit_s)
+        self._upkeep = Upkeep(context, self._members, self._detector, self._joiner, every_s=probe_s)
+        self._k = k
+        self._left = False
+        self._members.on_heard = self._detector.heard
+        self._members.on_gone = self._gone
+        self._members.on_rumour = self._detector.examine
+        self._members.on_rebirth = self._joiner.merge
+        self._lookups.on_silent = lambda peer: self._detector.examine(peer, 1)
+
+    @property
+    def me(self) -> Contact:
+        """This agent."""
+        return self._context.me
+
+    @property
+    def joined(self) -> bool:
+        """Whether this agent is in the overlay."""
+        return self._joiner.joined
+
+    @property
+    def deadline(self) -> float | None:
+        """When the next `Tick` is wanted."""
+        return None if self._left else self._context.timers.deadline
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        """Apply one event.
+
+        Raises:
+            TypeError: not an event of this machine (a fault of ours, not of a peer).
+            ValueError: a key or id of our own making that is none.
+        """
+        context = self._context
+        if self._left:
+            return []
+        due = context.timers.deadline
+        if due is not None and now > due:
+            context.lateness.observe(now - due, now)
+        context.now = context.calls.now = now = max(now, context.now)
+        out = context.out = []
+        if type(event) is Received:
+            self._received(event)
+        elif type(event) is Tick:
+            if due is not None and due <= now:
+                context.timers.fire(now)
+        else:
+            self._asked(event)
+        if self._table.siblings_changed:
+            self._table.siblings_changed = False
+            context.emit(e.SiblingsChanged())
+        return out
+
+    def _asked(self, event: Event) -> None:
+        """What our own side wants."""
+        match event:
+            case e.Start(seeds):
+                self._joiner.start(seeds)
+                self._upkeep.start()
+            case e.Lookup(key, token):
+                self._lookups.start(
+                    check_id(key), lambda found: self._looked_up(token, key, found), k=self._k
+                )
+            case e.Route(key, body, payload):
+                self._router.route(check_id(key), body, payload)
+            case e.Watch(peer):
+                check_id(peer.id)
+                if peer.id != self.me.id:
+                    self._heartbeats.watch(peer)
+            case e.Unwatch(id):
+                self._heartbeats.unwatch(id)
+            case e.Probe(contact, token):
+                self._probe(contact, token, 1)
+            case e.ConnectionLost(id):
+                self._connection_lost(id)
+            case e.Leave():
+                self._leave()
+            case _:
+                raise TypeError(f"{type(event).__name__} is no event of the overlay")
+
+    def _looked_up(self, token: int, key: bytes, found: tuple[Contact, ...]) -> None:
+        self._context.emit(e.LookupDone(token, key, found))
+
+    def _probe(self, contact: Contact, token: int, attempt: int) -> None:
+        def done(answer: Message | None, sender: Contact) -> None:
+            if answer is None and attempt < PROBE_ATTEMPTS:
+                self._probe(contact, token, attempt + 1)
+                return
+            self._context.emit(e.ProbeDone(token, sender, answer is not None))
+            peer = self._members.peer(contact.id)
+            if answer is None and peer is not None:
+                self._detector.examine(peer, 1)
+
+        self._context.ping(contact, self._members.peer(contact.id), done)
+
+    def _connection_lost(self, id: bytes) -> None:
+        peer = self._members.peer(id)
+        if peer is not None:
+            self._detector.examine(peer, fast=True)
+        self._router.hop_lost(id)
+
+    def _leave(self) -> None:
+        told = {peer.n: peer for peer in self._table.siblings()}
+        told.update((peer.n, peer) for peer in self._members.watched.values())
+        told.update((peer.n, peer) for peer in self._table.entries.values() if peer.beaten >= 0)
+        for peer in told.values():
+            self._context.send(peer.contact, m.Bye())
+        self._left = True
+        self._context.timers.clear()
+        self._context.calls.clear()
+
+    def _gone(self, peer: Peer) -> None:
+        """A peer left the books: nothing may go on waiting for it."""
+        self._detector.gone(peer)
+        self._heartbeats.gone(peer)
+        self._router.hop_lost(peer.contact.id)
+
+    def _received(self, event: Received) -> None:
+        """What a peer wants, or answers. Nothing in here raises, whatever the fields say."""
+        context, sender, message = self._context, event.sender, event.message
+        if not context.acceptable(sender):
+            if sender.id != self.me.id:
+                context.count("malformed")
+                return
+            self._from_own_id(sender, message)
+            return
+        if isinstance(message, m.Pong | m.Found | m.BeatBack | m.Relayed):
+            match = context.calls.match(message.rid, sender, message)
+            if match is None:
+                context.count("stray_answers")
+                return
+            self._members.heard(sender, match[0])
+            match[1](message, sender)
+            return
+        accepted = self._members.heard(sender)
+        self._requested(sender, message, event.payload, accepted)
+
+    def _requested(self, sender: Contact, message: Message, payload: bytes, accepted: bool) -> None:
+        context = self._context
+        match message:
+            case m.Ping(rid, obituaries):
+                context.send(sender, m.Pong(rid, context.obituaries))
+                if accepted:
+                    self._members.hear_obituaries(obituaries)
+            case m.Find(rid, key, k):
+                self._find(sender, rid, key, k)
+            case m.Rows(rid):
+                known = {peer.n: peer.contact for peer in self._table.siblings()}
+                known.update((peer.n, peer.contact) for peer in self._table.actives())
+                context.send(sender, m.Found(rid, tuple(known.values())))
+            case m.Beat():
+                self._heartbeats.beaten(sender, message, accepted)
+            case m.Relay():
+                self._detector.relay(sender, message)
+            case m.Hop():
+                self._router.received(sender, message, payload)
+            case m.HopTaken():
+                self._router.taken(sender, message)
+            case m.Bye():
+                if accepted:
+                    self._members.bury(sender)
+            case _:
+                context.count("malformed")
+
+    def _find(self, sender: Contact, rid: int, key: bytes, k: int) -> None:
+        if len(key) != ID_BYTES or k < 1:
+            self._context.count("malformed")
+            return
+        known = self._table.closest(int.from_bytes(key), min(k, FIND_MAX) + 1)
+        contacts = [peer.contact for peer in known if peer.contact.id != sender.id]
+        self._context.send(sender, m.Found(rid, tuple(contacts[:k])))
+
+    def _from_own_id(self, sender: Contact, message: Message) -> None:
+        """A seed that is this agent itself, or another with its id: only a ping and its answer count."""
+        if isinstance(message, m.Ping):
+            self._context.send(sender, m.Pong(message.rid))
+        elif isinstance(message, m.Pong):
+            match = self._context.calls.match(message.rid, sender, message)
+            if match is not None:
+                match[1](message, sender)
+        if sender != self.me:
+            self._context.count("id_clashes")
+
+    def next_hop(self, key: bytes) -> Contact | None:
+        """The closest active contact to `key`, if strictly closer than this agent and not under suspicion."""
+        peer = self._table.next_hop(int.from_bytes(key))
+        return None if peer is None else peer.contact
+
+    def closest(self, key: bytes, k: int) -> list[Contact]:
+        """The `k` known contacts closest to `key`, closest first, without this agent."""
+        return [peer.contact for peer in self._table.closest(int.from_bytes(key), k)]
+
+    def contact(self, id: bytes) -> Contact | None:
+        """The contact or watched peer with this id, if known."""
+        peer = self._members.peer(id)
+        return None if peer is None else peer.contact
+
+    def siblings(self) -> list[Contact]:
+        """The closest known agents, closest first."""
+        return [peer.contact for peer in self._table.siblings()]
+
+    def is_quarantined(self, id: bytes) -> bool:
+        """Whether this agent is believed dead and hearsay about it is being ignored."""
+        return self._members.is_quarantined(Contact(id, "", 0))
+
+    def stats(self) -> dict[str, int | float | str]:
+        """Gauges and counters, by name."""
+        context = self._context
+        return {
+            "stage": "left" if self._left else self._joiner.stage,
+            "contacts": len(self._table),
+            "active": len(self._table.actives()),
+            "siblings": len(self._table.siblings()),
+            "watched": len(self._members.watched),
+            "examined": len(self._detector),
+            "lookups": len(self._lookups),
+            "routes": len(self._router),
+            "requests": len(context.calls),
+            "lag_s": context.lateness.usual,
+            **context.counters,
+        }

@@ -1,0 +1,208 @@
+"""Recursive greedy routing: each hop is a strictly closer agent, the last one verifies itself.
+
+Owns messages on their way through this agent; refuses to know what they say. A hop is acknowledged as soon
+as the receiver has taken charge; an unacknowledged one is followed by the next best. An agent that knows
+nobody closer looks the key up iteratively before it delivers, and passes the message on if that finds
+somebody closer.
+
+Invariants: the distance to the key shrinks with each hop, so no message can circle; an agent takes charge
+of one message at most once; what is dropped is counted.
+
+Paper: ELF 2.3 ("reliably routed to the node with the nodeId numerically closest to that key"). Deviation:
+delivery is at most once: an agent that dies in charge takes the message with it, and upper layers repeat
+what matters.
+"""
+
+from __future__ import annotations
+
+from elfmesh.ids import ID_BYTES
+from elfmesh.machine import Contact
+from elfmesh.overlay.context import Context
+from elfmesh.overlay.detector import Detector
+from elfmesh.overlay.events import RouteDelivered
+from elfmesh.overlay.lookup import Lookups
+from elfmesh.overlay.membership import Membership
+from elfmesh.overlay.messages import Hop, HopTaken
+from elfmesh.overlay.table import Peer
+
+HOPS_MAX = 40
+"""One per digit of an id: the greatest number of hops that each gain a digit."""
+
+VERDICT_S = 5.0
+"""How long a verified "I am the closest" stands; a closer agent in the table overrules it at once."""
+
+ATTEMPTS_MAX = 16
+"""Hops tried for one message here; more silence means that this agent is cut off."""
+
+IN_CHARGE_MAX = 1024
+"""Messages waiting here for an acknowledgement or a verdict."""
+
+SEEN_MAX = 4096
+"""Message names remembered, against doubles."""
+
+VERDICTS_MAX = 1024
+
+_Name = tuple[bytes, int]
+
+
+class _Charge:
+    __slots__ = ("attempts", "excluded", "hop", "message", "payload")
+
+    def __init__(self, message: Hop, payload: bytes) -> None:
+        self.message, self.payload = message, payload
+        self.excluded: frozenset[int] = frozenset()
+        self.hop: Contact | None = None
+        self.attempts = 0
+
+
+class Router:
+    """All messages one agent has taken charge of.
+
+    Args:
+        context: shared ground.
+        members: knows the peers behind the hops.
+        detector: told about hops that do not acknowledge.
+        lookups: for the verification.
+    """
+
+    def __init__(self, context: Context, members: Membership, detector: Detector, lookups: Lookups) -> None:
+        self._context = context
+        self._members = members
+        self._detector = detector
+        self._lookups = lookups
+        self._charges: dict[_Name, _Charge] = {}
+        self._seen: dict[_Name, None] = {}  # oldest first
+        self._verdicts: dict[bytes, tuple[Contact, float]] = {}  # key -> closest, until; oldest first
+        self._verifying: dict[bytes, list[_Name]] = {}
+
+    def __len__(self) -> int:
+        return len(self._charges)
+
+    def route(self, key: bytes, body: bytes, payload: bytes) -> None:
+        """Begin a message here."""
+        nonce = self._context.rng.getrandbits(62)
+        self._take(Hop(self._context.me, nonce, key, 0, body), payload)
+
+    def received(self, sender: Contact, message: Hop, payload: bytes) -> None:
+        """A hop arrived: take charge and say so, unless it is known, lost or too much."""
+        context = self._context
+        name = (message.origin.id, message.nonce)
+        if len(message.key) != ID_BYTES or len(message.origin.id) != ID_BYTES:
+            context.count("malformed")
+            return
+        if name not in self._seen and len(self._charges) >= IN_CHARGE_MAX:
+            context.count("routes_refused")  # not acknowledged: the sender tries another way
+            return
+        context.send(sender, HopTaken(*name))
+        if name in self._seen:
+            context.count("routes_doubled")
+        elif message.hops >= HOPS_MAX:
+            context.count("routes_lost_by_hop_limit")
+        else:
+            self._take(message, payload)
+
+    def _take(self, message: Hop, payload: bytes) -> None:
+        name = (message.origin.id, message.nonce)
+        if len(self._seen) >= SEEN_MAX:
+            del self._seen[next(iter(self._seen))]
+        self._seen[name] = None
+        charge = self._charges[name] = _Charge(message, payload)
+        self._forward(name, charge)
+
+    def _forward(self, name: _Name, charge: _Charge) -> None:
+        context, key = self._context, charge.message.key
+        peer = context.table.next_hop(int.from_bytes(key), charge.excluded)
+        if peer is not None:
+            self._hand_to(name, charge, peer.contact, peer)
+            return
+        verdict = self._verdicts.get(key)
+        if verdict is None or verdict[1] <= context.now:
+            self._verify(name, key)
+        elif verdict[0].id == context.me.id:
+            self._deliver(name, charge)
+        elif int.from_bytes(verdict[0].id) not in charge.excluded:
+            self._hand_to(name, charge, verdict[0], None)
+        else:
+            del self._verdicts[key]  # the one it named does not acknowledge
+            self._verify(name, key)
+
+    def _hand_to(self, name: _Name, charge: _Charge, to: Contact, peer: Peer | None) -> None:
+        context, message = self._context, charge.message
+        charge.hop = to
+        context.count("hops")
+        context.send(
+            to,
+            Hop(message.origin, message.nonce, message.key, message.hops + 1, message.body),
+            charge.payload,
+        )
+        wait = context.calls.timeout(peer)
+        context.timers.set(("hop", name), context.now + wait, lambda: self._unanswered(name))
+
+    def _unanswered(self, name: _Name) -> None:
+        context, charge = self._context, self._charges[name]
+        if context.now < context.lateness.grace_until:
+            later = context.lateness.grace_until + context.calls.timeout(None)
+            context.timers.set(("hop", name), later, lambda: self._unanswered(name))
+            return
+        self._try_another(name, charge)
+
+    def _try_another(self, name: _Name, charge: _Charge) -> None:
+        assert charge.hop is not None
+        self._context.count("hops_failed")
+        charge.excluded |= {int.from_bytes(charge.hop.id)}
+        peer = self._members.peer(charge.hop.id)
+        charge.hop = None
+        charge.attempts += 1
+        if peer is not None:
+            self._detector.examine(peer, 1)
+        if charge.attempts >= ATTEMPTS_MAX:
+            del self._charges[name]
+            self._context.count("routes_lost_by_silence")
+        else:
+            self._forward(name, charge)
+
+    def taken(self, sender: Contact, message: HopTaken) -> None:
+        """A hop was acknowledged: no longer our charge."""
+        name = (message.origin, message.nonce)
+        charge = self._charges.get(name)
+        if charge is not None and charge.hop is not None and charge.hop.id == sender.id:
+            del self._charges[name]
+            self._context.timers.cancel(("hop", name))
+
+    def hop_lost(self, id: bytes) -> None:
+        """A peer is gone or its connection broke: what it has not acknowledged goes elsewhere."""
+        for name, charge in list(self._charges.items()):
+            if charge.hop is not None and charge.hop.id == id:
+                self._context.timers.cancel(("hop", name))
+                self._try_another(name, charge)
+        for key in [key for key, (closest, _) in self._verdicts.items() if closest.id == id]:
+            del self._verdicts[key]
+
+    def _verify(self, name: _Name, key: bytes) -> None:
+        waiting = self._verifying.get(key)
+        if waiting is not None:
+            waiting.append(name)
+            return
+        self._verifying[key] = [name]
+        self._context.count("verifications")
+        self._lookups.start(key, lambda contacts: self._verified(key, contacts[0]))
+
+    def _verified(self, key: bytes, closest: Contact) -> None:
+        context = self._context
+        self._verdicts.pop(key, None)
+        if len(self._verdicts) >= VERDICTS_MAX:
+            del self._verdicts[next(iter(self._verdicts))]
+        self._verdicts[key] = (closest, context.now + VERDICT_S)
+        for name in self._verifying.pop(key):
+            charge = self._charges.get(name)
+            if charge is None:
+                continue
+            if closest.id == context.me.id:
+                self._deliver(name, charge)
+            else:
+                self._hand_to(name, charge, closest, None)
+
+    def _deliver(self, name: _Name, charge: _Charge) -> None:
+        del self._charges[name]
+        message = charge.message
+        self._context.emit(RouteDelivered(message.key, message.body, charge.payload, message.origin))
