@@ -171,8 +171,8 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Each final interval once, in order.
 
     State of the planner (never used in `read`): `initial` is the one answer of initialOffset, `target` the
-    last interval of an availableNow query, `seen` the last offset planned, which only PySpark before 4.2 needs,
-    as it does not tell it.
+    last interval of an availableNow query, `seen` the last offset planned: only PySpark before 4.2 needs it,
+    as it does not tell.
     """
 
     initial: dict[str, Any] | None = None

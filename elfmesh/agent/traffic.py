@@ -1,0 +1,252 @@
+"""A web shop's click stream, generated: something to run on before one has logs of one's own.
+
+Owns the shop (Zipf-popular products in directories, users with locations) and its log lines as NDJSON, shaped as
+the paper's: clicks, likes and buys with product, directory, counts and user. Refuses to know agents and queries.
+
+Invariants: line i of agent a under seed s has the same content however it is asked for, only its time is the
+caller's; all agents of one seed share one shop; every write is whole lines. No clock is read here: times are
+arguments, the command below passes the real one.
+
+Paper: ELF 1 (Figure 1, the user activity log) and 2.1 (Figure 4).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from elfmesh.errors import StorageError
+from elfmesh.units import MICROS
+
+DIRECTORIES = ("Video Games", "Books", "Music", "Toys", "Kitchen", "Garden", "Outdoor")
+_DIRECTORY_SHARES = (0.4, 0.2, 0.1, 0.1, 0.08, 0.07, 0.05)
+LOCATIONS = ("Ohio", "Georgia", "California", "Texas", "Oregon", "Maine", "Berlin", "Lyon", "Osaka", "test")
+"""Where users are; "test" marks the shop's own probes, which a query leaves out."""
+_LOCATION_SHARES = (0.2, 0.16, 0.16, 0.14, 0.1, 0.08, 0.06, 0.05, 0.03, 0.02)
+
+_FIRST = ("Angry", "Clever", "Cosmic", "Crazy", "Golden", "Happy", "Hidden", "Little", "Lost", "Lucky",
+          "Magic", "Mighty", "Pocket", "Royal", "Secret", "Silent", "Super", "Tiny", "Turbo", "Wild")  # fmt: skip
+_SECOND = ("Birds", "Castle", "Chef", "City", "Dragons", "Farm", "Foxes", "Garden", "Heroes", "Islands",
+           "Kart", "Knights", "Legends", "Ninjas", "Planets", "Puzzles", "Quest", "Racers", "Robots",
+           "Worlds")  # fmt: skip
+_NAMES = (
+    "Curry",
+    "Ada",
+    "Bo",
+    "Chen",
+    "Dina",
+    "Emil",
+    "Fay",
+    "Gus",
+    "Hana",
+    "Ivo",
+    "Jo",
+    "Kim",
+    "Lea",
+    "Max",
+)
+
+_ACTIONS = (("click", 1, 0, 0), ("click", 2, 0, 0), ("click", 3, 0, 0), ("like", 0, 1, 0), ("buy", 0, 0, 1))
+_ACTION_SHARES = (0.70, 0.12, 0.03, 0.10, 0.05)
+
+BLOCK = 4096
+"""Lines drawn at a time, so that content does not depend on how many lines a caller asks for."""
+
+STAMP_SPREAD_US = 20_000
+"""Lines written together are stamped over at most this long before now: a log line is stamped when written."""
+
+Times = npt.NDArray[np.int64]
+
+
+class ShopTraffic:
+    """The log lines of one agent's web server.
+
+    Args:
+        agent: number of the web server; each has its own visitors' order, all share one shop.
+        seed: of the shop and of all its visitors.
+        products: size of the catalogue; popularity is Zipf's with exponent `skew`.
+        users: how many people visit.
+        skew: Zipf's exponent.
+    """
+
+    def __init__(
+        self, agent: int = 0, *, seed: int = 1, products: int = 400, users: int = 5_000, skew: float = 1.1
+    ) -> None:
+        shop = np.random.default_rng([seed, 0])
+        self._products = _catalogue(products, shop)
+        self._users = _people(users, shop)
+        self._actions = [
+            f'"kind":"{kind}","clicks_count":{clicks},"likes_count":{likes},"buys_count":{buys},'
+            for kind, clicks, likes, buys in _ACTIONS
+        ]
+        popularity = 1.0 / np.arange(1, products + 1) ** skew
+        self._popular = np.cumsum(popularity / popularity.sum())
+        self._doing = np.cumsum(_ACTION_SHARES)
+        self._visitors = np.random.default_rng([seed, 1, agent])
+        self._first_id = agent << 40
+        self._written = 0
+        self._drawn: list[str] = []
+
+    def lines(self, times_us: Times | Sequence[int]) -> bytes:
+        """The next lines, one for each time (microseconds UTC). Cost: about a microsecond a line."""
+        stamps = np.asarray(times_us, dtype=np.int64)
+        while len(self._drawn) < len(stamps):
+            self._drawn += self._draw()
+        bodies, self._drawn = self._drawn[: len(stamps)], self._drawn[len(stamps) :]
+        iso = np.datetime_as_string(stamps.astype("datetime64[us]"), unit="us").tolist()
+        seconds = (stamps // MICROS).tolist()
+        spoken = {second: _spoken(second) for second in set(seconds)}
+        first = self._first_id + self._written
+        self._written += len(bodies)
+        return "".join(
+            [
+                f'{{"ts":"{ts}Z","created_at":"{spoken[second]}","id":{number},{body}'
+                for number, (ts, second, body) in enumerate(zip(iso, seconds, bodies, strict=True), first)
+            ]
+        ).encode()
+
+    def _draw(self) -> list[str]:
+        """What the next BLOCK visitors do, as the end of their lines."""
+        chance = self._visitors.random((2, BLOCK))
+        products = np.searchsorted(self._popular, chance[0], side="right").tolist()
+        actions = np.searchsorted(self._doing, chance[1], side="right").tolist()
+        users = self._visitors.integers(0, len(self._users), BLOCK).tolist()
+        last_product, last_action = len(self._products) - 1, len(self._actions) - 1
+        return [
+            self._actions[min(action, last_action)]
+            + self._products[min(product, last_product)]
+            + self._users[user]
+            for action, product, user in zip(actions, products, users, strict=True)
+        ]
+
+
+class TrafficWriter:
+    """Appends an agent's lines to its log file at a steady rate.
+
+    Args:
+        path: the log file; made if missing, appended to if not.
+        traffic: what to write.
+        rate_per_s: lines per second.
+        now_us: when it starts.
+
+    Raises:
+        StorageError: the file cannot be opened or written.
+    """
+
+    def __init__(self, path: Path, traffic: ShopTraffic, *, rate_per_s: float, now_us: int) -> None:
+        self.path = path
+        self.written = 0
+        self._traffic = traffic
+        self._rate_per_s = rate_per_s
+        self._begun_us = self._last_us = now_us
+        try:
+            self._file: IO[bytes] = path.open("ab", buffering=0)
+        except OSError as error:
+            raise StorageError(f"cannot write: {error.strerror}", where=str(path)) from None
+
+    def advance(self, now_us: int) -> int:
+        """Write the lines due by `now_us`, stamped just before it; returns how many."""
+        due = int((now_us - self._begun_us) * self._rate_per_s / MICROS) - self.written
+        since = max(self._last_us, now_us - STAMP_SPREAD_US)
+        if due <= 0 or now_us <= since:
+            return 0
+        stamps = since + (np.arange(1, due + 1) * (now_us - since)) // due
+        _write_all(self._file, self._traffic.lines(stamps), self.path)
+        self.written += due
+        self._last_us = now_us
+        return due
+
+    def close(self) -> None:
+        """Close the file; the writer is then done."""
+        self._file.close()
+
+
+def write_bulk(
+    path: Path, count: int, traffic: ShopTraffic, *, start_us: int, rate_per_s: float = 1_000.0
+) -> int:
+    """Append `count` lines whose times run on from `start_us` at `rate_per_s`; returns the bytes written."""
+    size = 0
+    try:
+        with path.open("ab", buffering=0) as file:
+            for first in range(0, count, 1 << 16):
+                numbers = np.arange(first, min(count, first + (1 << 16)))
+                stamps = start_us + (numbers * (MICROS / rate_per_s)).astype(np.int64)
+                size += _write_all(file, traffic.lines(stamps), path)
+    except OSError as error:
+        raise StorageError(f"cannot write: {error.strerror}", where=str(path)) from None
+    return size
+
+
+def _write_all(file: IO[bytes], data: bytes, path: Path) -> int:
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+    except OSError as error:
+        raise StorageError(f"cannot write: {error.strerror}", where=str(path)) from None
+    return len(data)
+
+
+def _catalogue(count: int, shop: np.random.Generator) -> list[str]:
+    """Products by falling popularity; the first is the paper's own, and names never repeat."""
+    names = [f"{first} {second}" for second in _SECOND for first in _FIRST]
+    order = [0, *(int(i) for i in 1 + shop.permutation(len(names) - 1))]
+    directories = shop.choice(len(DIRECTORIES), size=count, p=_DIRECTORY_SHARES)
+    directories[0] = 0
+    parts = []
+    for number in range(count):
+        edition, which = divmod(number, len(names))
+        name = names[order[which]] + (f" {edition + 1}" if edition else "")
+        parts.append(f'"product":{json.dumps(name)},"directory":"{DIRECTORIES[directories[number]]}",')
+    return parts
+
+
+def _people(count: int, shop: np.random.Generator) -> list[str]:
+    ids = 100_000_000 + shop.choice(900_000_000, size=count, replace=False)
+    where = shop.choice(len(LOCATIONS), size=count, p=_LOCATION_SHARES)
+    return [
+        f'"user":{{"id":{ids[i]},"name":"@{_NAMES[i % len(_NAMES)]}{i}","location":"{LOCATIONS[where[i]]}"}}}}\n'
+        for i in range(count)
+    ]
+
+
+def _spoken(second: int) -> str:
+    """The paper's spelling of a time: "Fri Feb 08 01:10:17 +0000 2013"."""
+    return datetime.fromtimestamp(second, UTC).strftime("%a %b %d %H:%M:%S +0000 %Y")
+
+
+@click.command("traffic")
+@click.argument("path", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--lines", default=10_000, show_default=True, help="How many lines to append at once.")
+@click.option("--seconds", type=float, help="Write live for so long instead, stamped with the clock.")
+@click.option("--rate", default=100.0, show_default=True, help="Lines per second.")
+@click.option("--agent", default=0, show_default=True, help="Which web server's visitors.")
+@click.option("--seed", default=1, show_default=True, help="Which shop.")
+@click.option("--start", default="2026-01-01T00:00:00Z", show_default=True, help="Time of the first line.")
+def main(
+    path: Path, lines: int, seconds: float | None, rate: float, agent: int, seed: int, start: str
+) -> None:
+    """Append a generated shop's click stream to PATH, as newline-delimited JSON."""
+    traffic = ShopTraffic(agent, seed=seed)
+    if seconds is None:
+        begin = int(datetime.fromisoformat(start).timestamp() * MICROS)
+        write_bulk(path, lines, traffic, start_us=begin, rate_per_s=rate)
+        return
+    writer = TrafficWriter(path, traffic, rate_per_s=rate, now_us=time.time_ns() // 1000)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(0.02)
+        writer.advance(time.time_ns() // 1000)
+    writer.close()
+
+
+if __name__ == "__main__":
+    main()
