@@ -1,7 +1,8 @@
 """A web shop's click stream, generated: something to run on before one has logs of one's own.
 
-Owns the shop (Zipf-popular products in directories, users with locations) and its log lines as NDJSON, shaped as
-the paper's: clicks, likes and buys with product, directory, counts and user. Refuses to know agents and queries.
+Owns the shop (Zipf-popular products in directories, users with locations) and its log lines as NDJSON, shaped
+as the paper's: clicks, likes and buys with product, directory, counts and user. Refuses to know agents and
+queries.
 
 Invariants: line i of agent a under seed s has the same content however it is asked for, only its time is the
 caller's; all agents of one seed share one shop; every write is whole lines. No clock is read here: times are
@@ -32,27 +33,15 @@ LOCATIONS = ("Ohio", "Georgia", "California", "Texas", "Oregon", "Maine", "Berli
 """Where users are; "test" marks the shop's own probes, which a query leaves out."""
 _LOCATION_SHARES = (0.2, 0.16, 0.16, 0.14, 0.1, 0.08, 0.06, 0.05, 0.03, 0.02)
 
-_FIRST = ("Angry", "Clever", "Cosmic", "Crazy", "Golden", "Happy", "Hidden", "Little", "Lost", "Lucky",
-          "Magic", "Mighty", "Pocket", "Royal", "Secret", "Silent", "Super", "Tiny", "Turbo", "Wild")  # fmt: skip
-_SECOND = ("Birds", "Castle", "Chef", "City", "Dragons", "Farm", "Foxes", "Garden", "Heroes", "Islands",
-           "Kart", "Knights", "Legends", "Ninjas", "Planets", "Puzzles", "Quest", "Racers", "Robots",
-           "Worlds")  # fmt: skip
-_NAMES = (
-    "Curry",
-    "Ada",
-    "Bo",
-    "Chen",
-    "Dina",
-    "Emil",
-    "Fay",
-    "Gus",
-    "Hana",
-    "Ivo",
-    "Jo",
-    "Kim",
-    "Lea",
-    "Max",
-)
+_FIRST = (
+    "Angry Clever Cosmic Crazy Golden Happy Hidden Little Lost Lucky "
+    "Magic Mighty Pocket Royal Secret Silent Super Tiny Turbo Wild"
+).split()
+_SECOND = (
+    "Birds Castle Chef City Dragons Farm Foxes Garden Heroes Islands "
+    "Kart Knights Legends Ninjas Planets Puzzles Quest Racers Robots Worlds"
+).split()
+_NAMES = "Curry Ada Bo Chen Dina Emil Fay Gus Hana Ivo Jo Kim Lea Max".split()
 
 _ACTIONS = (("click", 1, 0, 0), ("click", 2, 0, 0), ("click", 3, 0, 0), ("like", 0, 1, 0), ("buy", 0, 0, 1))
 _ACTION_SHARES = (0.70, 0.12, 0.03, 0.10, 0.05)
@@ -61,7 +50,7 @@ BLOCK = 4096
 """Lines drawn at a time, so that content does not depend on how many lines a caller asks for."""
 
 STAMP_SPREAD_US = 20_000
-"""Lines written together are stamped over at most this long before now: a log line is stamped when written."""
+"""Lines written together are stamped over at most this long before now, as a server stamps what it writes."""
 
 Times = npt.NDArray[np.int64]
 
@@ -212,9 +201,10 @@ def _catalogue(count: int, shop: np.random.Generator) -> list[str]:
 def _people(count: int, shop: np.random.Generator) -> list[str]:
     ids = 100_000_000 + shop.choice(900_000_000, size=count, replace=False)
     where = shop.choice(len(LOCATIONS), size=count, p=_LOCATION_SHARES)
+    names = [f"@{_NAMES[number % len(_NAMES)]}{number}" for number in range(count)]
     return [
-        f'"user":{{"id":{ids[i]},"name":"@{_NAMES[i % len(_NAMES)]}{i}","location":"{LOCATIONS[where[i]]}"}}}}\n'
-        for i in range(count)
+        f'"user":{{"id":{user},"name":"{name}","location":"{LOCATIONS[place]}"}}}}\n'
+        for user, name, place in zip(ids, names, where, strict=True)
     ]
 
 
