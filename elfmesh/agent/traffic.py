@@ -36,12 +36,12 @@ _LOCATION_SHARES = (0.2, 0.16, 0.16, 0.14, 0.1, 0.08, 0.06, 0.05, 0.03, 0.02)
 _FIRST = (
     "Angry Clever Cosmic Crazy Golden Happy Hidden Little Lost Lucky "
     "Magic Mighty Pocket Royal Secret Silent Super Tiny Turbo Wild"
-).split()
+)
 _SECOND = (
     "Birds Castle Chef City Dragons Farm Foxes Garden Heroes Islands "
     "Kart Knights Legends Ninjas Planets Puzzles Quest Racers Robots Worlds"
-).split()
-_NAMES = "Curry Ada Bo Chen Dina Emil Fay Gus Hana Ivo Jo Kim Lea Max".split()
+)
+_NAMES = "Curry Ada Bo Chen Dina Emil Fay Gus Hana Ivo Jo Kim Lea Max"
 
 _ACTIONS = (("click", 1, 0, 0), ("click", 2, 0, 0), ("click", 3, 0, 0), ("like", 0, 1, 0), ("buy", 0, 0, 1))
 _ACTION_SHARES = (0.70, 0.12, 0.03, 0.10, 0.05)
@@ -186,7 +186,7 @@ def _write_all(file: IO[bytes], data: bytes, path: Path) -> int:
 
 def _catalogue(count: int, shop: np.random.Generator) -> list[str]:
     """Products by falling popularity; the first is the paper's own, and names never repeat."""
-    names = [f"{first} {second}" for second in _SECOND for first in _FIRST]
+    names = [f"{first} {second}" for second in _SECOND.split() for first in _FIRST.split()]
     order = [0, *(int(i) for i in 1 + shop.permutation(len(names) - 1))]
     directories = shop.choice(len(DIRECTORIES), size=count, p=_DIRECTORY_SHARES)
     directories[0] = 0
@@ -201,7 +201,8 @@ def _catalogue(count: int, shop: np.random.Generator) -> list[str]:
 def _people(count: int, shop: np.random.Generator) -> list[str]:
     ids = 100_000_000 + shop.choice(900_000_000, size=count, replace=False)
     where = shop.choice(len(LOCATIONS), size=count, p=_LOCATION_SHARES)
-    names = [f"@{_NAMES[number % len(_NAMES)]}{number}" for number in range(count)]
+    given = _NAMES.split()
+    names = [f"@{given[number % len(given)]}{number}" for number in range(count)]
     return [
         f'"user":{{"id":{user},"name":"{name}","location":"{LOCATIONS[place]}"}}}}\n'
         for user, name, place in zip(ids, names, where, strict=True)

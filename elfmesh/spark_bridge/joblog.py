@@ -22,6 +22,7 @@ from urllib.parse import quote, urlencode
 
 import pyarrow as pa
 
+from elfmesh.control.manifest import split_name
 from elfmesh.errors import ConfigError, DataError, ElfError, RuntimeFailure, Unreachable, UsageError
 
 JOB_UNKNOWN = "ELF_JOB_UNKNOWN"
@@ -69,12 +70,14 @@ class JobLog:
         """The log of `job` ("shop/top", "shop.top" or "top") at `api` ("host:port[,host:port...]").
 
         Raises:
-            UsageError: no job is named.
+            UsageError: `job` is not the name of a job.
             ConfigError: no address is given, here or in ELF_API, or it is not one.
         """
-        namespace, _, name = job.replace(".", "/", 1).rpartition("/")
-        if not name:
-            raise UsageError(f"{BAD_OPTION}: no job is named", hint='Give the option job, as "shop/top".')
+        try:
+            namespace, name = split_name(job)
+        except ValueError as error:
+            hint = 'Give the option job, as "shop/top".'
+            raise UsageError(f"{BAD_OPTION}: {error}", hint=hint) from None
         text = api or os.environ.get("ELF_API", "")
         addresses = tuple(part.strip() for part in text.split(",") if part.strip())
         if not addresses:
@@ -86,7 +89,7 @@ class JobLog:
             host, _, port = address.removeprefix("http://").rpartition(":")
             if not host or not port.rstrip("/").isdigit():
                 raise ConfigError(f"{BAD_OPTION}: {address!r} is not HOST:PORT")
-        return cls(addresses, namespace or "default", name)
+        return cls(addresses, namespace, name)
 
     @property
     def job(self) -> str:

@@ -53,7 +53,7 @@ def test_intervals_gone_are_named(agent: Any) -> None:
 
 def test_options_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ELF_API", raising=False)
-    with pytest.raises(UsageError, match="no job is named"):
+    with pytest.raises(UsageError, match="ELF_BAD_OPTION: '' is not the name of a job"):
         JobLog.of("", "127.0.0.1:1")
     with pytest.raises(ConfigError, match="no agent's address"):
         JobLog.of("top", None)
