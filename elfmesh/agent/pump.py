@@ -1,0 +1,341 @@
+"""The asyncio pump: drives one agent's core and carries out what it wants.
+
+Owns the loop's side of an agent: its timer, the order in which effects happen, the threads' answers. Every
+part of the outside world is handed in (transport, storage, executor, workers, results, wall clock), so that
+the simulator runs this very pump. Decides nothing about jobs, trees or peers.
+
+Invariants: the core is only ever stepped here, one event at a time; effects happen in the order they were
+given, and nothing that comes after a write to disk happens before it is durable; a failed write is fatal and
+ends the agent, never silently retried (D-1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol
+
+from elfmesh.agent.core import AgentCore
+from elfmesh.agent.host import Executor
+from elfmesh.agent.storage import Storage
+from elfmesh.agent.transport import Transport
+from elfmesh.control import events as ctl
+from elfmesh.errors import ElfError, Unreachable
+from elfmesh.machine import Contact, Effect, Event, Message, Received, Send, Tick
+from elfmesh.overlay.events import ConnectionLost, Joined, JoinFailed, Leave, Start
+from elfmesh.srt.events import Merged, MergeRequest
+
+log = logging.getLogger("elf.agent")
+STATE = "state"
+Store = ctl.Persist | ctl.Append | ctl.DropLog | ctl.ReadLog
+
+
+class Workers(Protocol):
+    """Who reads streams and evaluates jobs on them; reports by events."""
+
+    def start_job(self, effect: ctl.StartWorker) -> None:
+        """Begin, or go on after a restart."""
+        ...
+
+    def stop_job(self, effect: ctl.StopWorker) -> None:
+        """End and forget."""
+        ...
+
+    def pause_job(self, job: bytes) -> None:
+        """Stop reading."""
+        ...
+
+    def resume_job(self, job: bytes) -> None:
+        """Go on reading."""
+        ...
+
+    def release(self, job: bytes, stop: int) -> None:
+        """Intervals below `stop` are closed."""
+        ...
+
+    async def close(self) -> None:
+        """Stop reading, seal nothing early, flush the frame log."""
+        ...
+
+
+class Results(Protocol):
+    """The results logs of the jobs mastered here; synchronous, durable when a call returns."""
+
+    def append(self, effect: ctl.Append) -> None:
+        """Add a record."""
+        ...
+
+    def drop(self, job: bytes) -> None:
+        """Delete a log."""
+        ...
+
+    def read(self, effect: ctl.ReadLog) -> ctl.LogRead:
+        """Read a page."""
+        ...
+
+    def found(self) -> tuple[ctl.LogInfo, ...]:
+        """The logs on disk."""
+        ...
+
+
+class Compute(Protocol):
+    """The heavy work on partials; plain functions that run in a thread."""
+
+    def merge(self, parts: tuple[bytes, ...]) -> bytes:
+        """One partial of several."""
+        ...
+
+    def finalise(self, effect: ctl.Finalise) -> bytes:
+        """The rows of an interval as Arrow IPC."""
+        ...
+
+
+class Pump:
+    """One agent on an event loop.
+
+    Args:
+        core: the agent's machine.
+        transport: open for `me` by `start`.
+        storage: where `Persist` goes.
+        executor: threads.
+        compute: merging and finalising.
+        results: results logs.
+        workers: made with the function that takes their events.
+        wall_us: wall clock, for people only.
+    """
+
+    def __init__(
+        self,
+        core: AgentCore,
+        *,
+        me: Contact,
+        transport: Transport,
+        storage: Storage,
+        executor: Executor,
+        compute: Compute,
+        results: Results,
+        workers: Callable[[Callable[[Event], None]], Workers],
+        wall_us: Callable[[], int],
+    ) -> None:
+        self.core, self.me, self.transport = core, me, transport
+        self._storage, self._executor, self._compute, self._results = storage, executor, compute, results
+        self._wall_us = wall_us
+        self.workers = workers(self.step)
+        self.counters: Counter[str] = Counter()
+        self.joined = asyncio.Event()
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self._inbox: deque[Event] = deque()
+        self._outbox: deque[Effect] = deque()
+        self._stored = asyncio.Event()  # clear while effects wait behind a write
+        self._stored.set()
+        self._stepping = False
+        self._stopped = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._replies: dict[int, asyncio.Future[ctl.Reply]] = {}
+        self._token = 0
+
+    # -- life ----------------------------------------------------------------------------------------
+
+    def start(self, streams: ctl.LocalStreams, seeds: tuple[tuple[str, int], ...]) -> None:
+        """Restore what was remembered, open for peers, join."""
+        self.transport.open(self.me, self)
+        self.step(ctl.Restored(self._remembered(), self._results.found()))
+        self.step(streams)
+        self.step(Start(seeds))
+
+    async def stop(self) -> None:
+        """Leave: stop reading, finish writing, say good-bye. The transport is closed, the storage is not."""
+        await self.workers.close()
+        self.step(Leave())
+        if not self.failed.done():
+            await self._stored.wait()
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        for reply in self._replies.values():
+            reply.cancel()
+        await self.transport.close()
+
+    async def request(self, verb: str, body: dict[str, Any], timeout_s: float = 30.0) -> ctl.Reply:
+        """Ask the control plane.
+
+        Raises:
+            Unreachable: no answer in time, or the agent is stopping.
+        """
+        self._token += 1
+        token = self._token
+        future: asyncio.Future[ctl.Reply] = asyncio.get_running_loop().create_future()
+        self._replies[token] = future
+        try:
+            self.step(ctl.ClientRequest(token, verb, body, self._wall_us()))
+            async with asyncio.timeout(timeout_s):
+                return await future
+        except TimeoutError:
+            raise Unreachable(f"no answer to {verb!r} within {timeout_s:g} s") from None
+        finally:
+            del self._replies[token]
+
+    # -- called by the transport -----------------------------------------------------------------------
+
+    def received(self, sender: Contact, message: Message, payload: bytes) -> None:
+        """A message from a peer."""
+        self.step(Received(sender, message, payload))
+
+    def lost(self, peer: bytes) -> None:
+        """A connection broke."""
+        self.step(ConnectionLost(peer))
+
+    # -- stepping --------------------------------------------------------------------------------------
+
+    def step(self, event: Event) -> None:
+        """Give the core an event and carry out what follows. Cost: no waiting, ever."""
+        if self._stopped:
+            return
+        self._inbox.append(event)
+        if self._stepping:
+            return
+        self._stepping = True
+        try:
+            now = asyncio.get_running_loop().time()
+            while self._inbox:
+                self._outbox.extend(self.core.step(self._inbox.popleft(), now))
+                self._drain()
+        except Exception as error:
+            self._fail(error)
+        finally:
+            self._stepping = False
+        self._arm()
+
+    def _arm(self) -> None:
+        """Keep one timer, never later than the core's deadline; an early one is harmless."""
+        deadline = self.core.deadline
+        if deadline is None or self._stopped:
+            return
+        if self._timer is not None:
+            if self._timer.when() <= deadline:
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(deadline, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.step(Tick())
+
+    def _drain(self) -> None:
+        """Carry out effects until one has to wait for the disk."""
+        while self._outbox and self._stored.is_set():
+            effect = self._outbox.popleft()
+            if isinstance(effect, Store):
+                self._stored.clear()
+                self._spawn(self._store(effect))
+            else:
+                self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Send():
+                self.transport.send(effect.to, effect.message, effect.payload, effect.lane)
+            case MergeRequest():
+                self._spawn(self._merge(effect))
+            case ctl.Finalise():
+                self._spawn(self._finalise(effect))
+            case ctl.Reply():
+                future = self._replies.get(effect.token)
+                if future is not None and not future.done():
+                    future.set_result(effect)
+            case ctl.StartWorker():
+                self.workers.start_job(effect)
+            case ctl.StopWorker():
+                self.workers.stop_job(effect)
+            case ctl.PauseWorker():
+                self.workers.pause_job(effect.job)
+            case ctl.ResumeWorker():
+                self.workers.resume_job(effect.job)
+            case ctl.ReleaseWorker():
+                self.workers.release(effect.job, effect.stop)
+            case Joined():
+                log.info("joined the overlay")
+                self.joined.set()
+            case JoinFailed():
+                log.warning("cannot join yet: %s", effect.reason)
+            case _:
+                raise TypeError(f"nobody carries out {type(effect).__name__}")
+
+    # -- threads -----------------------------------------------------------------------------------------
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.failed.done():
+            log.error("fatal: %s", error)
+            self._stopped = True
+            self.failed.set_result(error)
+
+    async def _store(self, effect: Store) -> None:
+        match effect:
+            case ctl.Append():
+                await self._executor.run("store", partial(self._results.append, effect))
+            case ctl.DropLog():
+                await self._executor.run("store", partial(self._results.drop, effect.job))
+            case ctl.ReadLog():
+                self._stored.set()  # a read keeps its place in the thread's queue and holds up nobody
+                self._drain()
+                self.step(await self._executor.run("store", partial(self._results.read, effect)))
+                return
+            case ctl.Persist():
+                await self._executor.run("store", partial(self._persist, effect))
+        self._stored.set()
+        self._drain()
+
+    def _persist(self, effect: ctl.Persist) -> None:
+        name = f"{STATE}/{effect.kind}/{effect.key.hex()}"
+        if effect.data:
+            self._storage.write(name, effect.data)
+        else:
+            self._storage.delete(name)
+
+    def _remembered(self) -> tuple[tuple[str, bytes, bytes], ...]:
+        items = []
+        for name in self._storage.names(f"{STATE}/"):
+            _, kind, key = name.split("/")
+            items.append((kind, bytes.fromhex(key), self._storage.read(name) or b""))
+        return tuple(items)
+
+    async def _merge(self, request: MergeRequest) -> None:
+        merge = partial(self._compute.merge, request.parts)
+        try:
+            event = Merged(request.token, await self._executor.run("compute", merge))
+        except Exception as error:  # partials come from peers: whatever they trigger is theirs
+            self._peers_fault("merge", error)
+            event = Merged(request.token, None, str(error) or type(error).__name__)
+        self.step(event)
+
+    async def _finalise(self, effect: ctl.Finalise) -> None:
+        finalise = partial(self._compute.finalise, effect)
+        try:
+            rows = await self._executor.run("compute", finalise)
+            event = ctl.Finalised(effect.job, effect.epoch, effect.interval, rows)
+        except Exception as error:
+            self._peers_fault("finalise", error)
+            text = str(error) or type(error).__name__
+            event = ctl.Finalised(effect.job, effect.epoch, effect.interval, error=text)
+        self.step(event)
+
+    def _peers_fault(self, what: str, error: Exception) -> None:
+        self.counters[f"{what}_failed"] += 1
+        if not isinstance(error, ElfError):
+            log.exception("%s failed", what)
