@@ -1,0 +1,5 @@
+"""`python -m elfmesh.agent` is the `elf` command, for where no script is installed."""
+
+from elfmesh.agent.cli import main
+
+main()

@@ -1,0 +1,181 @@
+"""Real agents on loopback for the end-to-end tests: start, wait, ask, kill, and tell what went wrong.
+
+Every agent is its own process with ephemeral ports and its own directory; whatever happens, none survives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+READY_S = 30.0
+
+
+class Agent:
+    """One `elf agent` process."""
+
+    def __init__(
+        self, directory: Path, number: int, streams: Sequence[str], extra: Sequence[str] = ()
+    ) -> None:
+        self.directory, self.number = directory, number
+        self.name = f"agent-{number}"
+        self.streams, self.extra = list(streams), list(extra)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.api = self.overlay = self.id = ""
+        self.ready_s = 0.0
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def command(self, join: Sequence[str]) -> list[str]:
+        words = [sys.executable, "-m", "elfmesh.agent", "agent", "--name", self.name]
+        words += ["--listen", self.overlay or "127.0.0.1:0", "--api", self.api or "127.0.0.1:0"]
+        words += ["--data-dir", str(self.directory / "data")]
+        for address in join:
+            words += ["--join", address]
+        for stream in self.streams:
+            words += ["--stream", stream]
+        return words + self.extra
+
+    def start(self, join: Sequence[str] = ()) -> None:
+        """Start without waiting; a restart takes the same ports."""
+        env = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "default"}
+        self.began = time.monotonic()
+        with (self.directory / "stderr").open("ab") as stderr:
+            self.process = subprocess.Popen(
+                self.command(join), stdout=subprocess.PIPE, stderr=stderr, stdin=subprocess.DEVNULL, env=env
+            )
+
+    def wait_ready(self, timeout_s: float = READY_S) -> None:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], timeout_s)
+        line = self.process.stdout.readline().decode() if ready else ""
+        assert line.startswith("ready "), f"{self.name} is not ready: {line!r}\n{self.errors()}"
+        self.ready_s = time.monotonic() - self.began
+        words = dict(word.split("=", 1) for word in line.split()[1:])
+        self.api, self.overlay, self.id = words["api"], words["overlay"], words["id"]
+
+    def kill(self) -> None:
+        """SIGKILL: no chance to say good-bye."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self, timeout_s: float = 10.0) -> int:
+        """SIGTERM; the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout_s)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+
+    def errors(self) -> str:
+        return (self.directory / "stderr").read_text(errors="replace")
+
+    def get(self, path: str, timeout_s: float = 10.0) -> Any:
+        return json.loads(self.ask("GET", path, timeout_s=timeout_s))
+
+    def ask(self, method: str, path: str, body: object = None, timeout_s: float = 10.0) -> bytes:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"http://{self.api}{path}", data, {"Content-Type": "application/json"}, method=method
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=timeout_s) as response:
+                answer: bytes = response.read()
+                return answer
+        except urllib.error.HTTPError as error:
+            with error:
+                raise AssertionError(f"{method} {path}: {error.code} {error.read()!r}") from None
+
+    def apply(self, text: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self.ask("POST", "/v1/jobs", {"text": text}, timeout_s=30))
+        return answer
+
+    def results(self, job: str, first: int | None = None, wait_s: float = 0) -> list[dict[str, Any]]:
+        """Results from an index on; those of a job without any are []."""
+        query = f"limit=1000&wait={wait_s:g}" + ("" if first is None else f"&from={first}")
+        lines = self.ask("GET", f"/v1/jobs/{job}/results?{query}", timeout_s=wait_s + 20).splitlines()
+        return [json.loads(line) for line in lines if line.strip()]
+
+
+class Fleet:
+    """Some agents; a context manager that leaves nothing running and shows stderr on failure."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.agents: list[Agent] = []
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for agent in self.agents:
+            if agent.process is not None and agent.process.poll() is None:
+                agent.process.terminate()
+        for agent in self.agents:
+            if agent.process is None:
+                continue
+            try:
+                agent.process.wait(5)
+            except subprocess.TimeoutExpired:
+                agent.process.kill()
+                agent.process.wait()
+            assert agent.process.stdout is not None
+            agent.process.stdout.close()
+        if error is not None:
+            for agent in self.agents:
+                print(f"--- stderr of {agent.name}\n{agent.errors()[-3000:]}", file=sys.stderr)
+
+    def __iter__(self) -> Iterator[Agent]:
+        return iter(self.agents)
+
+    def __getitem__(self, number: int) -> Agent:
+        return self.agents[number]
+
+    def log(self, number: int, stream: str = "log") -> Path:
+        """The log file that agent `number` tails."""
+        return self.root / f"agent-{number}" / f"{stream}.log"
+
+    def start(
+        self, count: int, *, stream: str = "log", options: str = ",format=json", extra: Sequence[str] = ()
+    ) -> None:
+        """Start `count` agents that join the first, each with an empty log, and wait until all are ready."""
+        for number in range(len(self.agents), len(self.agents) + count):
+            path = self.log(number, stream)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            self.agents.append(Agent(path.parent, number, [f"{stream}={path}{options}"], extra))
+            if number == 0:
+                self.agents[0].start()
+                self.agents[0].wait_ready()
+            else:
+                self.agents[-1].start([self.agents[0].overlay])
+        for agent in self.agents[-count:]:
+            if not agent.ready_s:
+                agent.wait_ready()
+
+
+def eventually(condition: Callable[[], Any], timeout_s: float = 20.0, what: str = "it") -> Any:
+    """The first true value of `condition`."""
+    end = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"{what} did not come within {timeout_s:g} s; last: {value!r}"
+        time.sleep(0.05)
