@@ -1,1 +1,38 @@
-"""Room: cbt."""
+"""Room cbt: partial aggregates (PAOs) as columns with laws, the compressed buffer tree, panes, and partials as bytes.
+
+Paper: ELF 2.2. May import only the shared modules; knows no network, no clock, no query text.
+"""
+
+from __future__ import annotations
+
+from elfmesh.cbt.errors import NotInvertible, TypeConflict
+from elfmesh.cbt.laws import LAWS
+from elfmesh.cbt.node import TreeLimits
+from elfmesh.cbt.panes import Panes, TableSpec
+from elfmesh.cbt.partial import (
+    decode_partial,
+    encode_partial,
+    finish,
+    merge_partials,
+    merge_tables,
+    split_partial,
+    subtract,
+)
+from elfmesh.cbt.tree import CompressedBufferTree
+
+__all__ = [
+    "LAWS",
+    "CompressedBufferTree",
+    "NotInvertible",
+    "Panes",
+    "TableSpec",
+    "TreeLimits",
+    "TypeConflict",
+    "decode_partial",
+    "encode_partial",
+    "finish",
+    "merge_partials",
+    "merge_tables",
+    "split_partial",
+    "subtract",
+]

@@ -1,0 +1,230 @@
+"""Canonical columns: the few Arrow types that keys and values have inside the tree, and what two of them become.
+
+Owns: which Arrow types are accepted, the one canonical type each is normalised to, canonical values (one NaN,
+no -0.0), and promotion (null -> T, int64 -> float64, decimal -> wider decimal of the same scale).
+Refuses to know: aggregates, hashing, trees.
+
+Invariants:
+    - Two canonical arrays of one type hold equal values exactly where their bytes are equal: NaN equals NaN,
+      -0.0 equals 0.0, null equals null. So identity by bytes is SQL's GROUP BY identity.
+    - `unify` is commutative and associative, so the type of a column does not depend on the order of batches.
+
+Paper: ELF 2.2 (keys of a PAO are opaque bytes there; here they are typed columns).
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt.errors import TypeConflict
+from elfmesh.errors import DataError
+
+DECIMAL_PRECISION_MAX = 38
+"""Digits of a decimal128, the widest decimal that Spark has."""
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+_NAMED: dict[str, pa.DataType] = {
+    "null": pa.null(),
+    "bool": pa.bool_(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "timestamp": TIMESTAMP,
+    "date32": pa.date32(),
+    "time64": pa.time64("us"),
+    "duration": pa.duration("us"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+}
+_NAMES = {data_type: name for name, data_type in _NAMED.items()}
+_DECIMAL = re.compile(r"decimal\((\d{1,2}),(-?\d{1,2})\)")
+_MICROS_PER = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_NANOS_PER_MICRO = 1_000
+_NAN_BITS = np.int64(0x7FF8000000000000)
+
+
+def type_name(data_type: pa.DataType) -> str:
+    """The name of a canonical type in headers and messages, such as "int64" or "decimal(10,2)"."""
+    if pa.types.is_decimal128(data_type):
+        return f"decimal({data_type.precision},{data_type.scale})"
+    return _NAMES[data_type]
+
+
+def type_from_name(name: str) -> pa.DataType:
+    """The inverse of `type_name`.
+
+    Raises:
+        ValueError: no canonical type has this name.
+    """
+    if (data_type := _NAMED.get(name)) is not None:
+        return data_type
+    match = _DECIMAL.fullmatch(name)
+    if match is None or not 1 <= int(match[1]) <= DECIMAL_PRECISION_MAX or abs(int(match[2])) > 38:
+        raise ValueError(f"{name!r} is not a column type")
+    return pa.decimal128(int(match[1]), int(match[2]))
+
+
+def is_orderable_as_int(data_type: pa.DataType) -> bool:
+    """Whether values are held in at most 8 bytes whose integer order is the order of the values."""
+    return data_type in _NAMES and not is_bytes(data_type) and not pa.types.is_null(data_type)
+
+
+def is_bytes(data_type: pa.DataType) -> bool:
+    """Whether values are of variable length."""
+    return pa.types.is_string(data_type) or pa.types.is_binary(data_type)
+
+
+def unify(column: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """The one type that holds the values of both.
+
+    Raises:
+        TypeConflict: there is none.
+    """
+    if left == right or pa.types.is_null(right):
+        return left
+    if pa.types.is_null(left):
+        return right
+    if {left, right} == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    if pa.types.is_decimal128(left) and pa.types.is_decimal128(right) and left.scale == right.scale:
+        return left if left.precision >= right.precision else right
+    raise TypeConflict(column, type_name(left), type_name(right))
+
+
+def promote(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """A canonical array in a type that `unify` gave for it. Cost: nothing if the type is the same."""
+    if array.type == data_type:
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), data_type)
+    # Beyond 2**53 an integer key is rounded: it then equals the float it is compared with, as in SQL.
+    return array.cast(data_type, safe=False)
+
+
+def normalise(values: pa.Array | pa.ChunkedArray, column: str) -> pa.Array:
+    """One canonical array of any scalar Arrow array. Cost: nothing for canonical strings and integers.
+
+    Raises:
+        DataError: a nested type, or values outside the canonical type (an uint64 above 2**63 - 1).
+    """
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if array.type in _NAMES and not pa.types.is_floating(array.type):
+        return array
+    try:
+        return _convert(array)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise DataError(
+            f"column {column!r} of type {array.type} cannot be grouped or aggregated: {error}",
+            hint="Use numbers, strings, booleans, dates, timestamps, decimals or binary.",
+        ) from None
+
+
+def _convert(array: pa.Array) -> pa.Array:
+    data_type = array.type
+    types = pa.types
+    if types.is_dictionary(data_type):
+        return _convert(array.dictionary_decode())
+    if data_type in _NAMES and not types.is_floating(data_type):
+        return array
+    if types.is_floating(data_type):
+        return canonical_floats(array.cast(pa.float64()))
+    if types.is_integer(data_type):
+        return array.cast(pa.int64())
+    if types.is_large_string(data_type) or types.is_string_view(data_type):
+        return array.cast(pa.string())
+    if (
+        types.is_large_binary(data_type)
+        or types.is_fixed_size_binary(data_type)
+        or types.is_binary_view(data_type)
+    ):
+        return array.cast(pa.binary())
+    if types.is_timestamp(data_type):
+        return _timestamps(array)
+    if types.is_date64(data_type):
+        return array.cast(pa.date32())
+    if types.is_time(data_type):
+        return array.cast(pa.time64("us"), safe=False)
+    if types.is_duration(data_type):
+        return array.cast(pa.duration("us"), safe=False)
+    if types.is_decimal(data_type):
+        if data_type.precision > DECIMAL_PRECISION_MAX:
+            return array.cast(pa.decimal128(DECIMAL_PRECISION_MAX, data_type.scale))
+        return array.cast(pa.decimal128(data_type.precision, data_type.scale))
+    raise pa.ArrowNotImplementedError("nested types are not scalar")
+
+
+def _timestamps(array: pa.Array) -> pa.Array:
+    """Microseconds since the epoch; a timestamp without zone is UTC; nanoseconds are floored, also before 1970."""
+    unit = array.type.unit
+    if unit in _MICROS_PER:
+        return array.cast(pa.timestamp("us", tz=array.type.tz)).view(TIMESTAMP)
+    nanos, valid = to_int64(array)
+    return from_int64(np.floor_divide(nanos, _NANOS_PER_MICRO), valid, TIMESTAMP)
+
+
+def canonical_floats(array: pa.Array) -> pa.Array:
+    """float64 with one bit pattern for NaN and none for -0.0."""
+    values, valid = to_int64(array)
+    floats = values.view(np.float64)
+    odd = np.isnan(floats) & (values != _NAN_BITS)
+    negative_zero = values == np.iinfo(np.int64).min
+    if not (odd.any() or negative_zero.any()):
+        return array
+    return from_int64(np.where(odd, _NAN_BITS, np.where(negative_zero, 0, values)), valid, pa.float64())
+
+
+def valid_mask(array: pa.Array) -> np.ndarray | None:
+    """bool[n], or None if nothing is null."""
+    if array.null_count == 0:
+        return None
+    return np.asarray(array.is_valid())
+
+
+def to_int64(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
+    """The raw values of a fixed-width array (8 bytes, date32 or bool) as int64[n], and which are valid.
+
+    Floats give their bits. The values of nulls are unspecified. Cost: no copy for 8-byte types.
+    """
+    if pa.types.is_boolean(array.type) or pa.types.is_date32(array.type):
+        array = array.cast(pa.int8() if pa.types.is_boolean(array.type) else pa.int32())
+        width: type = np.int8 if pa.types.is_int8(array.type) else np.int32
+    else:
+        width = np.int64
+    size = np.dtype(width).itemsize
+    data = array.buffers()[1]
+    if data is None or len(array) == 0:
+        return np.zeros(len(array), np.int64), valid_mask(array)
+    raw = np.frombuffer(data, width, len(array), array.offset * size)
+    return raw.astype(np.int64, copy=False), valid_mask(array)
+
+
+def from_int64(values: np.ndarray, valid: np.ndarray | None, data_type: pa.DataType) -> pa.Array:
+    """The inverse of `to_int64`; values of nulls become 0, so that equal columns have equal bytes."""
+    null_mask = None if valid is None or bool(valid.all()) else ~valid
+    if null_mask is not None:
+        values = np.where(null_mask, 0, values)
+    if pa.types.is_boolean(data_type):
+        return pa.array(values.astype(np.bool_), pa.bool_(), mask=null_mask)
+    if pa.types.is_date32(data_type):
+        return pa.array(values.astype(np.int32), pa.int32(), mask=null_mask).view(pa.date32())
+    return pa.array(values.astype(np.int64, copy=False), pa.int64(), mask=null_mask).view(data_type)
+
+
+def byte_layout(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Of a string or binary array: int32 offsets [n + 1] into the uint8 data that is returned with them."""
+    _, offsets, data = array.buffers()
+    count = len(array)
+    if offsets is None or count == 0:
+        return np.zeros(count + 1, np.int32), np.zeros(0, np.uint8)
+    places = np.frombuffer(offsets, np.int32, count + 1, array.offset * 4)
+    return places, np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+
+
+def decimal_words(array: pa.Array) -> np.ndarray:
+    """Of a decimal128 array: int64 [n, 2], the low and the high half of the unscaled value."""
+    data = array.buffers()[1]
+    if data is None or len(array) == 0:
+        return np.zeros((len(array), 2), np.int64)
+    return np.frombuffer(data, "<i8", 2 * len(array), array.offset * 16).reshape(-1, 2)

@@ -1,0 +1,244 @@
+"""Exact sums: a number is held as signed limbs of 32 bits, so that adding is integer addition and never rounds.
+
+Limb k of a group is an int64 that counts units of 2**(32 k); a sum is the total over its limbs. Any double is
+three neighbouring limbs between -34 (below 2**-1074) and 32 (2**1024); an int64 is limb 0, or limbs 0 and 1;
+a decimal is its unscaled integer. Only limbs that some row needs are there, so typical sums take one limb
+(integers) or four (floats).
+
+Owns: splitting into limbs, adding by group, carrying, and the one rounding at the end (to nearest, ties to
+even).
+Refuses to know: nulls, NaN and infinities (the caller filters and counts them), keys, types of columns.
+
+Invariants:
+    - Every limb stays within +-2**62. `merge` carries first when the next addition could leave that range.
+    - Limbs are not canonical (carries are lazy); the number they stand for is exact, so sums are associative,
+      commutative and invertible whatever the shape of the tree (D-18), and equal sums finish to equal bits.
+
+Paper: ELF 2.2 (merging PAOs up the tree). Deviation: the paper adds floats as they come; the result would
+depend on the shape of the tree, so sums are exact here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt import kernel
+
+LIMB_BITS = 32
+LIMB_MIN = -34
+LIMB_MAX = 40
+"""Limbs a partial may name: 32 holds the top of the largest double, the rest is room for carries of huge sums."""
+
+Limbs = dict[int, np.ndarray]
+"""Limb number -> int64[groups]. An absent limb is zero."""
+
+_MASK = np.int64((1 << LIMB_BITS) - 1)
+_SHIFT = np.int64(LIMB_BITS)
+_SAFE = 1 << 62
+_MANTISSA_BITS = 52
+_BIAS = 1075 + LIMB_MIN * LIMB_BITS
+"""Subtracted from a biased exponent to give the place of the lowest mantissa bit, counted from limb LIMB_MIN."""
+_DECIMAL128_LIMBS = 4
+_DECIMAL256_LIMBS = 8
+_TEN_38 = 10**38
+
+
+def bound(values: np.ndarray) -> int:
+    """The largest magnitude in an int64 array, as a Python integer (so that -2**63 has one)."""
+    if len(values) == 0:
+        return 0
+    return max(int(values.max()), -int(values.min()))
+
+
+def lift_ints(values: np.ndarray, ids: np.ndarray, groups: int) -> Limbs:
+    """Sums by group of int64 values."""
+    return merge({0: values}, ids, groups)
+
+
+def lift_decimals(words: np.ndarray, ids: np.ndarray, groups: int) -> Limbs:
+    """Sums by group of the unscaled values of decimals, given as int64 [n, 2] (low, high)."""
+    low, high = words[:, 0], words[:, 1]
+    if not (high != (low >> np.int64(63))).any():  # all fit in 64 bits
+        return merge({0: np.ascontiguousarray(low)}, ids, groups)
+    upper_half = (low >> _SHIFT) & _MASK
+    return merge({0: low & _MASK, 1: upper_half, 2: np.ascontiguousarray(high)}, ids, groups)
+
+
+def lift_floats(values: np.ndarray, ids: np.ndarray, groups: int) -> Limbs:
+    """Sums by group of finite float64 values. Cost: three additions per value, and a pass per limb in use."""
+    bits = values.view(np.int64)
+    biased = (bits >> np.int64(_MANTISSA_BITS)) & np.int64(0x7FF)
+    mantissa = bits & np.int64((1 << _MANTISSA_BITS) - 1)
+    mantissa |= (biased > 0).astype(np.int64) << np.int64(_MANTISSA_BITS)
+    place = np.maximum(biased, 1) - np.int64(_BIAS)
+    offset = place & np.int64(LIMB_BITS - 1)
+    limb = (place >> np.int64(5)).astype(np.intp)
+    sign = np.where(bits < 0, np.int64(-1), np.int64(1))
+    # 53 bits shifted by up to 31 reach over three limbs; a shift left wraps, its low 32 bits are still right.
+    pieces = (
+        ((mantissa << offset) & _MASK) * sign,
+        ((mantissa >> (_SHIFT - offset)) & _MASK) * sign,
+        ((mantissa >> _SHIFT) >> (_SHIFT - offset)) * sign,
+    )
+    out: Limbs = {}
+    used = np.flatnonzero(np.bincount(limb))
+    for number in used.tolist():
+        rows = slice(None) if len(used) == 1 else np.flatnonzero(limb == number)
+        for above, piece in enumerate(pieces):
+            part = piece[rows]
+            if part.any():
+                _accumulate(out, number + above + LIMB_MIN, kernel.active.add(ids[rows], groups, part))
+    return out
+
+
+def _accumulate(limbs: Limbs, number: int, values: np.ndarray) -> None:
+    limbs[number] = limbs[number] + values if number in limbs else values
+
+
+def merge(limbs: Mapping[int, np.ndarray], ids: np.ndarray, groups: int) -> Limbs:
+    """Add rows of limbs by group; `ids` is intp[rows]. Cost: one pass per limb, twice that if a carry is needed."""
+    rows = len(ids)
+    if any(bound(values) * max(rows, 1) > _SAFE for values in limbs.values()):
+        limbs = carry(limbs)
+    added = {number: kernel.active.add(ids, groups, values) for number, values in limbs.items()}
+    return {number: values for number, values in added.items() if values.any()}
+
+
+def concat(parts: Sequence[tuple[Mapping[int, np.ndarray], int]]) -> Limbs:
+    """Rows of several states below each other; each is given with its number of rows."""
+    numbers = sorted({number for limbs, _ in parts for number in limbs})
+    return {
+        number: np.concatenate(
+            [limbs[number] if number in limbs else np.zeros(rows, np.int64) for limbs, rows in parts]
+        )
+        for number in numbers
+    }
+
+
+def negate(limbs: Mapping[int, np.ndarray]) -> Limbs:
+    """The inverse for addition."""
+    if any(bound(values) > _SAFE for values in limbs.values()):
+        limbs = carry(limbs)
+    return {number: -values for number, values in limbs.items()}
+
+
+def carry(limbs: Mapping[int, np.ndarray]) -> Limbs:
+    """The same numbers with every limb in [0, 2**32) but the top one, which is signed and below 2**32 in magnitude.
+
+    The result has every limb from the lowest one present up to the top.
+    """
+    if not limbs:
+        return {}
+    out: Limbs = {}
+    number, top = min(limbs), max(limbs)
+    carried = np.zeros(len(limbs[top]), np.int64)
+    while True:
+        own = limbs.get(number)
+        # Split before adding: own + carried may leave int64 where own came from a peer.
+        low = (carried & _MASK) + (0 if own is None else own & _MASK)
+        high = (carried >> _SHIFT) + (0 if own is None else own >> _SHIFT)
+        out[number] = low & _MASK
+        carried = high + (low >> _SHIFT)
+        if number >= top and not ((carried != 0) & (carried != -1)).any():
+            break
+        number += 1
+    # What is carried out of the last limb is only its sign (0 or -1): fold it back.
+    out[number] = out[number] + (carried << _SHIFT)
+    return out
+
+
+def to_floats(limbs: Mapping[int, np.ndarray], rows: int) -> np.ndarray:
+    """float64[rows]: each exact sum rounded once, to nearest with ties to even; beyond the range it is infinite."""
+    digits, negative, lowest = _digits(limbs, rows)
+    if digits is None:
+        return np.zeros(rows)
+    nonzero = digits != 0
+    top = len(digits) - 1 - np.argmax(nonzero[::-1], axis=0)
+    row = np.arange(rows)
+    first, second, third = digits[top, row], digits[top - 1, row], digits[top - 2, row]
+    # Shift the leading one to bit 63; what falls off below sets the lowest bit ("sticky"), so that the one
+    # rounding of uint64 -> float64 is the right one.
+    shift = (LIMB_BITS - np.frexp(first.astype(np.float64))[1]).astype(np.uint64)
+    word = ((first.view(np.uint64) << np.uint64(32)) | second.view(np.uint64)) << shift
+    low_shift = np.uint64(32) - shift
+    word |= third.view(np.uint64) >> low_shift
+    lost = (third.view(np.uint64) & ((np.uint64(1) << low_shift) - np.uint64(1))) != 0
+    lost |= nonzero.any(axis=0) & (np.argmax(nonzero, axis=0) < top - 2)
+    word |= lost.astype(np.uint64)
+    exponent = LIMB_BITS * (top.astype(np.int64) - 3 + lowest) - shift.view(np.int64)
+    with np.errstate(over="ignore"):
+        rounded = np.ldexp(word.astype(np.float64), exponent.astype(np.int32))
+    return np.where(negative & (rounded != 0), -rounded, rounded)
+
+
+def _digits(limbs: Mapping[int, np.ndarray], rows: int) -> tuple[np.ndarray | None, np.ndarray, int]:
+    """Magnitudes as digits [2 + limbs, rows] in [0, 2**32) above two zero rows, signs, and the lowest limb's number."""
+    carried = carry(limbs)
+    if not carried or rows == 0:
+        return None, np.zeros(rows, np.bool_), 0
+    numbers = sorted(carried)
+    negative = carried[numbers[-1]] < 0
+    if negative.any():
+        sign = np.where(negative, np.int64(-1), np.int64(1))
+        carried = carry({number: values * sign for number, values in carried.items()})
+        numbers = sorted(carried)
+    digits = [np.zeros(rows, np.int64)] * 2 + [carried[number] for number in numbers]
+    return np.stack(digits), negative, numbers[0]
+
+
+def to_integers(limbs: Mapping[int, np.ndarray], rows: int) -> pa.Array:
+    """The sums of integers: int64, or decimal(38,0) for all rows if one does not fit in 64 bits."""
+    words, fits = _words(limbs, rows, 2)
+    if fits:
+        return pa.array(words.view("<i8").reshape(rows))
+    return to_decimals(limbs, rows, 0)
+
+
+def to_decimals(limbs: Mapping[int, np.ndarray], rows: int, scale: int) -> pa.Array:
+    """The sums of decimals: decimal128(38, scale), or decimal256(76, scale) for all rows if one has over 38 digits."""
+    words, fits = _words(limbs, rows, _DECIMAL128_LIMBS)
+    if fits and not _over_38_digits(words):
+        buffer = pa.py_buffer(words.tobytes())
+        return pa.Array.from_buffers(pa.decimal128(38, scale), rows, [None, buffer])
+    words, fits = _words(limbs, rows, _DECIMAL256_LIMBS)
+    if not fits:
+        raise OverflowError("an exact sum has more than 76 digits")
+    return pa.Array.from_buffers(pa.decimal256(76, scale), rows, [None, pa.py_buffer(words.tobytes())])
+
+
+def _words(limbs: Mapping[int, np.ndarray], rows: int, width: int) -> tuple[np.ndarray, bool]:
+    """Two's complement as uint32 [rows, width], and whether all rows fit in it."""
+    out = np.zeros((rows, width), "<u4")
+    if not limbs:
+        return out, True
+    carried = carry({0: np.zeros(rows, np.int64), **limbs})
+    top = max(carried)
+    sign = np.where(carried[top] < 0, np.int64(-1), np.int64(0))
+    fits = True
+    for number in range(max(width, top + 1)):
+        value = carried.get(number, sign)
+        if number < width:
+            out[:, number] = (value & _MASK).astype(np.uint32)
+        else:
+            fits = fits and bool(((value & _MASK) == (sign & _MASK)).all())
+    negative_top = (out[:, width - 1] >> np.uint32(31)).astype(np.bool_)
+    return out, fits and bool((negative_top == (sign < 0)).all())
+
+
+def _over_38_digits(words: np.ndarray) -> bool:
+    """Whether some 128-bit number is outside +-(10**38 - 1)."""
+    high = np.ascontiguousarray(words[:, 2:]).view("<i8").reshape(-1)
+    suspects = np.flatnonzero((high > (_TEN_38 >> 64) - 1) | (high < -(_TEN_38 >> 64)))
+    return any(
+        abs(int.from_bytes(words[row].tobytes(), "little", signed=True)) >= _TEN_38 for row in suspects
+    )
+
+
+def exact(limbs: Mapping[int, np.ndarray], row: int) -> Fraction:
+    """The exact sum of one row, for checks and for reading; slow."""
+    units = sum(int(values[row]) << (LIMB_BITS * (number - LIMB_MIN)) for number, values in limbs.items())
+    return Fraction(units, 1 << (-LIMB_BITS * LIMB_MIN))

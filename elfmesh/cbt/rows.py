@@ -1,0 +1,260 @@
+"""PAO rows: key columns and state columns side by side, and the two things done to them: combine and finish.
+
+Owns: the in-memory form of partial aggregates (`Rows`) and its form as an Arrow table, whose schema metadata
+says which column is a key and which belongs to the state of which aggregate.
+Refuses to know: trees, compression, the wire.
+
+Invariants:
+    - Key columns are canonical, so equal keys have equal bytes.
+    - `combine` gives each key once, whatever the order and the split of its inputs.
+
+Paper: ELF 2.2 (PAO; groupby-aggregate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt import kernel
+from elfmesh.cbt.columns import promote, type_from_name, type_name, unify
+from elfmesh.cbt.errors import NotInvertible
+from elfmesh.cbt.laws import LAWS, State
+from elfmesh.errors import ProtocolError
+
+METADATA_KEY = b"elfmesh.pao"
+ROWS_OVERHEAD_BYTES = 400
+"""Python objects around one block of rows (measured: about 100 bytes per column)."""
+
+Types = tuple[pa.DataType, ...]
+"""Types of the key columns, then of the aggregates' values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Names of a table's keys, and names and kinds of its aggregates, in column order."""
+
+    keys: tuple[str, ...]
+    aggregates: tuple[tuple[str, str], ...]
+
+    @property
+    def null_types(self) -> Types:
+        """Before any value was seen: null unifies with everything."""
+        counts = tuple(pa.int64() if kind == "count" else pa.null() for _, kind in self.aggregates)
+        return (*(pa.null() for _ in self.keys), *counts)
+
+    def unify(self, left: Types, right: Types) -> Types:
+        """Column by column; raises TypeConflict."""
+        if left == right:
+            return left
+        names = (*self.keys, *(name for name, _ in self.aggregates))
+        return tuple(unify(*column) for column in zip(names, left, right, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some PAO rows of one layout.
+
+    Attributes:
+        layout: what the columns are.
+        count: number of rows.
+        keys: canonical key columns.
+        states: one per aggregate of the layout.
+    """
+
+    layout: Layout
+    count: int
+    keys: tuple[pa.Array, ...]
+    states: tuple[State, ...]
+
+    @property
+    def types(self) -> Types:
+        """Types of keys and of aggregated values."""
+        return (*(key.type for key in self.keys), *(state.type for state in self.states))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, with the objects around them."""
+        columns = sum(key.nbytes for key in self.keys) + sum(state.nbytes for state in self.states)
+        return int(columns) + ROWS_OVERHEAD_BYTES
+
+    def promote(self, types: Types) -> Rows:
+        """The same rows in wider types. Distinct integer keys may become one float: combine afterwards."""
+        if self.types == types:
+            return self
+        keys = tuple(promote(key, types[place]) for place, key in enumerate(self.keys))
+        state_types = types[len(keys) :]
+        states = tuple(
+            LAWS[state.kind].promote(state, wide)
+            for state, wide in zip(self.states, state_types, strict=True)
+        )
+        return Rows(self.layout, self.count, keys, states)
+
+    def take(self, places: np.ndarray) -> Rows:
+        """Rows at these places."""
+        index = pa.array(places)
+        keys = tuple(key.take(index) for key in self.keys)
+        return Rows(self.layout, len(places), keys, tuple(state.take(places) for state in self.states))
+
+    def slice(self, start: int, stop: int) -> Rows:
+        """Rows in [start, stop), without a copy."""
+        keys = tuple(key[start:stop] for key in self.keys)
+        return Rows(self.layout, stop - start, keys, tuple(state.slice(start, stop) for state in self.states))
+
+
+def empty_rows(layout: Layout, types: Types | None = None) -> Rows:
+    """No rows at all, in the given types (unknown ones are null)."""
+    types = types or layout.null_types
+    keys = tuple(pa.array([], data_type) for data_type in types[: len(layout.keys)])
+    nobody = np.zeros(0, np.intp)
+    states = []
+    for (_, kind), data_type in zip(layout.aggregates, types[len(keys) :], strict=True):
+        values = None if kind == "count" else pa.array([], data_type)
+        states.append(LAWS[kind].lift(values, nobody, 0))
+    return Rows(layout, 0, keys, tuple(states))
+
+
+def combine(blocks: Sequence[Rows], types: Types | None = None) -> Rows:
+    """Merge rows by key. Cost: one pass of hashing over all keys, one of adding per state column.
+
+    Args:
+        blocks: at least one, all of one layout.
+        types: what to promote to; by default what the blocks unify to.
+
+    Raises:
+        TypeConflict: a column has types without a common one.
+    """
+    layout = blocks[0].layout
+    if types is None:
+        types = blocks[0].types
+        for block in blocks[1:]:
+            types = layout.unify(types, block.types)
+    blocks = [block.promote(types) for block in blocks if block.count] or [blocks[0].promote(types)]
+    rows = sum(block.count for block in blocks)
+    keys = [
+        column[0] if len(column) == 1 else pa.concat_arrays(column)
+        for column in zip(*(block.keys for block in blocks), strict=True)
+    ]
+    ids, groups, unique = kernel.active.group(keys, rows)
+    states = tuple(
+        LAWS[kind].merge([block.states[place] for block in blocks], ids, groups)
+        for place, (_, kind) in enumerate(layout.aggregates)
+    )
+    return Rows(layout, groups, unique, states)
+
+
+def subtract_rows(whole: Rows, part: Rows) -> Rows:
+    """The groups of `whole` without the records of `part`; groups left without a record vanish.
+
+    Raises:
+        NotInvertible: an aggregate declares no inverse, or no count(*) says which groups remain.
+        ValueError: `part` is not contained in `whole`.
+
+    Paper: ELF 2.2, PAO15 minus PAO5.
+    """
+    counters = [
+        place for place, state in enumerate(whole.states) if state.kind == "count" and "rows" in state.parts
+    ]
+    if not counters or not all(LAWS[kind].invertible for _, kind in whole.layout.aggregates):
+        kinds = ", ".join(f"{name} ({kind})" for name, kind in whole.layout.aggregates)
+        raise NotInvertible(
+            f"cannot subtract partial aggregates of {kinds or 'keys only'}",
+            hint="Only count and sum have an inverse, and a count(*) must be among them.",
+        )
+    negated = tuple(LAWS[state.kind].negate(state) for state in part.states)
+    merged = combine([whole, Rows(part.layout, part.count, part.keys, negated)])
+    left = merged.states[counters[0]].parts["rows"]
+    if (left < 0).any():
+        raise ValueError("subtracted partial aggregates that are not part of the whole")
+    return merged.take(np.flatnonzero(left))
+
+
+class _StateColumns(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    kind: str
+    type: str
+    parts: tuple[str, ...]
+
+
+class _Marks(msgspec.Struct, array_like=True, frozen=True):
+    """What the columns of a PAO table are, in order: keys, then the parts of each state."""
+
+    keys: tuple[str, ...]
+    states: tuple[_StateColumns, ...]
+
+
+_encode_marks = msgspec.json.Encoder().encode
+_decode_marks = msgspec.json.Decoder(_Marks).decode
+
+
+@lru_cache(maxsize=256)
+def _schema_metadata(keys: tuple[str, ...], states: tuple[_StateColumns, ...]) -> dict[bytes, bytes]:
+    return {METADATA_KEY: _encode_marks(_Marks(keys, states))}
+
+
+def to_table(rows: Rows) -> pa.Table:
+    """PAO columns as an Arrow table; metadata `elfmesh.pao` marks each as key or as state of (aggregate, kind)."""
+    arrays, names, marks = list(rows.keys), list(rows.layout.keys), []
+    for (name, kind), state in zip(rows.layout.aggregates, rows.states, strict=True):
+        marks.append(_StateColumns(name, kind, type_name(state.type), tuple(state.parts)))
+        for part, column in state.parts.items():
+            names.append(f"{name}:{part}")
+            arrays.append(pa.array(column) if isinstance(column, np.ndarray) else column)
+    metadata = _schema_metadata(rows.layout.keys, tuple(marks))
+    return pa.Table.from_arrays(arrays, names=names, metadata=metadata)
+
+
+def from_table(table: pa.Table) -> Rows:
+    """The inverse of `to_table`.
+
+    Raises:
+        ProtocolError: the table does not say what its columns are, or says it wrongly.
+    """
+    try:
+        marks = _decode_marks((table.schema.metadata or {})[METADATA_KEY])
+        arrays = [_one_array(column) for column in table.columns]
+        width = len(marks.keys)
+        if len(arrays) != width + sum(len(state.parts) for state in marks.states):
+            raise ValueError("number of columns")
+        states, place = [], width
+        for mark in marks.states:
+            parts = {}
+            for part in mark.parts:
+                column = arrays[place]
+                parts[part] = column if part == "value" else column.to_numpy(zero_copy_only=True)
+                place += 1
+            states.append(checked_state(mark.kind, mark.type, parts, table.num_rows))
+    except (KeyError, ValueError, msgspec.DecodeError) as error:
+        raise ProtocolError(f"not a table of partial aggregates: {error}") from None
+    layout = Layout(marks.keys, tuple((mark.name, mark.kind) for mark in marks.states))
+    return Rows(layout, table.num_rows, tuple(arrays[:width]), tuple(states))
+
+
+def checked_state(kind: str, type_text: str, parts: dict[str, np.ndarray | pa.Array], rows: int) -> State:
+    """A state from outside, checked against its law.
+
+    Raises:
+        ValueError: no such kind, or its columns are not those of the kind.
+    """
+    law = LAWS.get(kind)
+    if law is None:
+        raise ValueError(f"unknown aggregate {kind!r}")
+    state = State(kind, type_from_name(type_text), parts)
+    law.check(state, rows)
+    return state
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def finish_rows(rows: Rows) -> pa.Table:
+    """Key columns, then one finalised column per aggregate."""
+    finished = [LAWS[state.kind].finish(state, rows.count) for state in rows.states]
+    names = [*rows.layout.keys, *(name for name, _ in rows.layout.aggregates)]
+    return pa.Table.from_arrays([*rows.keys, *finished], names=names)
