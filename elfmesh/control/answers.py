@@ -1,0 +1,65 @@
+"""Answers to clients on their way between agents: an HTTP status, JSON values, raw data.
+
+Owns the bytes of an `Answered` and the shape of an error. Knows no verb.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from elfmesh.control.messages import Answered
+from elfmesh.control.office import Office
+from elfmesh.control.records import encode_json
+from elfmesh.errors import ElfError, ProtocolError, QueryError
+from elfmesh.limits import DATA_FRAME_BYTES_MAX
+from elfmesh.machine import Contact
+
+OK, BAD_REQUEST, NOT_FOUND, CONFLICT, GONE, FAILED, UNAVAILABLE = 200, 400, 404, 409, 410, 500, 503
+_DECODE = msgspec.json.Decoder(dict[str, Any])
+
+
+def error_body(message: str, *, where: str = "", hint: str = "", code: int = 1) -> dict[str, Any]:
+    """The JSON of an error; `code` is what the command line exits with."""
+    return {"error": message, "where": where, "hint": hint, "code": code}
+
+
+def error_of(error: ElfError) -> dict[str, Any]:
+    """The JSON of one of our errors; a `QueryError` keeps its place."""
+    body = error_body(error.message, where=error.where, hint=error.hint, code=error.exit_code)
+    if isinstance(error, QueryError):
+        body |= {"line": error.line, "column": error.column}
+    return body
+
+
+def respond(
+    office: Office, origin: Contact, token: int, status: int, body: dict[str, Any], payload: bytes = b""
+) -> None:
+    """Send the answer to the agent whose client asked."""
+    text = encode_json(body)
+    if len(text) + len(payload) > DATA_FRAME_BYTES_MAX:
+        status, payload = FAILED, b""
+        text = encode_json(error_body("the answer is larger than one message", hint="Ask for less at once."))
+    office.send(origin, Answered(token, status, len(text)), text + payload, lane=1 if payload else 0)
+
+
+def read_answer(message: Answered, payload: bytes) -> tuple[dict[str, Any], bytes]:
+    """The JSON values and the data of an answer.
+
+    Raises:
+        ProtocolError: not an answer.
+    """
+    return decode_body(payload[: message.body_size]), payload[message.body_size :]
+
+
+def decode_body(text: bytes) -> dict[str, Any]:
+    """The JSON object of a question or an answer.
+
+    Raises:
+        ProtocolError: not a JSON object.
+    """
+    try:
+        return _DECODE.decode(text)
+    except msgspec.MsgspecError as error:
+        raise ProtocolError(f"malformed JSON: {error}") from None

@@ -1,0 +1,329 @@
+"""Closing intervals: when everything an interval needs is there, or will never be.
+
+Owns the order in which a job's intervals end, each in exactly one record (I2, I3), and what is in flight
+between collection and publication. Knows no client and no successor.
+
+Invariants: `next` is the first interval that is not decided, `closed` the first that is not published; both
+only grow. Ranges that nobody has records for are closed at once and leave no record. At most `IN_FLIGHT_MAX`
+intervals are being finalised; they are published in order (D-6).
+
+Paper: ELF 3, the barrier of Figure 9, seen from the root.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from elfmesh.control.cover import END
+from elfmesh.control.events import Finalise
+from elfmesh.control.gathered import Gathered
+from elfmesh.control.manifest import Manifest
+from elfmesh.control.master_judge import Judge
+from elfmesh.control.master_roster import RosterBook
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.pages import ROWS_BYTES_MAX
+from elfmesh.control.plan import Plan
+from elfmesh.control.records import ResultRecord, State, add_counts, counts_dict
+from elfmesh.srt.coverage import bits_of
+from elfmesh.srt.messages import Segment
+
+IN_FLIGHT_MAX = 8
+"""Intervals being finalised at a time (D-6)."""
+
+HELD_BYTES_MAX = 256 << 20
+"""Payloads held for intervals that wait for somebody; beyond it nobody is waited for any longer."""
+
+REPAIR_S = 5.0
+"""How often a range is collected anew that members say they have sent and that is not here."""
+
+SEEN_MAX = 4096
+ERRORS_MAX = 10
+
+
+@dataclass(slots=True)
+class Closing:
+    """An interval that is decided and not published; `rows` is None while it is being finalised."""
+
+    record: ResultRecord
+    rows: bytes | None
+
+
+class Register(Protocol):
+    """What closing needs of the master around it."""
+
+    def published(self, record: ResultRecord, rows: bytes) -> None:
+        """A record is final."""
+        ...
+
+    def advanced(self) -> None:
+        """`closed` has grown, or nothing is in flight any more."""
+        ...
+
+    def hasten(self, stop: int) -> None:
+        """Ask the trees not to wait below `stop`."""
+        ...
+
+    def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
+        """Ask a tree for a range again."""
+        ...
+
+    def evicted(self) -> None:
+        """The roster has lost a member."""
+        ...
+
+
+class Closer:
+    """Turns what is collected into records.
+
+    Args:
+        office: clock and way out.
+        manifest: the job.
+        plan: its windows and rules.
+        book: its roster.
+        epoch: the master's term.
+        start: first interval that is not closed.
+        register: the master.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        manifest: Manifest,
+        plan: Plan,
+        book: RosterBook,
+        epoch: int,
+        start: int,
+        register: Register,
+    ) -> None:
+        self._office, self._manifest, self._plan, self._book = office, manifest, plan, book
+        self._epoch, self._register = epoch, register
+        self.judge = Judge(office, book, plan.on_straggler, plan.deadline_s, self.advance)
+        self.next = start
+        self.trees = [Gathered(start) for _ in range(manifest.partitions)]
+        self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
+        self.expired = 0
+        self.frozen = False
+        self.behind = False
+        self._closing: deque[Closing] = deque()
+        self._seen: deque[tuple[int, float]] = deque()
+        self._reported: dict[int, int] = {}
+        self._failed: list[tuple[int, int, int]] = []
+        self._repaired_at: dict[int, float] = {}
+        self._timer: Timer | None = None
+
+    @property
+    def closed(self) -> int:
+        """Everything below is published."""
+        return self._closing[0].record.index if self._closing else self.next
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is between decision and publication."""
+        return not self._closing
+
+    @property
+    def frontier(self) -> int | None:
+        """One past the highest interval that anybody has sealed, None before the first seal."""
+        return self._seen[-1][0] if self._seen else None
+
+    def missing(self) -> int:
+        """The members that the first open interval waits for."""
+        return self._book.required(self.next) & ~self._covered(self.next)
+
+    def due_since(self, interval: int) -> float | None:
+        """When somebody was first seen beyond this interval, None if nobody was."""
+        return next((at for stop, at in self._seen if stop > interval), None)
+
+    def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
+        """A segment arrived at the root of a tree."""
+        tree, mask = self.trees[partition], bits_of(segment.coverage)
+        for entry in segment.entries:
+            if entry.interval < self.next and partition == 0:
+                self.expired += entry.counts[0] if entry.counts else 0
+        if segment.stop > self.next:
+            self.judge.seen(mask)
+        for conflict in tree.add(segment, payloads):
+            self._office.stats["control.overlaps"] += 1
+            self._repair(conflict, conflict + 1, partition)
+        self.passed(segment.stop)
+        self.advance()
+
+    def passed(self, stop: int) -> None:
+        """Somebody has sealed everything below `stop`."""
+        if self._seen and stop <= self._seen[-1][0]:
+            return
+        if len(self._seen) >= SEEN_MAX:
+            self._seen[-1] = (stop, self._seen[-1][1])
+        else:
+            self._seen.append((stop, self._office.now))
+
+    def reported(self, number: int, frontier: int) -> None:
+        """A member says how far it has sealed."""
+        self._reported[number] = max(frontier, self._reported.get(number, frontier))
+        self.passed(frontier)
+        self.advance()
+
+    def dropped(self, partition: int, segment: Segment, error: str) -> None:
+        """Contributions cannot be merged with the others: their agents are missing, and people learn why."""
+        mask = bits_of(segment.coverage)
+        self.errors.append(f"{', '.join(self._book.names(mask))}: {error}")
+        self._failed.append((segment.start, segment.stop, mask))
+        self.trees[partition].fail(segment.start, segment.stop, segment.attempt, mask)
+        self.advance()
+
+    def finalised(self, interval: int, rows: bytes, error: str) -> None:
+        """The rows of an interval are there, or cannot be made."""
+        closing = next((each for each in self._closing if each.record.index == interval), None)
+        if closing is None or closing.rows is not None:
+            return
+        if not error and len(rows) > ROWS_BYTES_MAX:
+            error = f"the result has {len(rows)} bytes, more than {ROWS_BYTES_MAX}; add LIMIT or PARTITIONS"
+        if error:
+            self.errors.append(f"interval {interval}: {error}")
+            closing.record = replace(closing.record, state="SKIPPED")
+        closing.rows = b"" if error else rows
+        self.publish()
+
+    def publish(self) -> None:
+        """Publish what is ready, in order."""
+        before = len(self._closing)
+        while self._closing and self._closing[0].rows is not None and not self.behind:
+            done = self._closing.popleft()
+            self._register.published(done.record, done.rows or b"")
+        if len(self._closing) < before:
+            self.advance()
+
+    def advance(self) -> None:
+        """Close whatever can be closed now."""
+        before = self.closed
+        while not self.frozen and len(self._closing) < IN_FLIGHT_MAX and self._close_run():
+            pass
+        for number in self.judge.overdue_dead():
+            self.judge.forget(number)
+            self._book.evict(number, self.next)
+            self._register.evicted()
+        if self.closed != before or (self.frozen and self.idle):
+            self._register.advanced()
+
+    def _close_run(self) -> bool:
+        """Decide the run of intervals at `next` that are covered alike; False if it has to wait."""
+        at, required = self.next, self._book.required(self.next)
+        stop = self._book.changes_after(at)
+        if not required:
+            if stop == END:
+                return False
+            self._move(stop)
+            return True
+        stop = min(stop, *(tree.until(at) for tree in self.trees))
+        missing = required & ~self._covered(at)
+        state: State = "FINAL"
+        if missing:
+            due = self.due_since(at)
+            if due is None:
+                return False
+            verdict = self._verdict(at, missing, due)
+            if verdict is None:
+                return False
+            state, stop = verdict, min(stop, self._seen[-1][0])
+        first = min(
+            (found for tree in self.trees if (found := tree.first(at, stop)) is not None), default=None
+        )
+        if first is not None:
+            self._begin(first, required, missing, state)
+        self._move(stop if first is None else first + 1)
+        return True
+
+    def _verdict(self, at: int, missing: int, due: float) -> State | None:
+        verdict, again = self.judge.judge(missing, due, self.frontier_of)
+        if verdict is None and sum(tree.nbytes for tree in self.trees) > HELD_BYTES_MAX:
+            self.errors.append("too much is held for members that are behind; not waiting any longer")
+            verdict = "FINAL_PARTIAL"
+        if verdict is None:
+            self._wake(again)
+            if self._office.now >= due + self._plan.deadline_s:
+                self._push(at, missing)
+        return verdict
+
+    def _push(self, at: int, missing: int) -> None:
+        """The deadline is over: what is held back on the way shall come, what was lost shall come again."""
+        stop = self._seen[-1][0]
+        if self._office.now - self._repaired_at.get(-1, float("-inf")) >= max(1.0, self._plan.deadline_s):
+            self._repaired_at[-1] = self._office.now
+            self._register.hasten(stop)
+        due = self.due_since(at)
+        if due is None or self._office.now < due + self._plan.deadline_s + REPAIR_S:
+            return
+        if any(missing >> number & 1 and frontier > at for number, frontier in self._reported.items()):
+            for partition in range(len(self.trees)):
+                self._repair(at, stop, partition)
+
+    def _repair(self, start: int, stop: int, partition: int) -> None:
+        if self._office.now - self._repaired_at.get(partition, float("-inf")) >= REPAIR_S:
+            self._repaired_at[partition] = self._office.now
+            self._office.stats["control.recollections"] += 1
+            self._register.recollect(start, stop, partition, self.trees[partition].attempt(start) + 1)
+
+    def frontier_of(self, number: int) -> int:
+        """First open interval that lacks a member in any tree."""
+        return min(tree.frontier(number) for tree in self.trees)
+
+    def _covered(self, interval: int) -> int:
+        covered = -1
+        for tree in self.trees:
+            covered &= tree.covered(interval)
+        return covered
+
+    def _begin(self, index: int, required: int, missing: int, state: State) -> None:
+        for start, stop, mask in self._failed:
+            if start <= index < stop and mask & required:
+                missing, state = missing | mask & required, "FINAL_PARTIAL" if state == "FINAL" else state
+        parts = [tree.parts(index) for tree in self.trees]
+        expected, absent = required.bit_count(), missing.bit_count()
+        share = (expected - absent) / expected
+        start_us, end_us = self._plan.window(index)
+        record = ResultRecord(
+            job=self._manifest.qualified,
+            index=index,
+            start_us=start_us,
+            end_us=end_us,
+            state=state,
+            completeness=share,
+            fidelity=share,
+            agents_in=expected - absent,
+            agents_expected=expected,
+            missing=self._book.names(missing),
+            version=self._manifest.version,
+            epoch=self._epoch,
+            counts=counts_dict(add_counts(part.counts for tree in parts for part in tree)),
+        )
+        payloads = tuple(tuple(part.payload for part in tree if part.payload) for tree in parts)
+        heavy = state != "SKIPPED" and any(payloads)
+        self._closing.append(Closing(record, None if heavy else b""))
+        if heavy:
+            self._office.emit(Finalise(self._manifest.job_id, self._epoch, self._manifest, index, payloads))
+        else:
+            self._office.after(0.0, self.publish)
+
+    def _move(self, stop: int) -> None:
+        self.next = stop
+        for tree in self.trees:
+            tree.drop_below(stop)
+        while len(self._seen) > 1 and self._seen[0][0] <= stop:
+            self._seen.popleft()
+        self._failed = [each for each in self._failed if each[1] > stop]
+
+    def _wake(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._office.after(max(at - self._office.now, 0.001), self.advance)
+
+    def stop(self) -> None:
+        """Not the master any more."""
+        self.frozen = True
+        self._closing.clear()
+        if self._timer is not None:
+            self._timer.cancel()

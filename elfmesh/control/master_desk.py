@@ -1,0 +1,140 @@
+"""A master's answers to clients: results, offsets, schema, description.
+
+Owns the waiting of long polls. Changes nothing about the job.
+
+Invariants: every question is answered once, at the latest when its wait is over; at most `WAITERS_MAX` wait.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from elfmesh.control.answers import BAD_REQUEST, CONFLICT, FAILED, GONE, OK, error_body, respond
+from elfmesh.control.events import LogRead
+from elfmesh.control.messages import Ask
+from elfmesh.control.office import Office, Timer
+
+LIMIT_DEFAULT, LIMIT_MAX = 100, 1000
+WAIT_S_MAX = 30.0
+"""Longest poll: below the idle time-outs that sit between clients and agents."""
+
+WAITERS_MAX = 256
+
+
+@dataclass(slots=True)
+class Waiter:
+    """A long poll: answered when a record above `after` is published, or when its timer fires."""
+
+    ask: Ask
+    body: dict[str, Any]
+    after: int
+    timer: Timer
+
+
+class Desk:
+    """Answers questions about the results of one job.
+
+    Args:
+        office: the way out and the log.
+        job: id of the job.
+        incarnation: of its results.
+        latest: the last published index, asked when it matters.
+    """
+
+    def __init__(
+        self, office: Office, job: bytes, incarnation: str, latest: Callable[[], int | None]
+    ) -> None:
+        self._office, self._job, self._incarnation, self._latest = office, job, incarnation, latest
+        self._waiters: dict[tuple[int, bytes], Waiter] = {}
+
+    def ask(self, ask: Ask, body: dict[str, Any]) -> None:
+        """Answer "results", "offsets" or "schema", now or when there is something new."""
+        try:
+            after, wait = self._wanted(ask.verb, body)
+        except (TypeError, ValueError):
+            text = error_body("from, to, after, limit and wait are numbers", code=2)
+            self._respond(ask, BAD_REQUEST, text)
+            return
+        if (ask.token, ask.origin.id) in self._waiters:
+            return  # the same question again, because its asker heard nothing yet
+        latest = self._latest()
+        if wait <= 0 or after is None or (latest is not None and latest > after) or self._full():
+            self._serve(ask, body)
+            return
+        self._waiters[ask.token, ask.origin.id] = Waiter(
+            ask, body, after, self._office.after(min(wait, WAIT_S_MAX), lambda: self._over(ask))
+        )
+
+    def published(self, index: int) -> None:
+        """A record is in the log: wake who waits for it."""
+        for waiter in [each for each in self._waiters.values() if each.after < index]:
+            self._over(waiter.ask)
+
+    def close(self) -> None:
+        """Nothing more will be published here: answer all who wait."""
+        for waiter in list(self._waiters.values()):
+            self._over(waiter.ask)
+
+    def _over(self, ask: Ask) -> None:
+        waiter = self._waiters.pop((ask.token, ask.origin.id))
+        waiter.timer.cancel()
+        self._serve(waiter.ask, waiter.body)
+
+    def _full(self) -> bool:
+        return len(self._waiters) >= WAITERS_MAX
+
+    @staticmethod
+    def _wanted(verb: str, body: dict[str, Any]) -> tuple[int | None, float]:
+        """The index a question wants to see passed, and how long it waits for that."""
+        wait = float(body.get("wait") or 0)
+        for name in ("from", "to", "limit", "after"):
+            if body.get(name) is not None:
+                int(body[name])
+        if verb == "results":
+            start = body.get("from")
+            return (-(2**63) if start is None else int(start) - 1), wait
+        if verb == "schema":
+            return -(2**63), wait
+        after = body.get("after")
+        return (None if after is None else int(after)), wait
+
+    def _serve(self, ask: Ask, body: dict[str, Any]) -> None:
+        start = stop = None
+        limit = 0
+        if ask.verb == "results":
+            start = None if body.get("from") is None else int(body["from"])
+            stop = None if body.get("to") is None else int(body["to"]) + 1
+            limit = LIMIT_DEFAULT if body.get("limit") is None else int(body["limit"])
+            limit = max(1, min(limit, LIMIT_MAX))
+        self._office.read_log(
+            self._job, start, stop, limit, lambda read: self._read(ask, start, bool(body.get("strict")), read)
+        )
+
+    def _read(self, ask: Ask, start: int | None, strict: bool, read: LogRead | None) -> None:
+        if read is None or read.error:
+            reason = read.error if read else "the results log does not answer"
+            self._respond(ask, FAILED, error_body(f"results cannot be read: {reason}"))
+            return
+        earliest = read.earliest if read.earliest is not None else 0
+        latest = read.latest if read.latest is not None else earliest - 1
+        body: dict[str, Any] = {"earliest": earliest, "latest": latest, "incarnation": self._incarnation}
+        if ask.verb == "offsets":
+            self._respond(ask, OK, body)
+        elif ask.verb == "schema":
+            if not read.schema:
+                hint = "The columns' types are known with the first result; ask again, or with wait=30."
+                self._respond(ask, CONFLICT, error_body("this job has no result yet", hint=hint))
+                return
+            self._respond(ask, OK, body | {"arrow": base64.b64encode(read.schema).decode()})
+        elif strict and read.expired is not None and start is not None and start <= read.expired:
+            hint = f"The log begins with interval {earliest}."
+            self._respond(ask, GONE, error_body(f"interval {start} is not kept any more", hint=hint))
+        else:
+            following = read.next if read.next is not None else (start if start is not None else latest + 1)
+            self._respond(ask, OK, body | {"next": following, "expired": read.expired}, read.page)
+
+    def _respond(self, ask: Ask, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
+        respond(self._office, ask.origin, ask.token, status, body, payload)

@@ -1,0 +1,108 @@
+"""The roster of one job: who is numbered how, from which interval on, and who has acknowledged it.
+
+Owns the numbers, and which of them an interval needs. Sends nothing.
+
+Invariants: a number is given once; a change raises `version`; what is expected of an interval that is closed
+never changes any more (a new member starts above every frontier seen, an evicted one ends at the first open
+interval).
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from elfmesh.control.cover import END, numbers
+from elfmesh.control.messages import Participant, RosterEntry
+
+
+class RosterBook:
+    """Members of one job.
+
+    Args:
+        members: entries of an earlier term.
+        version: of the roster they are from.
+    """
+
+    def __init__(self, members: tuple[RosterEntry, ...] = (), version: int = 0) -> None:
+        self.version = version
+        self._entries = {entry.number: entry for entry in members}
+        self._acked: dict[int, int] = {}
+
+    @property
+    def entries(self) -> tuple[RosterEntry, ...]:
+        """All entries by number, also of former members whose intervals are not all closed."""
+        return tuple(self._entries.values())
+
+    @property
+    def active(self) -> list[RosterEntry]:
+        """The members that are expected from now on."""
+        return [entry for entry in self._entries.values() if entry.until is None]
+
+    def of(self, agent: bytes) -> RosterEntry | None:
+        """The member with this id."""
+        return next((entry for entry in self.active if entry.contact.id == agent), None)
+
+    def entry(self, number: int) -> RosterEntry | None:
+        """The entry of a number."""
+        return self._entries.get(number)
+
+    def add(self, participants: tuple[Participant, ...], start: int) -> bool:
+        """Number those that are not members yet, in the order of their ids; say whether anything changed."""
+        changed = False
+        for participant in sorted(participants, key=lambda each: each.contact.id):
+            known = self.of(participant.contact.id)
+            if known is None:
+                number = max(self._entries, default=-1) + 1
+                self._entries[number] = RosterEntry(number, participant.contact, participant.name, start)
+                changed = True
+            elif known.contact != participant.contact or known.name != participant.name:
+                self._entries[known.number] = replace(
+                    known, contact=participant.contact, name=participant.name
+                )
+                changed = True
+        self.version += changed
+        return changed
+
+    def evict(self, number: int, until: int) -> None:
+        """Expect nothing of a member from interval `until` on."""
+        self._entries[number] = replace(self._entries[number], until=until)
+        self.version += 1
+
+    def forget_below(self, closed: int) -> None:
+        """Drop former members none of whose intervals is open; their numbers stay used."""
+        last = max(self._entries, default=-1)
+        for entry in list(self._entries.values()):
+            if entry.until is not None and entry.until <= closed and entry.number != last:
+                del self._entries[entry.number]
+
+    def required(self, interval: int) -> int:
+        """The bit set of members that interval needs."""
+        mask = 0
+        for entry in self._entries.values():
+            if entry.start <= interval and (entry.until is None or interval < entry.until):
+                mask |= 1 << entry.number
+        return mask
+
+    def changes_after(self, interval: int) -> int:
+        """The next interval whose requirements are others."""
+        edges = [entry.start for entry in self._entries.values()]
+        edges += [entry.until for entry in self._entries.values() if entry.until is not None]
+        return min((edge for edge in edges if edge > interval), default=END)
+
+    def names(self, mask: int) -> list[str]:
+        """Names of the numbers in a bit set, sorted."""
+        return sorted(self._entries[number].name for number in numbers(mask) if number in self._entries)
+
+    def acknowledge(self, number: int, version: int) -> None:
+        """A member has taken this version."""
+        self._acked[number] = max(version, self._acked.get(number, 0))
+
+    @property
+    def unacknowledged(self) -> list[RosterEntry]:
+        """Members that have not taken the newest version."""
+        return [entry for entry in self.active if self._acked.get(entry.number, 0) < self.version]
+
+    def new_term(self) -> None:
+        """Another master speaks now: everyone has to acknowledge anew."""
+        self.version += 1
+        self._acked.clear()

@@ -1,0 +1,149 @@
+"""What every part of the control machine works with: identity, time, timers, the way out.
+
+Owns the effects of the running step, questions that are open (look-ups, probes, multicasts, reads of a log)
+and timers; no job. A message to ourselves never leaves: it is handled after the current one.
+
+Invariants: `now` is the time of the running step; timers due at the same time fire in the order they were
+set; an answer is handed to its asker once, or None after the time-out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+from elfmesh.control.events import LogRead, ReadLog
+from elfmesh.control.messages import pack
+from elfmesh.machine import Contact, Effect, Message, Rng, Send
+from elfmesh.overlay.events import Lookup, LookupDone, Probe, ProbeDone, Route
+from elfmesh.srt.events import Publish, PublishDone
+
+QUESTION_S = 15.0
+"""When a look-up, a probe or a read of a log that was never answered is given up."""
+
+PUBLISH_GRACE_S = 2.0
+"""How much later than its own time-out a multicast is given up (its root may be another one by now)."""
+
+
+class Timer:
+    """A wish to be called; `cancel` takes it back."""
+
+    __slots__ = ("at", "call", "order")
+
+    def __init__(self, at: float, order: int, call: Callable[[], None]) -> None:
+        self.at, self.order, self.call = at, order, call
+
+    def cancel(self) -> None:
+        """Never call."""
+        self.call = _nothing
+
+    def __lt__(self, other: Timer) -> bool:
+        return (self.at, self.order) < (other.at, other.order)
+
+
+def _nothing() -> None:
+    return None
+
+
+class Office:
+    """Shared by all parts of one agent's control machine.
+
+    Args:
+        me: this agent.
+        name: what people call it.
+        rng: for jitter and incarnations.
+        facts: what the host knows about this agent, by topic ("agent", "trees").
+    """
+
+    def __init__(self, me: Contact, name: str, rng: Rng, facts: Callable[[str], dict[str, Any]]) -> None:
+        self.me, self.name, self.rng, self.facts = me, name, rng, facts
+        self.now = 0.0
+        self.out: list[Effect] = []
+        self.inbox: deque[tuple[Message, bytes]] = deque()
+        self.stats: Counter[str] = Counter()
+        self._timers: list[Timer] = []
+        self._count = 0
+        self._open: dict[int, tuple[Callable[[Any], None], Timer]] = {}
+
+    def emit(self, effect: Effect) -> None:
+        """Give an effect to the host."""
+        self.out.append(effect)
+
+    def send(self, to: Contact, message: Message, payload: bytes = b"", *, lane: int = 0) -> None:
+        """Send to an agent, at most once; to ourselves, handle it after the current event."""
+        if to.id == self.me.id:
+            self.inbox.append((message, payload))
+        else:
+            self.out.append(Send(to, message, payload, lane))
+
+    def route(self, key: bytes, message: Message, payload: bytes = b"") -> None:
+        """Bring a message to the agent closest to `key`, at most once."""
+        self.out.append(Route(key, pack(message), payload))
+
+    def publish(
+        self, tree: bytes, message: Message, timeout_s: float, then: Callable[[PublishDone | None], None]
+    ) -> None:
+        """Multicast a message on a tree we are the root of; `then` gets the answers."""
+        token = self._ask(then, timeout_s + PUBLISH_GRACE_S)
+        self.out.append(Publish(tree, pack(message), timeout_s, token))
+
+    def lookup(self, key: bytes, then: Callable[[LookupDone | None], None]) -> None:
+        """Find the agents closest to `key`."""
+        self.out.append(Lookup(key, self._ask(then, QUESTION_S)))
+
+    def probe(self, contact: Contact, then: Callable[[ProbeDone | None], None]) -> None:
+        """Ask whether an agent is alive."""
+        self.out.append(Probe(contact, self._ask(then, QUESTION_S)))
+
+    def read_log(
+        self,
+        job: bytes,
+        start: int | None,
+        stop: int | None,
+        limit: int,
+        then: Callable[[LogRead | None], None],
+    ) -> None:
+        """Read records of a job's results log."""
+        self.out.append(ReadLog(self._ask(then, QUESTION_S), job, start, stop, limit))
+
+    def answer(self, token: int, event: object) -> None:
+        """An open question was answered; anything else is not ours."""
+        waiting = self._open.pop(token, None)
+        if waiting is not None:
+            waiting[1].cancel()
+            waiting[0](event)
+
+    def after(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        """Call at now + `delay_s`."""
+        self._count += 1
+        timer = Timer(self.now + delay_s, self._count, call)
+        heapq.heappush(self._timers, timer)
+        return timer
+
+    def jittered(self, delay_s: float) -> float:
+        """`delay_s` and up to a quarter more, so that a thousand agents do not speak at once."""
+        return delay_s * self.rng.uniform(1.0, 1.25)
+
+    def fire(self) -> None:
+        """Call what is due."""
+        while self._timers and self._timers[0].at <= self.now:
+            heapq.heappop(self._timers).call()
+
+    @property
+    def deadline(self) -> float | None:
+        """When the next timer is due."""
+        while self._timers and self._timers[0].call is _nothing:
+            heapq.heappop(self._timers)
+        return self._timers[0].at if self._timers else None
+
+    def token(self) -> int:
+        """A number no other question of this agent's control machine has."""
+        self._count += 1
+        return self._count
+
+    def _ask(self, then: Callable[[Any], None], timeout_s: float) -> int:
+        token = self.token()
+        self._open[token] = (then, self.after(timeout_s, lambda: self.answer(token, None)))
+        return token
