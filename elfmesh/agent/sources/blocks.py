@@ -1,0 +1,305 @@
+"""Whole-line blocks from files, compressed files and standard input, in constant memory.
+
+Owns opening by content (gzip and zstd are told by their magic bytes, never by their name), cutting at line
+ends and the limit on one line. Refuses to know formats. Invariants: a block is whole lines, in the file's
+order, of about `block_bytes`; no line longer than `line_bytes_max` is ever in a block or held in memory: it
+is counted in `overlong`, with its beginning kept as a sample.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+import msgspec
+
+from elfmesh.errors import DataError, RuntimeFailure
+from elfmesh.limits import LINE_BYTES_MAX
+
+BLOCK_BYTES = 2 << 20
+GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+ZSTD_CHUNK_BYTES = 8 << 10
+"""Compressed bytes unfolded at a time: four bytes may make 128 KiB, so this bounds a hostile file."""
+
+ZSTD_WINDOW_BYTES_MAX = 128 << 20
+OVERLONG_SAMPLE_BYTES = 120
+
+FileKey: TypeAlias = tuple[int, int, bytes]
+"""Device, inode, generation: which file this is, whatever it is called now."""
+
+
+class FilePosition(msgspec.Struct, frozen=True, array_like=True):
+    """A place in one file (D-2).
+
+    Attributes:
+        path: what the file was called when it was last seen; only for people.
+        device: of the file system.
+        inode: within the device.
+        generation: hash of the first `head` bytes, which tells a reused inode or a truncated file apart.
+        head: how many bytes `generation` covers: the first KiB, or what there was when it was first read.
+        offset: bytes from the beginning, always at a line's beginning.
+    """
+
+    path: str
+    device: int
+    inode: int
+    generation: bytes
+    head: int
+    offset: int
+
+    @property
+    def key(self) -> FileKey:
+        """Which file this is a position in."""
+        return self.device, self.inode, self.generation
+
+    def at(self, offset: int) -> FilePosition:
+        """Another place in the same file."""
+        return msgspec.structs.replace(self, offset=offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines from one source.
+
+    Attributes:
+        data: the lines, over-long ones left out.
+        source: path, or "-" for standard input.
+        position: where the block begins, None when the source cannot be returned to (a pipe, compressed).
+        end: the offset behind the block; 0 without a position.
+        overlong: lines that were left out because they exceed the limit.
+        overlong_sample: the beginning of the first of them.
+        head: the first bytes of the file when the block is not its beginning, else None.
+    """
+
+    data: bytes
+    source: str
+    position: FilePosition | None = None
+    end: int = 0
+    overlong: int = 0
+    overlong_sample: bytes = b""
+    head: bytes | None = None
+
+
+class LineCutter:
+    """Turns chunks of bytes into blocks of whole lines. Holds at most one line's limit of bytes.
+
+    Args:
+        line_bytes_max: longer lines are left out and counted.
+    """
+
+    __slots__ = ("_dropping", "_limit", "_rest", "overlong", "sample", "taken")
+
+    def __init__(self, line_bytes_max: int = LINE_BYTES_MAX) -> None:
+        self._limit = line_bytes_max
+        self._rest = b""
+        self._dropping = False
+        self.overlong = 0
+        self.sample = b""
+        self.taken = 0
+        """Bytes of all whole lines so far, dropped ones included: the offset behind the last line's end."""
+
+    @property
+    def pending(self) -> int:
+        """Bytes held back because their line has not ended."""
+        return len(self._rest)
+
+    def push(self, chunk: bytes) -> bytes:
+        """The whole lines that `chunk` completes."""
+        if self._dropping:
+            newline = chunk.find(b"\n")
+            if newline < 0:
+                self.taken += len(chunk)
+                return b""
+            self.taken += newline + 1
+            chunk = chunk[newline + 1 :]
+            self._dropping = False
+        newline = chunk.rfind(b"\n")
+        if newline < 0:
+            self._rest += chunk
+            if len(self._rest) > self._limit:
+                self._drop(self._rest)
+                self.taken += len(self._rest)
+                self._rest = b""
+                self._dropping = True
+            return b""
+        data = self._rest + chunk[: newline + 1]
+        self._rest = chunk[newline + 1 :]
+        self.taken += len(data)
+        return self._without_overlong(data) if len(data) > self._limit else data
+
+    def finish(self) -> bytes:
+        """The last line of a file that does not end in a newline; b"" if there is none."""
+        data, self._rest = self._rest, b""
+        self._dropping = False
+        self.taken += len(data)
+        return data
+
+    def take_overlong(self) -> tuple[int, bytes]:
+        """How many over-long lines were left out since the last call, and the first one's beginning."""
+        found = self.overlong, self.sample
+        self.overlong, self.sample = 0, b""
+        return found
+
+    def _drop(self, line: bytes) -> None:
+        self.overlong += 1
+        self.sample = self.sample or line[:OVERLONG_SAMPLE_BYTES]
+
+    def _without_overlong(self, data: bytes) -> bytes:
+        """Blocks are at most a few limits long, so the search for long lines hops from limit to limit."""
+        kept: list[bytes] = []
+        start = clean = 0
+        while len(data) - start > self._limit:
+            newline = data.rfind(b"\n", start, start + self._limit + 1)
+            if newline >= 0:
+                start = newline + 1
+                continue
+            end = data.find(b"\n", start) + 1 or len(data)
+            self._drop(data[start:end])
+            kept.append(data[clean:start])
+            start = clean = end
+        if not clean:
+            return data
+        kept.append(data[clean:])
+        return b"".join(kept)
+
+
+def read_blocks(
+    path: str,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    line_bytes_max: int = LINE_BYTES_MAX,
+    stdin: BinaryIO | None = None,
+) -> Iterator[Block]:
+    """All lines of a file in blocks; a last line without newline counts.
+
+    Args:
+        path: a file, plain or compressed with gzip or zstd, or "-" for standard input.
+        block_bytes: size of a block, more or less.
+        line_bytes_max: longer lines are left out and counted.
+        stdin: what "-" reads.
+
+    Raises:
+        RuntimeFailure: the file is missing or must not be read, standard input is closed.
+        DataError: the compressed file is damaged or cut off.
+    """
+    cutter = LineCutter(line_bytes_max)
+    for chunk in _chunks(path, block_bytes, stdin):
+        data = cutter.push(chunk)
+        overlong, start = cutter.take_overlong()
+        if data or overlong:
+            yield Block(data, path, overlong=overlong, overlong_sample=start)
+    last = cutter.finish()
+    if last:
+        yield Block(last, path)
+
+
+def compression(head: bytes) -> str:
+    """ "gzip", "zstd" or "" by the first bytes."""
+    if head.startswith(GZIP_MAGIC):
+        return "gzip"
+    return "zstd" if head.startswith(ZSTD_MAGIC) else ""
+
+
+def _chunks(path: str, size: int, stdin: BinaryIO | None) -> Iterator[bytes]:
+    if path == "-":
+        if stdin is None or stdin.closed:
+            raise RuntimeFailure("standard input is closed", hint="Name a log file, or pipe one in.")
+        yield from _decoded(
+            io.BufferedReader(stdin) if isinstance(stdin, io.RawIOBase) else stdin, path, size
+        )
+        return
+    try:
+        with Path(path).open("rb") as file:
+            yield from _decoded(file, path, size)
+    except FileNotFoundError:
+        raise RuntimeFailure("no such file", where=path, hint="Check the path.") from None
+    except PermissionError:
+        raise RuntimeFailure("permission denied", where=path, hint="Check who may read it.") from None
+    except IsADirectoryError:
+        raise RuntimeFailure("is a directory", where=path, hint=f"Name its files: {path}/*.log") from None
+
+
+def _decoded(file: BinaryIO, path: str, size: int) -> Iterator[bytes]:
+    head = file.read(4)
+    kind = compression(head)
+    whole = _Prefixed(head, file)
+    if kind == "gzip":
+        yield from _gunzip(whole, path, size)
+    elif kind == "zstd":
+        yield from _unzstd(whole, path, size)
+    else:
+        while chunk := whole.read(size):
+            yield chunk
+
+
+class _Prefixed(io.RawIOBase):
+    """A stream whose first bytes were already taken, for pipes that cannot be rewound."""
+
+    def __init__(self, head: bytes, file: BinaryIO) -> None:
+        self._head = head
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        head, self._head = self._head[:size], self._head[size:]
+        if head and size > 0:
+            return head + self._file.read(size - len(head))
+        return self._file.read(size)
+
+    def seekable(self) -> bool:
+        return False
+
+
+def _gunzip(file: _Prefixed, path: str, size: int) -> Iterator[bytes]:
+    try:
+        with gzip.GzipFile(fileobj=file, mode="rb") as stream:
+            while chunk := stream.read(size):
+                yield chunk
+    except EOFError:
+        raise _cut_off("gzip", path) from None
+    except (OSError, zlib.error) as error:
+        raise _damaged("gzip", path, error) from None
+
+
+def _unzstd(file: _Prefixed, path: str, size: int) -> Iterator[bytes]:
+    import zstandard
+
+    context = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
+    frame = context.decompressobj()
+    begun = False
+    held: list[bytes] = []
+    held_bytes = 0
+    try:
+        while chunk := file.read(ZSTD_CHUNK_BYTES):
+            while chunk:
+                held.append(frame.decompress(chunk))
+                held_bytes += len(held[-1])
+                begun = True
+                chunk = b""
+                if frame.eof:
+                    chunk = frame.unused_data
+                    frame, begun = context.decompressobj(), False
+            if held_bytes >= size:
+                yield b"".join(held)
+                held, held_bytes = [], 0
+    except zstandard.ZstdError as error:
+        raise _damaged("zstd", path, error) from None
+    if held_bytes:
+        yield b"".join(held)
+    if begun:
+        raise _cut_off("zstd", path)
+
+
+def _cut_off(kind: str, path: str) -> DataError:
+    return DataError(f"the {kind} file is cut off", where=path, hint="Copy it again; nothing is answered.")
+
+
+def _damaged(kind: str, path: str, error: Exception) -> DataError:
+    return DataError(f"the {kind} file is damaged: {error}", where=path, hint="Copy it again.")

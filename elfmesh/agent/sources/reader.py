@@ -1,0 +1,222 @@
+"""One stream read for many jobs: a line is read and parsed once for all jobs that stand at the same place.
+
+Owns cursor groups. A group is a set of jobs at the same offsets, with its own follower of the files. A new
+job gets a group of its own, reads from its own beginning, never past the leading group, and joins it when
+it has caught up. Refuses to know queries: of a job it knows the name and the columns it wants.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
+from elfmesh.agent.parsers.base import SAMPLES_MAX, sample
+from elfmesh.agent.sources.blocks import BLOCK_BYTES, Block, FileKey, FilePosition
+from elfmesh.agent.sources.tail import GRACE_S, POLL_BYTES, SourceState, Tail
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One parsed block and the jobs it is for.
+
+    Attributes:
+        jobs: names, in the order they joined.
+        parsed: has at least the columns that each of the jobs asked for.
+        block: the bytes and where they stood.
+    """
+
+    jobs: tuple[str, ...]
+    parsed: Parsed
+    block: Block
+
+
+@dataclass(slots=True)
+class _Group:
+    """Jobs at one place. Invariant: every block goes to all of `jobs`, in order."""
+
+    tail: Tail
+    jobs: dict[str, tuple[str, ...]]
+    parsers: dict[FileKey, Parser] = field(default_factory=dict)
+
+    def columns(self) -> tuple[str, ...]:
+        return tuple(sorted({name for wanted in self.jobs.values() for name in wanted}))
+
+
+class StreamReader:
+    """Reads one stream of this host for any number of jobs.
+
+    Args:
+        pattern: path or glob of the stream's files.
+        formats: the stream's format; its parsers share one schema.
+        block_bytes: size of a block, more or less.
+        grace_s: how long a rotated file is kept open after its last growth.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        pattern: str,
+        formats: StreamFormat,
+        *,
+        block_bytes: int = BLOCK_BYTES,
+        grace_s: float = GRACE_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.pattern = pattern
+        self.formats = formats
+        self._block_bytes = block_bytes
+        self._grace_s = grace_s
+        self._clock = clock
+        self._groups: list[_Group] = []
+
+    @property
+    def groups(self) -> int:
+        """How many cursors there are: 1 when all jobs share every read."""
+        return len(self._groups)
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """The names of all jobs."""
+        return tuple(job for group in self._groups for job in group.jobs)
+
+    def add(
+        self,
+        job: str,
+        columns: Iterable[str],
+        *,
+        positions: Iterable[FilePosition] = (),
+        read_from: Literal["beginning", "end"] = "beginning",
+        boundaries: Iterable[FilePosition] = (),
+    ) -> None:
+        """Begin to read for a job; replaces it if it is already there.
+
+        Args:
+            job: its name.
+            columns: dotted paths it wants of every record.
+            positions: where to resume (`JobWorker.positions`).
+            read_from: where to begin files that have no position.
+            boundaries: offsets no block may cross (`JobWorker`'s replay_until).
+        """
+        self.remove(job)
+        tail = Tail(
+            self.pattern,
+            positions=positions,
+            read_from=read_from,
+            boundaries=boundaries,
+            block_bytes=self._block_bytes,
+            grace_s=self._grace_s,
+            clock=self._clock,
+        )
+        tail.discover()
+        self._groups.append(_Group(tail, {job: tuple(columns)}))
+        self._groups.sort(key=lambda group: -sum(p.offset for p in group.tail.positions()))
+
+    def remove(self, job: str) -> None:
+        """Stop reading for a job; harmless if it is not there."""
+        for group in list(self._groups):
+            group.jobs.pop(job, None)
+            if not group.jobs:
+                group.tail.close()
+                self._groups.remove(group)
+
+    def close(self) -> None:
+        """Stop reading for everybody."""
+        for group in self._groups:
+            group.tail.close()
+        self._groups.clear()
+
+    def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[Delivery]:
+        """Read and parse what is there, about `bytes_max` per group.
+
+        Args:
+            bytes_max: about how much to read for each group.
+            paused: jobs under back-pressure; a group with one of them does not read.
+        """
+        deliveries: list[Delivery] = []
+        self._unite()
+        for group in list(self._groups):
+            if any(job in paused for job in group.jobs):
+                continue
+            leader = self._groups[0]
+            limits = None if group is leader else {p.key: p.offset for p in leader.tail.positions()}
+            columns = group.columns()
+            for block in group.tail.poll(bytes_max, limits):
+                parsed = parse_block(self._parser(group, block), block, columns)
+                deliveries.append(Delivery(tuple(group.jobs), parsed, block))
+        self._unite()
+        return deliveries
+
+    def sources(self, job: str) -> list[SourceState]:
+        """The files behind a job and whether each is read to its end, as of the last poll."""
+        group = self._group(job)
+        return group.tail.sources() if group else []
+
+    def at_end(self, job: str) -> bool:
+        """Whether all that was there at the last poll has been delivered to the job."""
+        group = self._group(job)
+        return group is None or group.tail.at_end
+
+    def positions(self, job: str) -> tuple[FilePosition, ...]:
+        """Where the job's next records will come from."""
+        group = self._group(job)
+        return group.tail.positions() if group else ()
+
+    def problems(self) -> dict[str, str]:
+        """Paths that cannot be read, and why."""
+        return {path: why for group in self._groups for path, why in group.tail.problems.items()}
+
+    @property
+    def gaps(self) -> int:
+        """How often bytes may have gone unread (D-1's source_gap), for the leading cursor."""
+        return self._groups[0].tail.gaps if self._groups else 0
+
+    def _group(self, job: str) -> _Group | None:
+        return next((group for group in self._groups if job in group.jobs), None)
+
+    def _parser(self, group: _Group, block: Block) -> Parser:
+        assert block.position is not None
+        key = block.position.key
+        parser = group.parsers.get(key)
+        if parser is None:
+            open_files = {p.key for p in group.tail.positions()}
+            group.parsers = {k: p for k, p in group.parsers.items() if k in open_files}
+            parser = group.parsers[key] = self.formats.parser(block.source, head=block.head)
+        parser.source = block.source
+        return parser
+
+    def _unite(self) -> None:
+        """Merge every group that stands exactly where an earlier one stands."""
+        united: list[_Group] = []
+        for group in self._groups:
+            twin = next((other for other in united if _same_place(other.tail, group.tail)), None)
+            if twin is None:
+                united.append(group)
+            else:
+                twin.jobs.update(group.jobs)
+                twin.tail.stop_also_at(group.tail)
+                group.tail.close()
+        self._groups = united
+
+
+def _same_place(leader: Tail, follower: Tail) -> bool:
+    ahead = {p.key: p.offset for p in leader.positions()}
+    behind = {p.key: p.offset for p in follower.positions()}
+    finished = leader.detached() | follower.detached()
+    return all(ahead.get(key) == behind.get(key) for key in (ahead.keys() | behind.keys()) - finished)
+
+
+def parse_block(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
+    """Parse a block, counting its over-long lines as parse errors."""
+    parsed = parser.parse(block.data, columns)
+    if not block.overlong:
+        return parsed
+    text = sample("longer than the limit on one line", block.overlong_sample.decode("utf-8", "replace"))
+    return replace(
+        parsed,
+        lines=parsed.lines + block.overlong,
+        errors=parsed.errors + block.overlong,
+        samples=[*parsed.samples, text][:SAMPLES_MAX],
+    )
