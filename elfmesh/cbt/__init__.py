@@ -1,4 +1,4 @@
-"""Room cbt: partial aggregates (PAOs) as columns with laws, the compressed buffer tree, panes, and partials as bytes.
+"""Room cbt: partial aggregates (PAOs) as columns with laws, their compressed buffer tree, panes, bytes.
 
 Paper: ELF 2.2. May import only the shared modules; knows no network, no clock, no query text.
 """

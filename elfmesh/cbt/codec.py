@@ -1,4 +1,4 @@
-"""Columns as bytes and back: integers narrowed and byte-shuffled, strings as lengths and data, so that zstd does well.
+"""Columns as bytes and back, laid out so that zstd does well: narrow shuffled integers, lengths and text.
 
 Owns: the byte form of one block of PAO rows, without compression, and its header. Used inside the tree
 (buffer.py) and on the wire (partial.py).
@@ -75,7 +75,7 @@ class BlockHeader(msgspec.Struct, array_like=True, frozen=True):
 
 
 def write_rows(rows: Rows, out: list[bytes]) -> BlockHeader:
-    """Append the columns' bytes to `out`; what is needed to read them again. Cost: two passes over the columns."""
+    """Append the columns' bytes to `out`; the header to read them by. Cost: two passes over the columns."""
     keys = tuple(_write_array(name, key, out) for name, key in zip(rows.layout.keys, rows.keys, strict=True))
     states = []
     for (name, kind), state in zip(rows.layout.aggregates, rows.states, strict=True):

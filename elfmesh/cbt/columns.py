@@ -1,4 +1,4 @@
-"""Canonical columns: the few Arrow types that keys and values have inside the tree, and what two of them become.
+"""Canonical columns: the few Arrow types that keys and values have in the tree, and what two of them become.
 
 Owns: which Arrow types are accepted, the one canonical type each is normalised to, canonical values (one NaN,
 no -0.0), and promotion (null -> T, int64 -> float64, decimal -> wider decimal of the same scale).
@@ -73,7 +73,7 @@ def is_orderable_as_int(data_type: pa.DataType) -> bool:
 
 def is_bytes(data_type: pa.DataType) -> bool:
     """Whether values are of variable length."""
-    return pa.types.is_string(data_type) or pa.types.is_binary(data_type)
+    return bool(pa.types.is_string(data_type) or pa.types.is_binary(data_type))
 
 
 def unify(column: str, left: pa.DataType, right: pa.DataType) -> pa.DataType:
@@ -156,7 +156,7 @@ def _convert(array: pa.Array) -> pa.Array:
 
 
 def _timestamps(array: pa.Array) -> pa.Array:
-    """Microseconds since the epoch; a timestamp without zone is UTC; nanoseconds are floored, also before 1970."""
+    """Microseconds since the epoch; without zone it is UTC; nanoseconds are floored, also before 1970."""
     unit = array.type.unit
     if unit in _MICROS_PER:
         return array.cast(pa.timestamp("us", tz=array.type.tz)).view(TIMESTAMP)
@@ -196,7 +196,7 @@ def to_int64(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
     data = array.buffers()[1]
     if data is None or len(array) == 0:
         return np.zeros(len(array), np.int64), valid_mask(array)
-    raw = np.frombuffer(data, width, len(array), array.offset * size)
+    raw: np.ndarray = np.frombuffer(data, width, len(array), array.offset * size)
     return raw.astype(np.int64, copy=False), valid_mask(array)
 
 

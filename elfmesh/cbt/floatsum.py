@@ -1,4 +1,4 @@
-"""Exact sums: a number is held as signed limbs of 32 bits, so that adding is integer addition and never rounds.
+"""Exact sums: a number is held as signed 32-bit limbs, so that adding is integer addition and never rounds.
 
 Limb k of a group is an int64 that counts units of 2**(32 k); a sum is the total over its limbs. Any double is
 three neighbouring limbs between -34 (below 2**-1074) and 32 (2**1024); an int64 is limb 0, or limbs 0 and 1;
@@ -31,7 +31,7 @@ from elfmesh.cbt import kernel
 LIMB_BITS = 32
 LIMB_MIN = -34
 LIMB_MAX = 40
-"""Limbs a partial may name: 32 holds the top of the largest double, the rest is room for carries of huge sums."""
+"""Limbs a partial may name: 32 holds the top of the largest double, the rest is room for carries."""
 
 Limbs = dict[int, np.ndarray]
 """Limb number -> int64[groups]. An absent limb is zero."""
@@ -41,7 +41,7 @@ _SHIFT = np.int64(LIMB_BITS)
 _SAFE = 1 << 62
 _MANTISSA_BITS = 52
 _BIAS = 1075 + LIMB_MIN * LIMB_BITS
-"""Subtracted from a biased exponent to give the place of the lowest mantissa bit, counted from limb LIMB_MIN."""
+"""A biased exponent minus this is the place of the lowest mantissa bit, counted from limb LIMB_MIN."""
 _DECIMAL128_LIMBS = 4
 _DECIMAL256_LIMBS = 8
 _TEN_38 = 10**38
@@ -100,7 +100,7 @@ def _accumulate(limbs: Limbs, number: int, values: np.ndarray) -> None:
 
 
 def merge(limbs: Mapping[int, np.ndarray], ids: np.ndarray, groups: int) -> Limbs:
-    """Add rows of limbs by group; `ids` is intp[rows]. Cost: one pass per limb, twice that if a carry is needed."""
+    """Add rows of limbs by group; `ids` is intp[rows]. Cost: a pass per limb, two if a carry is needed."""
     rows = len(ids)
     if any(bound(values) * max(rows, 1) > _SAFE for values in limbs.values()):
         limbs = carry(limbs)
@@ -127,7 +127,7 @@ def negate(limbs: Mapping[int, np.ndarray]) -> Limbs:
 
 
 def carry(limbs: Mapping[int, np.ndarray]) -> Limbs:
-    """The same numbers with every limb in [0, 2**32) but the top one, which is signed and below 2**32 in magnitude.
+    """The same numbers with every limb in [0, 2**32) but the top one, which is in [-2**32, 2**32).
 
     The result has every limb from the lowest one present up to the top.
     """
@@ -152,7 +152,7 @@ def carry(limbs: Mapping[int, np.ndarray]) -> Limbs:
 
 
 def to_floats(limbs: Mapping[int, np.ndarray], rows: int) -> np.ndarray:
-    """float64[rows]: each exact sum rounded once, to nearest with ties to even; beyond the range it is infinite."""
+    """float64[rows]: each exact sum rounded once, to nearest, ties to even; infinite beyond the range."""
     digits, negative, lowest = _digits(limbs, rows)
     if digits is None:
         return np.zeros(rows)
@@ -171,12 +171,12 @@ def to_floats(limbs: Mapping[int, np.ndarray], rows: int) -> np.ndarray:
     word |= lost.astype(np.uint64)
     exponent = LIMB_BITS * (top.astype(np.int64) - 3 + lowest) - shift.view(np.int64)
     with np.errstate(over="ignore"):
-        rounded = np.ldexp(word.astype(np.float64), exponent.astype(np.int32))
+        rounded: np.ndarray = np.ldexp(word.astype(np.float64), exponent.astype(np.int32))
     return np.where(negative & (rounded != 0), -rounded, rounded)
 
 
 def _digits(limbs: Mapping[int, np.ndarray], rows: int) -> tuple[np.ndarray | None, np.ndarray, int]:
-    """Magnitudes as digits [2 + limbs, rows] in [0, 2**32) above two zero rows, signs, and the lowest limb's number."""
+    """Magnitudes as digits [2 + limbs, rows] above two zero rows, signs, the lowest limb's number."""
     carried = carry(limbs)
     if not carried or rows == 0:
         return None, np.zeros(rows, np.bool_), 0
@@ -199,7 +199,7 @@ def to_integers(limbs: Mapping[int, np.ndarray], rows: int) -> pa.Array:
 
 
 def to_decimals(limbs: Mapping[int, np.ndarray], rows: int, scale: int) -> pa.Array:
-    """The sums of decimals: decimal128(38, scale), or decimal256(76, scale) for all rows if one has over 38 digits."""
+    """The sums of decimals: decimal128(38, scale), or decimal256(76, scale) if one has over 38 digits."""
     words, fits = _words(limbs, rows, _DECIMAL128_LIMBS)
     if fits and not _over_38_digits(words):
         buffer = pa.py_buffer(words.tobytes())

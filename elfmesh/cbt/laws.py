@@ -249,7 +249,7 @@ class Sum(Law):
         return State(self.kind, state.type, {**parts, **_named(floatsum.negate(_limbs(state)))})
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """int64 (decimal(38,0) if one sum needs it), float64 rounded once, decimal(38, s); null where all was null."""
+        """int64 (decimal(38,0) if one needs it), float64 rounded once, decimal(38,s); null if all null."""
         limbs = _limbs(state)
         null = state.parts["values"] <= 0
         if pa.types.is_null(state.type):
@@ -354,7 +354,7 @@ class Extreme(Law):
 
 
 def _ranks(values: pa.Array) -> tuple[np.ndarray, np.ndarray | None, pa.Array | None]:
-    """int64 numbers in the order of the values, which are valid, and the sorted values if the numbers are places in them."""
+    """int64 in the order of the values; which are valid; sorted values, if the int64 are places in them."""
     if is_orderable_as_int(values.type):
         numbers, valid = to_int64(values)
         return (_float_rank(numbers) if pa.types.is_floating(values.type) else numbers), valid, None

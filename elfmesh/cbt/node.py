@@ -1,4 +1,4 @@
-"""The tree below the root buffer: an (a,b)-tree over hash ranges whose every member buffers compressed PAO rows.
+"""The tree below the root buffer: an (a,b)-tree over hash ranges, each member with a compressed buffer.
 
 A `BufferNode` owns the keys whose hash lies in its range. Rows pushed to it are kept as compressed runs; only
 when they pass a threshold are they unpacked, combined, sorted by hash and pushed down to the children, or
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -163,10 +164,7 @@ class BufferNode:
         order, cuts = kernel.active.partition(hashes, bounds)
         rows = rows.take(order)
         places = cuts.tolist()
-        return [
-            rows.slice(start, stop) if stop > start else None
-            for start, stop in zip(places[:-1], places[1:], strict=True)
-        ]
+        return [rows.slice(start, stop) if stop > start else None for start, stop in pairwise(places)]
 
     def _merge(self, types: Types) -> list[BufferNode]:
         """Merge buffered rows into the leaf's base, and split it if it is full."""
@@ -181,7 +179,7 @@ class BufferNode:
         return self._split_leaf(rows, pieces) if pieces > 1 else []
 
     def _split_leaf(self, rows: Rows, pieces: int) -> list[BufferNode]:
-        """Split into twice as many leaves as would be full, so that each has room; equal hashes stay together."""
+        """Split into twice as many leaves as would be full, for room; equal hashes stay together."""
         hashes = hash_keys(rows, self._limits.seed)
         order = np.argsort(hashes, kind="stable")
         hashes = hashes[order]
@@ -207,7 +205,7 @@ class BufferNode:
             return []
         pieces = -(-count // most)
         cuts = [count * piece // pieces for piece in range(pieces + 1)]
-        groups = [self.children[start:stop] for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+        groups = [self.children[start:stop] for start, stop in pairwise(cuts)]
         self.children = groups[0]
         return [BufferNode(group[0].low, self._limits, group) for group in groups[1:]]
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import gcd
 from typing import Protocol
 
@@ -37,10 +38,10 @@ SLIDE_PANES_MIN = 8
 """Panes of a window from which sliding by subtraction is used: it costs two passes over the whole window."""
 
 IDLE_BYTES_MIN = 64 << 10
-"""Open bytes of a pane that is no longer the newest before they are compressed: below, it would save nothing."""
+"""Open bytes of an older pane from which they are compressed: below, it would save nothing."""
 
 _RECORDS = "\0records"
-"""Name of the count that says which groups remain after a subtraction, where the plan has none; never leaves here."""
+"""The count that says which groups remain after a subtraction, where the plan has none; never leaves here."""
 
 
 class TableSpec(Protocol):
@@ -64,7 +65,7 @@ class TableSpec(Protocol):
 
 @dataclass(slots=True)
 class _Suffix:
-    """The merged panes [first, stop) that the next window will start with, as long as none of them changes."""
+    """The merged panes [first, stop) that the next window starts with, as long as none of them changes."""
 
     first: int
     stop: int
@@ -157,7 +158,7 @@ class Panes:
             self._compress_idle()
 
     def window(self, index: int) -> dict[str, pa.Table] | None:
-        """PAO tables of window `index`, all tables of the plan; None if the window has no rows. The panes stay.
+        """PAO tables of window `index`, one per table of the plan; None if it has no rows. The panes stay.
 
         Cost: a merge of the window's panes, or of the new panes only where sliding by subtraction applies.
         """
@@ -264,10 +265,7 @@ def _by_pane(plan: Plan, columns: Mapping[str, pa.Array], panes: np.ndarray) -> 
     order = np.argsort(pane_of, kind="stable")
     pane_of, rows = pane_of[order], rows.take(order)
     cuts = [0, *(np.flatnonzero(np.diff(pane_of)) + 1).tolist(), groups]
-    return [
-        (int(pane_of[start]), rows.slice(start, stop))
-        for start, stop in zip(cuts[:-1], cuts[1:], strict=True)
-    ]
+    return [(int(pane_of[start]), rows.slice(start, stop)) for start, stop in pairwise(cuts)]
 
 
 def _combined(blocks: list[Rows]) -> Rows:

@@ -17,10 +17,9 @@ Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from struct import Struct
-from struct import error as StructError
 
 import msgspec
 import numpy as np
@@ -44,8 +43,8 @@ SPLIT_SEED = 0x656C666D657368
 COMPRESSION_LEVEL = 1
 """zstd level: partials are small and the merge path is about latency."""
 
-_PREFIX = Struct(">4sBI")
-_HEADER_LENGTH = Struct(">I")
+_PREFIX = struct.Struct(">4sBI")
+_HEADER_LENGTH = struct.Struct(">I")
 _ONE_SHOT_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 20
 
@@ -190,7 +189,7 @@ def _decode(data: bytes) -> dict[str, Rows]:
         (length,) = _HEADER_LENGTH.unpack_from(raw)
         headers = _decode_header(memoryview(raw)[_HEADER_LENGTH.size : _HEADER_LENGTH.size + length])
         names = {table.name for table in headers}
-    except (ValueError, StructError, msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, struct.error, msgspec.DecodeError, RecursionError) as error:
         raise ProtocolError(f"malformed partial aggregate: {error}") from None
     if not headers or len(headers) > TABLES_MAX or len(names) != len(headers):
         raise ProtocolError("malformed partial aggregate: its tables")

@@ -198,7 +198,7 @@ def _schema_metadata(keys: tuple[str, ...], states: tuple[_StateColumns, ...]) -
 
 
 def to_table(rows: Rows) -> pa.Table:
-    """PAO columns as an Arrow table; metadata `elfmesh.pao` marks each as key or as state of (aggregate, kind)."""
+    """PAO columns as an Arrow table; metadata `elfmesh.pao` marks each as key or as state of an aggregate."""
     arrays, names, marks = list(rows.keys), list(rows.layout.keys), []
     for (name, kind), state in zip(rows.layout.aggregates, rows.states, strict=True):
         marks.append(_StateColumns(name, kind, type_name(state.type), tuple(state.parts)))

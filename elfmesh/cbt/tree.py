@@ -1,4 +1,4 @@
-"""The compressed buffer tree: groupby-aggregates of everything inserted, held in little memory, merged lazily.
+"""The compressed buffer tree: groupby-aggregates of all that was inserted, in little memory, merged lazily.
 
 Inserts are grouped per batch and appended to the root's open buffer; that is all an insert costs until the
 buffer is full. Then the buffer is combined; if the keys are few (a hot set) it stays, else it is pushed down
@@ -24,12 +24,12 @@ import pyarrow as pa
 
 from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import normalise
-from elfmesh.cbt.laws import LAWS
+from elfmesh.cbt.laws import LAWS, State
 from elfmesh.cbt.node import BufferNode, TreeLimits, grow_root
 from elfmesh.cbt.rows import Layout, Rows, combine, empty_rows, finish_rows, from_table, to_table
 
 ROOT_ROWS_MAX = 1 << 20
-"""Keys in the root's open buffer: a hot set of up to half as many never leaves it (a root smaller than the hot set
+"""Keys in the root's open buffer: a hot set of up to half as many never leaves it (a root below the hot set
 costs most of the speed), and at about 40 bytes a key it stays under the byte limit."""
 
 ROOT_BYTES_MAX = 64 << 20
@@ -93,11 +93,11 @@ class Plan:
         return out
 
     def lift(self, columns: Mapping[str, pa.Array], rows: int) -> Rows:
-        """Group one batch into PAO rows, one per key. Cost: one hashing of the keys, one pass per aggregate."""
+        """Group one batch into PAO rows, one per key. Cost: a hashing of the keys, a pass per aggregate."""
         ids, groups, unique = kernel.active.group([columns[name] for name in self.keys], rows)
         return Rows(self.layout, groups, unique, self.lift_states(columns, ids, groups))
 
-    def lift_states(self, columns: Mapping[str, pa.Array], ids: np.ndarray, groups: int) -> tuple:  # type: ignore[type-arg]
+    def lift_states(self, columns: Mapping[str, pa.Array], ids: np.ndarray, groups: int) -> tuple[State, ...]:
         """States of raw values by group numbers that are already known."""
         return tuple(
             LAWS[kind].lift(None if column is None else columns[column], ids, groups)
@@ -187,7 +187,7 @@ class CompressedBufferTree:
         return _stack([finish_rows(rows) for rows in self.snapshot()])
 
     def partial(self) -> pa.Table:
-        """All PAO rows, each key once: key columns and state columns, as schema metadata says. The state is kept."""
+        """All PAO rows, each key once: key and state columns, as schema metadata says. The state is kept."""
         blocks = self.snapshot()
         # State columns vary with the values (limbs): blocks are laid together before they become a table.
         return to_table(blocks[0] if len(blocks) == 1 else combine(blocks, self._types))

@@ -21,14 +21,14 @@ class Kernel(Protocol):
     """Hot operations over canonical columns (see `elfmesh.cbt.columns`) and plain int64 arrays."""
 
     def hash_rows(self, keys: Sequence[pa.Array], rows: int, seed: int) -> np.ndarray:
-        """uint64[rows], well mixed in its top bits; the same for equal keys on every machine and in every layout.
+        """uint64[rows], well mixed in its top bits; equal keys hash alike on every machine, in every layout.
 
         An int64 and a float64 that compare equal hash alike, so promoting a column moves no key.
         """
         ...
 
     def group(self, keys: Sequence[pa.Array], rows: int) -> tuple[np.ndarray, int, tuple[pa.Array, ...]]:
-        """Group by key bytes: intp[rows] group numbers, the number of groups, the unique key columns [groups]."""
+        """Group by key bytes: intp[rows] group numbers, how many groups, the unique key columns [groups]."""
         ...
 
     def add(self, ids: np.ndarray, groups: int, values: np.ndarray) -> np.ndarray:

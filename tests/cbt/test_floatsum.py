@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from elfmesh.cbt import floatsum
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+INTS = st.integers(-(2**63), 2**63 - 1)
+DECIMALS = st.integers(-(10**38) + 1, 10**38 - 1)
+
+
+def rounded(total: Fraction) -> float:
+    """To nearest, ties to even: what Python's true division of integers does."""
+    try:
+        return total.numerator / total.denominator
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
+
+
+def one_group(count: int) -> np.ndarray:
+    return np.zeros(count, np.intp)
+
+
+def lift(values: list[float]) -> floatsum.Limbs:
+    return floatsum.lift_floats(np.array(values, np.float64), one_group(len(values)), 1)
+
+
+@given(st.lists(FLOATS, max_size=30))
+@example([5e-324, -5e-324, 1.7976931348623157e308, 1.0])
+@example([1e16, 1.0, -1e16])
+@example([2.0**53, 1.0, 2.0**-1000])  # a tie broken by a bit a thousand places below
+@example([1.7976931348623157e308, 1.7976931348623157e308])
+@example([-2.2250738585072014e-308, 5e-324])
+@example([0.1] * 10)
+def test_float_sums_equal_the_rounded_fraction(values: list[float]) -> None:
+    limbs = lift(values)
+    total = sum((Fraction(value) for value in values), Fraction(0))
+    assert floatsum.exact(limbs, 0) == total
+    assert floatsum.to_floats(limbs, 1)[0] == rounded(total)
+
+
+@given(st.lists(FLOATS, max_size=12), st.lists(FLOATS, max_size=12), st.randoms(use_true_random=False))
+def test_float_sums_do_not_depend_on_order_or_shape(
+    left: list[float], right: list[float], rng: object
+) -> None:
+    whole = floatsum.to_floats(lift(left + right), 1)
+    parts = floatsum.concat([(lift(right[::-1]), 1), (lift(left), 1)])
+    merged = floatsum.merge(parts, one_group(2), 1)
+    assert floatsum.to_floats(merged, 1).tobytes() == whole.tobytes()
+
+
+@given(st.lists(FLOATS, max_size=12), st.lists(FLOATS, max_size=12))
+def test_subtracting_gives_back_the_rest_exactly(left: list[float], right: list[float]) -> None:
+    parts = floatsum.concat([(lift(left + right), 1), (floatsum.negate(lift(right)), 1)])
+    assert floatsum.exact(floatsum.merge(parts, one_group(2), 1), 0) == sum(map(Fraction, left), Fraction(0))
+
+
+@given(st.lists(st.tuples(INTS, st.integers(0, 2)), max_size=40))
+@example([(2**63 - 1, 0)] * 3)
+@example([(-(2**63), 1)] * 5)
+@example([(2**63 - 1, 0), (1, 0), (-1, 0)])
+def test_integer_sums_never_wrap(rows: list[tuple[int, int]]) -> None:
+    values = np.array([value for value, _ in rows], np.int64)
+    ids = np.array([group for _, group in rows], np.intp)
+    result = floatsum.to_integers(floatsum.lift_ints(values, ids, 3), 3)
+    want = [sum(value for value, group in rows if group == wanted) for wanted in range(3)]
+    assert [int(value) for value in result.to_pylist()] == want
+    fits = all(-(2**63) <= value < 2**63 for value in want)
+    assert str(result.type) == ("int64" if fits else "decimal128(38, 0)")
+
+
+@given(st.lists(DECIMALS, max_size=20))
+@example([10**38 - 1, 1])
+@example([-(10**38) + 1, -1])
+@example([-1, 1, 2**64, -(2**64)])
+def test_decimal_sums_are_exact_and_widen_beyond_38_digits(unscaled: list[int]) -> None:
+    raw = b"".join(value.to_bytes(16, "little", signed=True) for value in unscaled)
+    words = np.frombuffer(raw, "<i8").reshape(-1, 2)
+    result = floatsum.to_decimals(floatsum.lift_decimals(words, one_group(len(unscaled)), 1), 1, 0)
+    assert int(result[0].as_py()) == sum(unscaled)
+    assert str(result.type) == (
+        "decimal128(38, 0)" if abs(sum(unscaled)) < 10**38 else "decimal256(76, 0)"
+    )
+
+
+@given(
+    st.lists(st.dictionaries(st.integers(-34, 33), INTS, max_size=6), min_size=1, max_size=5),
+)
+def test_limbs_at_the_edge_of_int64_are_carried_not_wrapped(rows: list[dict[int, int]]) -> None:
+    # What a peer may send: any int64 in any limb.
+    limbs = floatsum.concat([({n: np.array([v], np.int64) for n, v in row.items()}, 1) for row in rows])
+    want = [floatsum.exact(limbs, row) for row in range(len(rows))]
+    carried = floatsum.carry(limbs)
+    assert [floatsum.exact(carried, row) for row in range(len(rows))] == want
+    assert [*floatsum.to_floats(limbs, len(rows))] == [rounded(value) for value in want]
+    merged = floatsum.merge(limbs, one_group(len(rows)), 1)
+    assert floatsum.exact(merged, 0) == sum(want, Fraction(0))
+
+
+def test_typical_sums_need_few_limbs() -> None:
+    values = np.random.default_rng(1).random(1000) * 100
+    limbs = floatsum.lift_floats(values, one_group(1000), 1)
+    assert len(limbs) <= 4
+    assert floatsum.to_floats(limbs, 1)[0] == math.fsum(values)
+    assert list(floatsum.lift_ints(np.arange(1000), one_group(1000), 1)) == [0]
+
+
+def test_a_sum_beyond_76_digits_is_refused_not_wrapped() -> None:
+    with pytest.raises(OverflowError):
+        floatsum.to_decimals({8: np.array([5])}, 1, 0)
+
+
+def test_no_rows_and_no_limbs_sum_to_zero() -> None:
+    assert floatsum.to_floats({}, 2).tolist() == [0.0, 0.0]
+    assert floatsum.to_integers({}, 2).to_pylist() == [0, 0]
+    assert floatsum.carry({}) == {}
