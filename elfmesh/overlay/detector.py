@@ -75,8 +75,9 @@ class Detector:
 
     def heard(self, peer: Peer) -> None:
         """The peer itself said something."""
-        if self._cases.pop(peer.contact.id, None) is not None and peer.suspect:
-            peer.suspect = False
+        case = self._cases.pop(peer.contact.id, None)
+        if case is not None and case.peer.suspect:
+            case.peer.suspect = False
             self._context.count("suspects_cleared")
             self._members.cleared(peer)
 

@@ -59,8 +59,10 @@ class Heartbeats:
         watched = self._members.watched
         if contact.id in watched:
             return
-        peer = self._members.peer(contact.id) or Peer(contact)
-        watched[contact.id] = peer
+        known = self._members.peer(contact.id)
+        if known is None or known.contact.incarnation < contact.incarnation:
+            known = Peer(contact)  # the answer of the later life will end the former one
+        watched[contact.id] = known
         self._beat(contact.id)
 
     def unwatch(self, id: bytes) -> None:

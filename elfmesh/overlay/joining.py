@@ -88,10 +88,8 @@ class Joiner:
                 self.meet(seed)
         elif not self._seeds:
             self._become_joined()
-        elif self.stage == "idle":
+        elif self.stage == "idle" or fresh:
             self._context.timers.set("join-limit", self._context.now + self._limit_s, self._report)
-            self._attempt()
-        elif fresh:
             self._attempt()
 
     def _report(self) -> None:

@@ -35,8 +35,9 @@ ASKED_MAX = 96
 LOOKUPS_MAX = 32
 """Look-ups at once; the others wait in line."""
 
-ATTEMPTS = 2
-"""Requests to one agent before it counts as failed: a lost datagram must not hide the closest agent."""
+SECOND_TRY = 2
+"""Requests sent at once to an agent that let the first time-out pass: at a loss of 10 % all three fail in
+0.7 % of cases, and the dead cost no third time-out."""
 
 Found_by = Callable[[tuple[Contact, ...]], None]
 
@@ -108,7 +109,8 @@ class Lookup:
         distance = int.from_bytes(contact.id) ^ self._key
         if self._states[distance] is _State.ASKED:
             self._in_flight -= 1
-        self._states[distance] = state
+        if self._states[distance] is not _State.ANSWERED:
+            self._states[distance] = state
         return distance
 
     def answered(self, contact: Contact, told: Iterable[Contact]) -> None:
@@ -121,9 +123,11 @@ class Lookup:
         """An agent is slow: it no longer holds the search up, but is still waited for."""
         self._leave(contact, _State.STALLED)
 
-    def failed(self, contact: Contact) -> None:
-        """An agent did not answer."""
+    def failed(self, contact: Contact) -> bool:
+        """An agent did not answer, unless another request to it was answered or has failed already."""
+        news = self._states[int.from_bytes(contact.id) ^ self._key] is _State.STALLED
         self._leave(contact, _State.FAILED)
+        return news
 
     @property
     def done(self) -> bool:
@@ -249,10 +253,10 @@ class _Search:
     def timed_out(self, to: Contact, attempt: int) -> None:
         if self._ended:
             return  # one silence proves little, and nobody waits any more
-        if attempt < ATTEMPTS:
+        if attempt == 1:
             self._lookup.stalled(to)
-            self._owner.ask(self, to, attempt + 1)
-        else:
-            self._lookup.failed(to)
+            for _ in range(SECOND_TRY):
+                self._owner.ask(self, to, 2)
+        elif self._lookup.failed(to):
             self._owner.silent(to)
         self.go_on()

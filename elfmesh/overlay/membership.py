@@ -34,9 +34,9 @@ QUARANTINE_S = 30.0
 GRAVES_MAX = 256
 """The dead that are remembered, so that the two halves of a partition find each other again."""
 
-OBITUARIES_TOLD_MAX = 8
+OBITUARIES_TOLD_MAX = 16
 OBITUARIES_HEARD_MAX = 16
-OBITUARY_S = 10.0
+OBITUARY_S = 20.0
 """An obituary is told for this long: everybody that shares a contact talks within it."""
 
 CANDIDATES_MAX = 128
@@ -129,23 +129,23 @@ class Membership:
             del self._graves[sender.id]
             self._obituaries.pop(sender.id, None)
             self._tell()
-            self._admit(sender, round_trip)
-            if sender.incarnation <= grave.contact.incarnation:
+            if self._admit(sender, round_trip) and sender.incarnation <= grave.contact.incarnation:
                 self.on_rebirth(sender)  # it never died: a path was broken, others may be back, too
             return True
         self._admit(sender, round_trip)
         return True
 
-    def _admit(self, contact: Contact, round_trip: float | None) -> None:
+    def _admit(self, contact: Contact, round_trip: float | None) -> bool:
         context = self._context
         if not context.table.useful(contact):
-            return
+            return False
         peer = self.watched.get(contact.id) or Peer(contact)
         peer.heard = context.now
         if round_trip is not None:
             learn_round_trip(peer, round_trip)
-        if context.table.add(peer):
-            context.emit(PeerUp(contact))
+        context.table.add(peer)
+        context.emit(PeerUp(contact))
+        return True
 
     def _reborn(self, peer: Peer, contact: Contact) -> None:
         """Another life of a known agent: the old one is gone for all who relied on it."""

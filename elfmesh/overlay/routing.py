@@ -85,9 +85,9 @@ class Router:
 
     def received(self, sender: Contact, message: Hop, payload: bytes) -> None:
         """A hop arrived: take charge and say so, unless it is known, lost or too much."""
-        context = self._context
-        name = (message.origin.id, message.nonce)
-        if len(message.key) != ID_BYTES or len(message.origin.id) != ID_BYTES:
+        context, origin = self._context, message.origin
+        name = (origin.id, message.nonce)
+        if len(message.key) != ID_BYTES or not (origin == context.me or context.acceptable(origin)):
             context.count("malformed")
             return
         if name not in self._seen and len(self._charges) >= IN_CHARGE_MAX:

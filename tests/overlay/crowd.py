@@ -9,7 +9,17 @@ from collections.abc import Callable
 from network import Faults, LinkModel, Network
 
 from elfmesh.machine import Contact, Effect
-from elfmesh.overlay import Joined, Lookup, LookupDone, Overlay, PeerDown, PeerUp, Route, RouteDelivered, Start
+from elfmesh.overlay import (
+    Joined,
+    Lookup,
+    LookupDone,
+    Overlay,
+    PeerDown,
+    PeerUp,
+    Route,
+    RouteDelivered,
+    Start,
+)
 
 
 class Crowd:

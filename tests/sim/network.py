@@ -257,5 +257,3 @@ class Network:
 def replace_incarnation(contact: Contact, incarnation: int) -> Contact:
     """The same agent in another life."""
     return Contact(contact.id, contact.host, contact.port, incarnation, contact.rack)
-
-
