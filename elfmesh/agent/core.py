@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from elfmesh.control import events as ctl
 from elfmesh.control import messages as control_messages
@@ -48,6 +48,7 @@ _INSIDE = frozenset(
     {*_TO_OVERLAY, *_TO_FOREST, *ctl.INPUTS, ov.PeerUp, srt.Attached, srt.Detached, srt.Recollecting}
 )
 """Effects that never leave the agent. Some have no reader: they are there for traces and tests."""
+_AS_ROOT = (srt.Publish, srt.Recollect, srt.Hasten)
 _SEEN_OUTSIDE = frozenset({ov.Joined, ov.JoinFailed})
 """What the host wants to know as well."""
 
@@ -65,6 +66,14 @@ class _Asked:
     token: int
 
 
+class Trees(Machine, Protocol):
+    """The forest, as far as it is asked here."""
+
+    def is_root(self, tree: bytes) -> bool:
+        """Whether this agent is the root of a tree."""
+        ...
+
+
 class AgentCore:
     """The machine of one agent.
 
@@ -74,9 +83,9 @@ class AgentCore:
         control: the jobs.
     """
 
-    def __init__(self, overlay: Machine, forest: Machine, control: Machine) -> None:
+    def __init__(self, overlay: Machine, forest: Trees, control: Machine) -> None:
         self.overlay, self.forest, self.control = overlay, forest, control
-        self._machines = {"overlay": overlay, "forest": forest, "control": control}
+        self._machines: dict[str, Machine] = {"overlay": overlay, "forest": forest, "control": control}
         self._readers: dict[type[Any], tuple[str, ...]] = {}
         for name, kinds in (("overlay", _TO_OVERLAY), ("forest", _TO_FOREST), ("control", ctl.INPUTS)):
             for kind in kinds:
@@ -91,6 +100,7 @@ class AgentCore:
                 self._readers[message] = (name,)
         self._asked: dict[int, _Asked] = {}
         self._token = 0
+        self.overtaken = 0
 
     @property
     def deadline(self) -> float | None:
@@ -114,6 +124,9 @@ class AgentCore:
             if not queue:
                 return outside
             name, event = queue.popleft()
+            if isinstance(event, _AS_ROOT) and not self.forest.is_root(event.tree):
+                self.overtaken += 1  # the order was given before the news of the lost root was read
+                continue
             for effect in self._machines[name].step(event, now):
                 self._pass_on(name, effect, queue, outside)
         raise RuntimeError(f"the machines do not come to rest; last was {type(event).__name__} to {name}")

@@ -24,10 +24,14 @@ class Script:
         self.answer = answer
         self.heard: list[Event] = []
         self.due: float | None = None
+        self.roots = {TREE}
 
     def step(self, event: Event, now: float) -> list[Effect]:
         self.heard.append(event)
         return self.answer(event)
+
+    def is_root(self, tree: bytes) -> bool:
+        return tree in self.roots
 
     @property
     def deadline(self) -> float | None:
@@ -95,6 +99,16 @@ def test_a_tick_goes_only_to_the_machines_that_are_due() -> None:
     assert core.deadline == 2.0
     core.step(Tick(), 3.0)
     assert [len(machine.heard) for machine in machines] == [0, 1, 0]
+
+
+def test_an_order_of_a_root_that_has_just_lost_its_tree_is_dropped() -> None:
+    forest = Script()
+    core = AgentCore(Script(), forest, Script(lambda event: [srt.Publish(TREE, b"x", 1.0)]))
+    core.step(ctl.LocalStreams(()), 0.0)
+    forest.roots.clear()
+    core.step(ctl.LocalStreams(()), 0.0)
+    assert forest.heard == [srt.Publish(TREE, b"x", 1.0)]
+    assert core.overtaken == 1
 
 
 def test_machines_that_never_come_to_rest_are_a_bug_and_not_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:
