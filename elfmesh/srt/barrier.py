@@ -1,0 +1,393 @@
+"""The barrier of one tree at one agent: hold back, merge, send up, once.
+
+Owns what has been counted here (cells), what waits (pending), what was sent (for a new parent, and for
+a collection anew) and how far every contributor has come (gates). Refuses to know peers, connections
+and time: it has no timers, so a range goes up in the same step that completes it.
+
+Rules:
+1. Everything below the frontier g = min over the contributors (this agent, children that contribute)
+   goes up, merged, as one claim; a contributor whose gate is None is not waited for.
+2. Coverage decides, not the tree's shape. A segment whose agents are all counted already is a
+   duplicate; one with none of them is accepted; a partial overlap is reported to the root, which
+   collects the range as the next attempt.
+3. Below the front, and in every attempt after the first, segments go up at once; in later attempts and
+   when sent again they go alone, so that they can only be duplicates or disjoint: the collection
+   terminates.
+4. What a departing child left here goes up at once and alone, as the same partial the child itself will
+   send again to its next parent.
+5. A higher epoch empties everything; a lower one is refused and counted (D-5).
+
+Invariants: parts in `pending` lie at or above `front` and have attempt 0; the coverages of all parts
+accepted for one (interval, attempt) are disjoint; nothing below `released` is held.
+
+Paper: ELF 3, Figure 9. Deviation: coverage bitmaps beside the barrier, see `coverage`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+
+from elfmesh.srt.coverage import Cell, Cells, Gate
+from elfmesh.srt.merging import Job, Merger
+from elfmesh.srt.messages import FIRST, Refused
+from elfmesh.srt.parts import Part, Shelf
+from elfmesh.srt.ports import Above
+
+ENTRIES_MAX = 256
+"""Entries of one segment: bounds the header, and how long a catch-up waits for its merges."""
+
+
+class Barrier:
+    """See the module's head.
+
+    Args:
+        above: takes the output.
+        request: asks the host for a merge, returns its token.
+        count: counts a named incident.
+        payload_bytes_max: of one message.
+        held_bytes_max: pending and sent parts together; sent parts of others are dropped first, then
+            segments of children are refused until there is room.
+    """
+
+    def __init__(
+        self,
+        above: Above,
+        request: Callable[[tuple[bytes, ...]], int],
+        count: Callable[[str], None],
+        *,
+        payload_bytes_max: int,
+        held_bytes_max: int,
+    ) -> None:
+        self._above = above
+        self._count = count
+        self._payload_bytes_max = payload_bytes_max
+        self._held_bytes_max = held_bytes_max
+        self._merger = Merger(request, payload_bytes_max, count)
+        self.epoch = 0
+        self.released = FIRST
+        self._gates: dict[bytes, Gate] = {}
+        self.open = False
+        self._clear()
+
+    def _clear(self) -> None:
+        self._own_gate = Gate()
+        self._hastened = FIRST
+        self.front: int | None = None
+        self._announced: int | None = None
+        self._truncated = False
+        self._cells = Cells()
+        self._pending = Shelf()
+        self._own = Shelf()
+        self._sent = Shelf()
+        self._merger.clear()
+
+    # -- who contributes
+
+    def child_joined(self, child: bytes, epoch: int, frontier: int | None) -> None:
+        """A child is here, or stands elsewhere than it was thought to."""
+        self._gates.setdefault(child, Gate())
+        if epoch >= self.epoch and self.meet(epoch):
+            self._gates[child].set(frontier)
+        self.advance()
+
+    def child_left(self, child: bytes) -> None:
+        """A child is dead or gone: nobody waits for it, and what it left goes up as it came."""
+        self._gates.pop(child, None)
+        for part in self._pending.take_from(child):
+            self._forward(replace(part, alone=True))
+        self.advance()
+
+    def meet(self, epoch: int) -> bool:
+        """Whether `epoch` is the current one; a higher one becomes it and empties the barrier."""
+        if epoch < self.epoch:
+            self._count("stale_epoch")
+            return False
+        if epoch > self.epoch:
+            self.epoch = epoch
+            for child in self._gates:
+                self._gates[child] = Gate()
+            self._clear()
+        return True
+
+    def retire(self) -> None:
+        """This agent contributes no more; what it contributed stays."""
+        self._own_gate = Gate()
+        self.advance()
+
+    # -- what comes in
+
+    def contribute(self, part: Part, epoch: int) -> None:
+        """This agent's own part; an empty range only declares where it starts."""
+        if not self.meet(epoch):
+            return
+        if self._own_gate.frontier is None:
+            self._own_gate.set(part.start)
+            self.advance()
+        if part.start < self.released:
+            self._count("stale_released")
+            part = part.cut(self.released, max(part.stop, self.released))
+        for piece in self._refuse_oversize(part) if part.coverage else ():
+            self._own.add(piece)
+            for cell in self._cells.pieces(piece.start, piece.stop):
+                self._intake(replace(piece.cut(cell.start, cell.stop), attempt=cell.attempt))
+        self._own_gate.set(
+            part.stop if self._own_gate.frontier is None else max(part.stop, self._own_gate.frontier)
+        )
+        self._shrink()
+        self.advance()
+
+    def receive(self, part: Part, epoch: int, *, claims: bool) -> tuple[Refused, ...] | None:
+        """A child's part. Returns ranges to send again for a higher attempt; None = no room, not taken."""
+        if not self.meet(epoch):
+            return ()
+        if part.items and self.held_bytes - self._sent.nbytes + part.nbytes > self._held_bytes_max:
+            self._count("refused_full")
+            return None
+        refused: list[Refused] = []
+        if part.coverage:
+            self._intake(part, refused)
+        gate = self._gates.get(part.source)
+        if claims and gate is not None:
+            gate.claim(part.start, part.stop)
+        self._shrink()
+        self.advance()
+        return tuple(refused)
+
+    def merged(self, token: int, payload: bytes | None, error: str) -> None:
+        """The host's answer to a merge request."""
+        job = self._merger.merged(token, payload, error)
+        if job is not None:
+            self._finish(job)
+
+    # -- what the root decides
+
+    def release(self, stop: int) -> None:
+        """Everything below `stop` is closed."""
+        if stop <= self.released:
+            return
+        self.released = stop
+        self._cells.drop_below(stop)
+        for shelf in (self._pending, self._own, self._sent):
+            shelf.take(FIRST, stop)
+        self.advance()
+
+    def recollect(self, epoch: int, start: int, stop: int, attempt: int) -> bool:
+        """Collect the range again; returns whether that was news."""
+        if not self.meet(epoch):
+            return False
+        news = False
+        for cell in self._cells.pieces(max(start, self.released), stop):
+            if cell.attempt < attempt:
+                self._raise(cell.start, cell.stop, attempt)
+                news = True
+        return news
+
+    def next_attempts(self, start: int, stop: int, attempt: int) -> list[Refused]:
+        """The ranges in [start, stop) still at `attempt` or below, with the attempt to collect them as."""
+        cells = self._cells.pieces(max(start, self.released), stop)
+        return [Refused(c.start, c.stop, attempt + 1) for c in cells if c.attempt <= attempt]
+
+    def hasten(self, epoch: int, stop: int) -> None:
+        """Wait for nobody below `stop`."""
+        if self.meet(epoch) and stop > self._hastened:
+            self._hastened = stop
+            self.advance()
+
+    # -- what goes out
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all parts held."""
+        return self._pending.nbytes + self._own.nbytes + self._sent.nbytes
+
+    @property
+    def merging(self) -> int:
+        """Merges the host has yet to answer."""
+        return len(self._merger)
+
+    @property
+    def standing(self) -> int | None:
+        """What a new parent is told: it need not wait for anything below; None = for nothing."""
+        return None if self._frontier() is None else self.front
+
+    def opened(self, announced: int | None) -> None:
+        """There is a parent, which was told `announced` (or this is the root: None): output may flow.
+
+        The new parent gets everything unreleased that went up before.
+        """
+        self.open = True
+        self._announced = announced
+        for part in self._sent:
+            self._above.forward(replace(part, alone=True), claims=False)
+        if self._truncated:
+            self._send_own_again()
+        self.advance()
+
+    def closed(self) -> None:
+        """The parent is gone: hold everything back until there is another."""
+        self.open = False
+
+    def advance(self) -> None:
+        """Apply rule 1."""
+        g = self._frontier()
+        if g is not None and self.front is None:
+            self.front = g
+        if not self.open:
+            return
+        if g is None or self.front is None:
+            self._announce(None)
+            if self._pending:
+                start = min(part.start for part in self._pending)
+                self._send(start, max(part.stop for part in self._pending), claims=False)
+            return
+        lowest = min((part.start for part in self._pending), default=self.front)
+        if lowest < self.front:
+            self._send(lowest, self.front, claims=False)
+        self._announce(self.front)
+        if g > self.front:
+            front, self.front, self._announced = self.front, g, g
+            self._send(front, g, claims=True)
+
+    def _frontier(self) -> int | None:
+        """The g of rule 1; None if nobody contributes."""
+        frontiers = [gate.frontier for gate in (self._own_gate, *self._gates.values())]
+        known = [frontier for frontier in frontiers if frontier is not None]
+        return max(min(known), self.released, self._hastened) if known else None
+
+    def _announce(self, frontier: int | None) -> None:
+        if frontier != self._announced:
+            self._announced = frontier
+            self._above.announce(frontier)
+
+    def _send_own_again(self) -> None:
+        """Some of what was sent is not held any more; this agent's own contributions always are."""
+        for part in self._own:
+            for cell in self._cells.pieces(part.start, part.stop):
+                mine = replace(part.cut(cell.start, cell.stop), attempt=cell.attempt, alone=True)
+                self._above.forward(mine, claims=False)
+
+    def _send(self, start: int, stop: int, *, claims: bool) -> None:
+        """Send [start, stop) of what is pending, cut where the coverage changes."""
+        parts = self._pending.take(start, stop)
+        edges = sorted({start, stop, *(part.start for part in parts), *(part.stop for part in parts)})
+        run: list[Part] = []
+        begin, coverage = start, 0
+        for low, high in itertools.pairwise(edges):
+            here = [part.cut(low, high) for part in parts if part.start <= low and high <= part.stop]
+            union = 0
+            for part in here:
+                union |= part.coverage
+            if union != coverage:
+                self._launch(begin, low, run, coverage, claims=claims)
+                run, begin, coverage = [], low, union
+            run += here
+        self._launch(begin, stop, run, coverage, claims=claims)
+
+    def _launch(self, start: int, stop: int, parts: list[Part], coverage: int, *, claims: bool) -> None:
+        """Merge and send a range of constant coverage, in pieces of at most ENTRIES_MAX intervals."""
+        if start >= stop or not (claims or coverage):
+            return
+        intervals = sorted({item.interval for part in parts for item in part.items})
+        cuts = [start, *intervals[ENTRIES_MAX::ENTRIES_MAX], stop]
+        for low, high in itertools.pairwise(cuts):
+            inside = [part.cut(low, high) for part in parts if part.start < high and low < part.stop]
+            job = self._merger.start(low, high, inside, claims=claims)
+            job.coverage = coverage
+            if job.waiting == 0:
+                self._finish(job)
+
+    def _finish(self, job: Job) -> None:
+        """Send what a job made of its range, as far as it is still wanted."""
+        for drop in job.drops:
+            self._above.fault(drop.interval, drop.interval + 1, drop.coverage, drop.error)
+        for part, claims in job.parts():
+            position = part.start
+            for cell in (Cell(part.start, self.released, 1), *self._cells.pieces(part.start, part.stop)):
+                if cell.attempt and position < cell.stop:
+                    self._forward(part.cut(position, max(position, cell.start)), claims=claims)
+                    position = min(cell.stop, part.stop)
+                    self._forward(Part(max(part.start, cell.start), position, 0), claims=claims)
+            self._forward(part.cut(position, part.stop), claims=claims)
+        self._shrink()
+
+    def _forward(self, part: Part, *, claims: bool = False) -> None:
+        if part.start >= part.stop:
+            return
+        if part.coverage:
+            self._sent.add(part)
+        if self.open and (part.coverage or claims):
+            self._above.forward(part, claims=claims)
+
+    # -- coverage
+
+    def _intake(self, part: Part, refused: list[Refused] | None = None) -> None:
+        """Apply rule 2 to a part."""
+        if part.start < self.released:
+            self._count("stale_released")
+            part = part.cut(self.released, max(part.stop, self.released))
+        accepted: list[tuple[int, int]] = []
+        for cell in self._cells.pieces(part.start, part.stop):
+            if part.attempt < cell.attempt:
+                self._count("stale_attempt")
+                if refused is not None:
+                    refused.append(Refused(cell.start, cell.stop, cell.attempt))
+                continue
+            if part.attempt > cell.attempt:
+                self._raise(cell.start, cell.stop, part.attempt)
+                self._intake(part.cut(cell.start, cell.stop), refused)
+            elif part.coverage & cell.known == part.coverage:
+                self._count("duplicates")
+            elif part.coverage & cell.known:
+                self._count("overlaps")
+                self._above.overlap(cell.start, cell.stop, part.attempt)
+            else:
+                self._cells.put(Cell(cell.start, cell.stop, part.attempt, cell.known | part.coverage))
+                if accepted and accepted[-1][1] == cell.start:
+                    accepted[-1] = (accepted[-1][0], cell.stop)
+                else:
+                    accepted.append((cell.start, cell.stop))
+        for start, stop in accepted:
+            self._place(part.cut(start, stop))
+
+    def _place(self, part: Part) -> None:
+        """An accepted part waits at the barrier or, by rule 3, goes up at once."""
+        if part.alone or part.attempt:
+            self._forward(replace(part, alone=True))
+            return
+        front = part.start if self.front is None else min(max(self.front, part.start), part.stop)
+        if part.start < front:
+            self._forward(part.cut(part.start, front))
+        if front < part.stop:
+            self._pending.add(part.cut(front, part.stop))
+
+    def _raise(self, start: int, stop: int, attempt: int) -> None:
+        """Begin a later attempt: forget the earlier one, send this agent's own part alone."""
+        self._cells.put(Cell(start, stop, attempt))
+        self._pending.take(start, stop)
+        self._sent.take(start, stop)
+        for part in self._own:
+            if part.start < stop and start < part.stop:
+                self._intake(replace(part.cut(start, stop), attempt=attempt))
+
+    def _refuse_oversize(self, part: Part) -> list[Part]:
+        """Leave out intervals whose payload no message can carry: they are nobody's, and named."""
+        pieces: list[Part] = []
+        position = part.start
+        for item in part.items:
+            if len(item.payload) > self._payload_bytes_max:
+                self._count("entry_oversize")
+                error = f"a payload of {len(item.payload)} bytes is over {self._payload_bytes_max}"
+                self._above.fault(item.interval, item.interval + 1, part.coverage, error)
+                pieces.append(part.cut(position, item.interval))
+                position = item.interval + 1
+        pieces.append(part.cut(position, part.stop))
+        return [piece for piece in pieces if piece.start < piece.stop]
+
+    def _shrink(self) -> None:
+        """Keep what is held under its limit: parts already sent go first, they have originals elsewhere."""
+        while len(self._sent) and self.held_bytes > self._held_bytes_max:
+            self._sent.pop_oldest()
+            self._truncated = True
+            self._count("retained_dropped")

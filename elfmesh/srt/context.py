@@ -1,0 +1,110 @@
+"""What the parts of a forest share: who we are, the effects of this step, counters, links, alarms.
+
+Owns no protocol. `links` says which peers are parent or child in which trees: the first tree that needs
+a peer has it watched, the last one lets it go (heartbeats are per pair of peers, not per tree).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+
+from elfmesh.machine import Contact, Effect, Message, Rng, Send
+from elfmesh.overlay.events import Unwatch, Watch
+from elfmesh.srt.events import MergeRequest
+
+FIRST_TOKEN = 1 << 40
+"""Our look-up and merge tokens start here, clear of small numbers that other rooms count from."""
+
+
+class Context:
+    """See the module's head. `now` is the time of the current step."""
+
+    def __init__(self, me: Contact, rng: Rng, next_hop: Callable[[bytes], Contact | None]) -> None:
+        self.me = me
+        self.rng = rng
+        self.next_hop = next_hop
+        self.stats: Counter[str] = Counter()
+        self.effects: list[Effect] = []
+        self.links: dict[bytes, dict[bytes, None]] = {}
+        self._alarms: list[tuple[float, int, bytes]] = []
+        self._armed: dict[bytes, float] = {}
+        self._token = FIRST_TOKEN
+        self._merges: dict[int, bytes] = {}
+        self.now = 0.0
+
+    def token(self) -> int:
+        """A number not used before."""
+        self._token += 1
+        return self._token
+
+    def count(self, what: str, n: int = 1) -> None:
+        """Count a named incident."""
+        self.stats[what] += n
+
+    def request_merge(self, tree: bytes, parts: tuple[bytes, ...]) -> int:
+        """Ask the host to merge payloads for a tree; returns the token of the request."""
+        token = self.token()
+        self._merges[token] = tree
+        self.emit(MergeRequest(token, parts))
+        return token
+
+    def merge_answered(self, token: int) -> bytes | None:
+        """The tree a merge was for; None if there is no such request."""
+        return self._merges.pop(token, None)
+
+    def emit(self, effect: Effect) -> None:
+        """Add an effect to this step's."""
+        self.effects.append(effect)
+
+    def send(self, to: Contact, message: Message, payload: bytes = b"", lane: int = 0) -> None:
+        """Add a `Send`."""
+        self.effects.append(Send(to, message, payload, lane))
+
+    def take(self) -> list[Effect]:
+        """This step's effects, which are then forgotten."""
+        effects, self.effects = self.effects, []
+        return effects
+
+    def link(self, tree: bytes, peer: Contact) -> None:
+        """The peer is parent or child in the tree."""
+        trees = self.links.get(peer.id)
+        if trees is None:
+            trees = self.links[peer.id] = {}
+            self.emit(Watch(peer))
+        trees[tree] = None
+
+    def unlink(self, tree: bytes, peer: bytes) -> None:
+        """The peer is neither any more."""
+        trees = self.links.get(peer)
+        if trees is not None and trees.pop(tree, tree) is None and not trees:
+            del self.links[peer]
+            self.emit(Unwatch(peer))
+
+    def arm(self, tree: bytes, at: float | None) -> None:
+        """The tree wants a tick at `at`; an early or repeated one is harmless."""
+        if at is not None and at < self._armed.get(tree, float("inf")):
+            self._armed[tree] = at
+            heapq.heappush(self._alarms, (at, self.token(), tree))
+
+    def disarm(self, tree: bytes) -> None:
+        """The tree is gone."""
+        self._armed.pop(tree, None)
+
+    def due(self, now: float) -> list[bytes]:
+        """Trees whose alarm is due, each once."""
+        found: dict[bytes, None] = {}
+        while self._alarms and self._alarms[0][0] <= now:
+            at, _, tree = heapq.heappop(self._alarms)
+            if self._armed.get(tree) == at:
+                del self._armed[tree]
+                found[tree] = None
+        return list(found)
+
+    @property
+    def deadline(self) -> float | None:
+        """When the first alarm is due. Cost: drops alarms overtaken by earlier ones."""
+        while self._alarms and self._armed.get(self._alarms[0][2]) != self._alarms[0][0]:
+            heapq.heappop(self._alarms)
+        return self._alarms[0][0] if self._alarms else None

@@ -1,0 +1,143 @@
+"""Who is already counted where: coverage bitmaps, ranges of intervals, cells.
+
+Owns the arithmetic of coverage; refuses to know trees, peers and payloads. A range may be
+astronomically long (it may start at `FIRST`), so nothing here ever iterates over intervals.
+
+Invariant of `Cells`: cells are sorted and disjoint, neighbours differ, and what no cell mentions is
+attempt 0 with nobody counted.
+
+Deviation: the paper names snapshots by interval only and trusts the tree's shape; we count every
+partial by the set of agents in it, because retransmission and re-parenting must not change a result
+(D-7).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+
+def bits_of(bitmap: bytes) -> int:
+    """The bitmap as an integer: bit n is roster number n."""
+    return int.from_bytes(bitmap, "little")
+
+
+def bitmap_of(bits: int) -> bytes:
+    """The shortest bitmap of these bits: equal sets have equal bytes."""
+    return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """In [start, stop) collection number `attempt` is on and the agents in `known` are counted."""
+
+    start: int
+    stop: int
+    attempt: int = 0
+    known: int = 0
+
+
+class Cells:
+    """A map from intervals to (attempt, known coverage), piecewise constant."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._cells: list[Cell] = []
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def pieces(self, start: int, stop: int) -> list[Cell]:
+        """[start, stop) cut where the state changes, gaps included. Cost: O(log cells + pieces)."""
+        found: list[Cell] = []
+        position = start
+        index = max(0, bisect_right(self._starts, start) - 1)
+        while position < stop and index < len(self._cells):
+            cell = self._cells[index]
+            index += 1
+            if cell.stop <= position:
+                continue
+            if cell.start >= stop:
+                break
+            if cell.start > position:
+                found.append(Cell(position, cell.start))
+                position = cell.start
+            end = min(stop, cell.stop)
+            found.append(Cell(position, end, cell.attempt, cell.known))
+            position = end
+        if position < stop:
+            found.append(Cell(position, stop))
+        return found
+
+    def put(self, cell: Cell) -> None:
+        """Set the state of the cell's whole range."""
+        if cell.start >= cell.stop:
+            return
+        self._cut(cell.start)
+        self._cut(cell.stop)
+        low = bisect_left(self._starts, cell.start)
+        high = bisect_left(self._starts, cell.stop)
+        if low > 0 and self._joins(self._cells[low - 1], cell):
+            low -= 1
+            cell = Cell(self._cells[low].start, cell.stop, cell.attempt, cell.known)
+        if high < len(self._cells) and self._joins(cell, self._cells[high]):
+            cell = Cell(cell.start, self._cells[high].stop, cell.attempt, cell.known)
+            high += 1
+        new = [cell] if cell.attempt or cell.known else []
+        self._cells[low:high] = new
+        self._starts[low:high] = [each.start for each in new]
+
+    def drop_below(self, stop: int) -> None:
+        """Forget everything below `stop`."""
+        self._cut(stop)
+        keep = bisect_left(self._starts, stop)
+        del self._cells[:keep], self._starts[:keep]
+
+    def _cut(self, at: int) -> None:
+        """Make `at` a boundary if it lies inside a cell."""
+        index = bisect_right(self._starts, at) - 1
+        if index >= 0:
+            cell = self._cells[index]
+            if cell.start < at < cell.stop:
+                self._cells[index] = Cell(cell.start, at, cell.attempt, cell.known)
+                self._cells.insert(index + 1, Cell(at, cell.stop, cell.attempt, cell.known))
+                self._starts.insert(index + 1, at)
+
+    @staticmethod
+    def _joins(left: Cell, right: Cell) -> bool:
+        same = left.attempt == right.attempt and left.known == right.known
+        return same and left.stop == right.start
+
+
+class Gate:
+    """How far one contributor has come: everything below `frontier` is claimed; None = do not wait for it.
+
+    Claims may arrive in any order; those beyond a hole wait in `ahead` until the hole is filled.
+    """
+
+    def __init__(self, frontier: int | None = None) -> None:
+        self.frontier = frontier
+        self._ahead: list[tuple[int, int]] = []
+
+    def set(self, frontier: int | None) -> None:
+        """The contributor says where it stands; claims already here still count."""
+        self.frontier = frontier
+        self._settle()
+
+    def claim(self, start: int, stop: int) -> None:
+        """The contributor has nothing more for [start, stop) but supplements."""
+        if start < stop:
+            self._ahead.append((start, stop))
+            self._settle()
+
+    def _settle(self) -> None:
+        self._ahead.sort()
+        merged: list[tuple[int, int]] = []
+        for start, stop in self._ahead:
+            if self.frontier is not None and start <= self.frontier:
+                self.frontier = max(self.frontier, stop)
+            elif merged and start <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+            else:
+                merged.append((start, stop))
+        self._ahead = merged

@@ -1,0 +1,245 @@
+"""The forest: all shared reducer trees of one agent, as one machine.
+
+Owns the set of trees and who gets which event; every rule of a tree is in its parts. Refuses to know
+jobs, payload formats, sockets and clocks.
+
+A forest hears of peers only from the overlay: it asks for heartbeats with the parents and children it has
+(`Watch`), hears of their death (`PeerDown`), and puts a digest of the shared trees into every heartbeat
+(`digest_for`, `Digest`).
+
+Paper: ELF 2.3 ("a single overlay can support many different independent groups").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh.errors import ProtocolError
+from elfmesh.limits import DATA_FRAME_BYTES_MAX, FANOUT_MAX
+from elfmesh.machine import Contact, Effect, Event, Received, Rng, Tick
+from elfmesh.overlay.events import Digest, LookupDone, PeerDown, SiblingsChanged
+from elfmesh.srt import digest
+from elfmesh.srt.context import Context
+from elfmesh.srt.events import (
+    Answer,
+    Contribute,
+    Hasten,
+    Merged,
+    Publish,
+    Recollect,
+    Release,
+    Subscribe,
+    TreeInfo,
+    Unsubscribe,
+)
+from elfmesh.srt.messages import MESSAGES, Join, Leave, Multicast, Refused, Reparent, SegmentUp
+from elfmesh.srt.tree import Tree
+
+HELD_BYTES_MAX = 256 << 20
+"""Per tree: partials waiting at the barrier and kept for a new parent."""
+TREES_MAX = 10_000
+"""Trees one agent takes part in; further JOINs of others are refused and counted."""
+
+
+class Forest:
+    """See the module's head. `step` is the only mutator.
+
+    Args:
+        me: this agent, as others reach it.
+        rng: seeded; for jitter, eras and the session number.
+        next_hop: the overlay's XOR-closest active peer to a key, only if strictly closer than this agent.
+        fanout: children of one parent in one tree.
+        payload_bytes_max: of one segment message.
+        held_bytes_max: of the partials one tree holds.
+        trees_max: trees this agent takes part in.
+    """
+
+    def __init__(
+        self,
+        me: Contact,
+        *,
+        rng: Rng,
+        next_hop: Callable[[bytes], Contact | None],
+        fanout: int = FANOUT_MAX,
+        payload_bytes_max: int = DATA_FRAME_BYTES_MAX,
+        held_bytes_max: int = HELD_BYTES_MAX,
+        trees_max: int = TREES_MAX,
+    ) -> None:
+        self._context = Context(me, rng, next_hop)
+        self._session = rng.getrandbits(63)
+        self._fanout = fanout
+        self._payload_bytes_max = payload_bytes_max
+        self._held_bytes_max = held_bytes_max
+        self._trees_max = trees_max
+        self._trees: dict[bytes, Tree] = {}
+        self._prefixes: dict[bytes, bytes] = {}
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        """Apply one event.
+
+        Raises:
+            ValueError: misuse by our own code (a publish away from the root, a malformed contribution).
+        """
+        self._context.now = now
+        match event:
+            case Received():
+                self._received(event, now)
+            case Tick():
+                for tree in self._context.due(now):
+                    self._trees[tree].tick(now)
+                    self._settle(tree)
+            case Digest():
+                self._told(event, now)
+            case PeerDown():
+                for tree in list(self._trees):
+                    self._trees[tree].membership.peer_down(event.id, now)
+                    self._settle(tree)
+            case SiblingsChanged():
+                for tree in list(self._trees):
+                    self._trees[tree].membership.siblings_changed(now)
+                    self._settle(tree)
+            case LookupDone():
+                if event.key in self._trees:
+                    self._trees[event.key].membership.looked_up(event.token, event.contacts, now)
+                    self._settle(event.key)
+            case Merged():
+                self._merged(event)
+            case _:
+                self._asked(event, now)
+        return self._context.take()
+
+    def _asked(self, event: Event, now: float) -> None:
+        """The host's own wishes."""
+        match event:
+            case Subscribe():
+                self._get(event.tree).subscribe(now)
+            case Publish() | Recollect() | Hasten() if event.tree not in self._trees:
+                raise ValueError(f"this agent is not the root of tree {event.tree.hex()}")
+            case Publish():
+                self._trees[event.tree].publish(event.body, event.timeout_s, event.token, now)
+            case Recollect():
+                ranges = (Refused(event.start, event.stop, event.attempt),)
+                self._trees[event.tree].recollect(event.epoch, ranges, now)
+            case Hasten():
+                self._trees[event.tree].hasten(event.epoch, event.stop, now)
+            case Contribute() | Answer() | Release() | Unsubscribe() if event.tree not in self._trees:
+                self._context.count("not_in_tree")
+                return
+            case Contribute():
+                self._trees[event.tree].contribute(event)
+            case Answer():
+                self._trees[event.tree].multicasts.answer(event.seq, event.body)
+            case Release():
+                self._trees[event.tree].release(event.stop)
+            case Unsubscribe():
+                self._trees[event.tree].unsubscribe()
+            case _:
+                raise TypeError(f"a forest does not take {type(event).__name__}")
+        self._settle(event.tree)
+
+    def _received(self, event: Received, now: float) -> None:
+        message, sender = event.message, event.sender
+        if not isinstance(message, MESSAGES):
+            raise TypeError(f"a forest does not take {type(message).__name__}")
+        tree: bytes = message.tree  # type: ignore[attr-defined]
+        if tree not in self._trees:
+            if isinstance(message, Join) and len(tree) == len(self._context.me.id):
+                if len(self._trees) >= self._trees_max:
+                    self._context.count("trees_full")
+                    return
+                self._get(tree)
+            else:
+                self._stranger(sender, message, tree)
+                return
+        self._trees[tree].received(sender, message, event.payload, now)
+        self._settle(tree)
+
+    def _stranger(self, sender: Contact, message: object, tree: bytes) -> None:
+        """A message for a tree this agent is not in: tell a child or a parent that it is mistaken."""
+        self._context.count("not_in_tree")
+        if isinstance(message, SegmentUp):
+            self._context.send(sender, Reparent(tree, None))
+        elif isinstance(message, Multicast):
+            self._context.send(sender, Leave(tree, (1 << 62)))
+
+    def _merged(self, event: Merged) -> None:
+        tree = self._context.merge_answered(event.token)
+        if tree is not None and tree in self._trees:
+            self._trees[tree].barrier.merged(event.token, event.payload, event.error)
+            self._settle(tree)
+
+    # -- digests
+
+    def digest_for(self, peer: bytes) -> bytes:
+        """What the next heartbeat tells `peer` about the trees we share. Cost: O(shared trees)."""
+        rows = (
+            self._trees[tree].row(peer) for tree in self._context.links.get(peer, ()) if tree in self._trees
+        )
+        return digest.pack(row for row in rows if row is not None)
+
+    def _told(self, event: Digest, now: float) -> None:
+        try:
+            rows = {row.prefix: row for row in digest.unpack(event.digest)}
+        except ProtocolError:
+            self._context.count("malformed")
+            return
+        shared = dict.fromkeys(self._context.links.get(event.peer, ()))
+        for tree in shared:
+            row = rows.pop(tree[: digest.PREFIX_BYTES], None)
+            if tree in self._trees:
+                self._trees[tree].told(event.peer, row, now)
+                self._settle(tree)
+
+    # -- upkeep
+
+    @property
+    def deadline(self) -> float | None:
+        """When the next `Tick` is wanted."""
+        return self._context.deadline
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the start, and gauges: trees, roots, held_bytes, unacknowledged."""
+        trees = self._trees.values()
+        return {
+            **dict(sorted(self._context.stats.items())),
+            "trees": len(trees),
+            "roots": sum(tree.membership.root for tree in trees),
+            "held_bytes": sum(tree.barrier.held_bytes for tree in trees),
+            "unacknowledged": sum(len(tree.uplink) for tree in trees),
+        }
+
+    def trees(self) -> tuple[TreeInfo, ...]:
+        """All trees this agent takes part in."""
+        return tuple(tree.info for tree in self._trees.values())
+
+    def tree(self, tree: bytes) -> TreeInfo | None:
+        """One tree, None if this agent is not in it."""
+        found = self._trees.get(tree)
+        return found.info if found is not None else None
+
+    def is_root(self, tree: bytes) -> bool:
+        """Whether this agent is the root of the tree."""
+        return tree in self._trees and self._trees[tree].membership.root
+
+    def _get(self, tree: bytes) -> Tree:
+        found = self._trees.get(tree)
+        if found is None:
+            found = self._trees[tree] = Tree(
+                self._context,
+                tree,
+                session=self._session,
+                fanout=self._fanout,
+                payload_bytes_max=self._payload_bytes_max,
+                held_bytes_max=self._held_bytes_max,
+            )
+        return found
+
+    def _settle(self, tree: bytes) -> None:
+        """After a tree has changed: prune it or set its alarm."""
+        found = self._trees[tree]
+        if found.needless:
+            found.membership.exit()
+            del self._trees[tree]
+            self._context.disarm(tree)
+        else:
+            self._context.arm(tree, found.deadline)

@@ -1,0 +1,378 @@
+"""One agent's place in one tree: its parent, its children, and the search for a parent.
+
+Owns joining, accepting, moving and leaving. Refuses to know segments and multicasts: the tree is told
+of every change through `Tenant`.
+
+Rules:
+1. The next hop towards the root is the XOR-closest active peer to the tree's id, only if strictly
+   closer than I.
+2. A local minimum looks the id up before it acts as root; the root looks again every VERIFY_S and
+   whenever the siblings change. Somebody closer: join it.
+3. A parent holds at most `fanout` children. When full it redirects the joiner to a child that is closer
+   to the id than the joiner, the one with fewest children, counted at once; if no child is closer, the
+   joiner takes the farthest child's slot and adopts it.
+4. A JOIN stops at the first agent of the tree; an agent that was not in it becomes a forwarder and
+   joins. A forwarder nobody needs prunes itself.
+5. About every CLIMB_S an agent that sits deep asks its grandparent for a free slot.
+
+Invariant: distance(parent, tree) < distance(me, tree) < distance(child, tree), so no cycle can form,
+whatever is lost, repeated or reordered.
+
+Paper: ELF 2.3 (JOIN, rendezvous, children table). Deviation: bounded fan-out and heap order, see rule
+3; the paper's Scribe-style union of routes lets one agent have any number of children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from elfmesh.ids import distance
+from elfmesh.machine import Contact
+from elfmesh.overlay.events import Lookup
+from elfmesh.srt.context import Context
+from elfmesh.srt.events import Attached, BecameRoot, Detached, LostRoot
+from elfmesh.srt.messages import Join, Joined, Leave, Redirect, Reparent
+from elfmesh.srt.ports import Tenant
+
+JOIN_TIMEOUT_S = 1.0
+JOIN_TRIES = 2
+LOOKUP_TIMEOUT_S = 10.0
+VERIFY_S = 5.0
+CLIMB_S = 30.0
+CLIMB_DEPTH = 3
+"""Depth from which an agent tries to move up: F + F^2 agents fit above, so few trees have any so deep."""
+HOPS_MAX = 40
+GRACE_S = 2.5
+"""How long a peer's digest may contradict a fresh relation: two heartbeats and their way."""
+
+
+@dataclass(slots=True)
+class Child:
+    """A child.
+
+    Attributes:
+        contact: who it is.
+        session: one life of it.
+        token: of its join; a leave with a lower one is older.
+        order: highest sequence number that set its frontier.
+        load: its children, counted ahead of its own reports.
+        size: members in its subtree.
+        since: when it joined.
+    """
+
+    contact: Contact
+    session: int
+    token: int
+    order: int
+    load: int
+    size: int
+    since: float
+
+
+@dataclass(slots=True)
+class Seek:
+    """The search for a parent: either a JOIN to `target` is out, or a look-up (target None)."""
+
+    token: int
+    due: float
+    target: Contact | None = None
+    join: Join | None = None
+    tries: int = 0
+    hops: int = 0
+    climb: bool = False
+
+
+class Membership:
+    """See the module's head."""
+
+    def __init__(
+        self, context: Context, tree: bytes, tenant: Tenant, next_seq: Callable[[], int], fanout: int
+    ) -> None:
+        self._context = context
+        self._tree = tree
+        self._tenant = tenant
+        self._next_seq = next_seq
+        self._fanout = fanout
+        self._me = distance(context.me.id, tree)
+        self.parent: Contact | None = None
+        self.root = False
+        self.depth = 0
+        self.children: dict[bytes, Child] = {}
+        self.seek: Seek | None = None
+        self._since = 0.0
+        self._verify_at: float | None = None
+        self._climb_at: float | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Neither in the tree nor on the way into it."""
+        return not (self.root or self.parent or self.seek)
+
+    # -- looking for a parent
+
+    def enter(self, now: float) -> None:
+        """Become part of the tree, unless that is so or under way."""
+        if self.idle:
+            self._search(now)
+
+    def _search(self, now: float) -> None:
+        hop = self._context.next_hop(self._tree)
+        if hop is not None and self._closer(hop, self._me):
+            self._ask(hop, now)
+        else:
+            self._look_up(now)
+
+    def _look_up(self, now: float) -> None:
+        self.seek = Seek(self._context.token(), now + LOOKUP_TIMEOUT_S)
+        self._context.emit(Lookup(self._tree, self.seek.token))
+
+    def _ask(self, target: Contact, now: float, *, hops: int = 0, climb: bool = False) -> None:
+        join = self._tenant.joining(self._next_seq(), climb=climb)
+        self.seek = Seek(join.token, now + JOIN_TIMEOUT_S, target, join, 1, hops, climb)
+        self._context.send(target, join)
+
+    def looked_up(self, token: int, contacts: tuple[Contact, ...], now: float) -> None:
+        """The overlay's answer."""
+        if self.seek is None or self.seek.target is not None or self.seek.token != token:
+            return
+        self.seek = None
+        best = min(contacts, key=lambda contact: distance(contact.id, self._tree), default=None)
+        if best is not None and self._closer(best, self._me):
+            self._ask(best, now)
+        elif not self.root:
+            self._become_root(now)
+        else:
+            self._verify_at = now + VERIFY_S
+
+    def _become_root(self, now: float) -> None:
+        self.root = True
+        self.depth = 0
+        self._verify_at = now + VERIFY_S
+        self._tenant.became_root()
+        self._context.emit(BecameRoot(self._tree))
+
+    def redirected(self, sender: Contact, message: Redirect, now: float) -> None:
+        """The agent we asked names another, or none."""
+        seek = self.seek
+        if seek is None or seek.target is None or seek.token != message.token or seek.target.id != sender.id:
+            return
+        if message.to is not None and self._closer(message.to, self._me) and seek.hops < HOPS_MAX:
+            self._ask(message.to, now, hops=seek.hops + 1, climb=seek.climb)
+        elif seek.climb:
+            self.seek = None
+        else:
+            self._look_up(now)
+
+    def joined(self, sender: Contact, message: Joined, now: float) -> None:
+        """The agent we asked has taken us."""
+        seek = self.seek
+        asked = seek is not None and seek.target is not None and seek.target.id == sender.id
+        if seek is None or not asked or seek.token != message.token or seek.join is None:
+            if not asked and (self.parent is None or self.parent.id != sender.id):
+                self._context.send(sender, Leave(self._tree, self._next_seq()))
+            return
+        self.seek = None
+        old, self.parent = self.parent, sender
+        self.depth = message.depth
+        self._since = now
+        self._climb_at = now + CLIMB_S * self._context.rng.uniform(0.8, 1.2)
+        self._context.link(self._tree, sender)
+        if old is not None and old.id != sender.id:
+            self._context.send(old, Leave(self._tree, self._next_seq()))
+            self._release(old.id)
+        if self.root:
+            self._lose_root()
+        self._tenant.attached(sender, seek.join, message)
+        self._context.emit(Attached(self._tree, sender))
+
+    def _lose_root(self) -> None:
+        self.root = False
+        self._verify_at = None
+        self._tenant.lost_root()
+        self._context.emit(LostRoot(self._tree))
+
+    def _detach(self) -> None:
+        assert self.parent is not None
+        old, self.parent = self.parent, None
+        self._climb_at = None
+        self.seek = None
+        self._release(old.id)
+        self._tenant.detached()
+        self._context.emit(Detached(self._tree))
+
+    def reparented(self, sender: Contact, to: Contact | None, now: float) -> None:
+        """The parent has given our slot away, or never heard of us."""
+        if self.parent is None or self.parent.id != sender.id:
+            return
+        self._detach()
+        if to is not None and self._closer(to, self._me):
+            self._ask(to, now)
+        else:
+            self._search(now)
+
+    def exit(self) -> None:
+        """Leave the tree."""
+        self.seek = None
+        if self.parent is not None:
+            self._context.send(self.parent, Leave(self._tree, self._next_seq()))
+            old, self.parent = self.parent, None
+            self._release(old.id)
+        for child in list(self.children):
+            self._drop_child(child)
+        if self.root:
+            self._lose_root()
+
+    # -- children
+
+    def asked(self, sender: Contact, join: Join, now: float) -> None:
+        """Somebody wants to be our child."""
+        theirs = distance(sender.id, self._tree)
+        child = self.children.get(sender.id)
+        if not self._me < theirs:
+            hop = self._context.next_hop(self._tree)
+            self._redirect(sender, join, hop if hop is not None and self._closer(hop, theirs) else None)
+        elif join.climb and (child is not None or len(self.children) >= self._fanout):
+            self._redirect(sender, join, self.parent if child is not None else None)
+        elif (
+            child is None and len(self.children) >= self._fanout and not self._make_room(sender, join, theirs)
+        ):
+            return
+        elif child is not None and child.session == join.session and join.token < child.token:
+            self._context.count("stale_join")
+        else:
+            self._accept(sender, join, now)
+
+    def _accept(self, sender: Contact, join: Join, now: float) -> None:
+        known = self.children.get(sender.id)
+        if known is not None and known.session != join.session:
+            self._drop_child(sender.id)
+        self.children[sender.id] = Child(
+            sender, join.session, join.token, join.token, join.load, join.size, now
+        )
+        self._context.link(self._tree, sender)
+        self._context.send(sender, self._tenant.joined_reply(join.token, self.depth + 1))
+        self._tenant.child_joined(sender, join)
+        self.enter(now)
+
+    def _make_room(self, sender: Contact, join: Join, theirs: int) -> bool:
+        """Rule 3. Whether there is room now; if not, the joiner has been redirected."""
+        closer = [child for child in self.children.values() if self._closer(child.contact, theirs)]
+        if closer:
+            chosen = min(closer, key=lambda child: (child.load, distance(child.contact.id, sender.id)))
+            chosen.load += 1
+            self._redirect(sender, join, chosen.contact)
+            return False
+        farthest = max(self.children.values(), key=lambda child: distance(child.contact.id, self._tree))
+        self._context.send(farthest.contact, Reparent(self._tree, sender))
+        self._drop_child(farthest.contact.id)
+        return True
+
+    def _redirect(self, sender: Contact, join: Join, to: Contact | None) -> None:
+        self._context.send(sender, Redirect(self._tree, join.token, to))
+
+    def left(self, sender: Contact, message: Leave) -> None:
+        """A child says good-bye, unless it has joined again since."""
+        child = self.children.get(sender.id)
+        if child is not None and message.token > child.token:
+            self._drop_child(sender.id)
+
+    def _drop_child(self, child: bytes) -> None:
+        del self.children[child]
+        self._release(child)
+        self._tenant.child_left(child)
+
+    def _release(self, peer: bytes) -> None:
+        """Stop watching a peer that is neither parent nor child here."""
+        if peer not in self.children and (self.parent is None or self.parent.id != peer):
+            self._context.unlink(self._tree, peer)
+
+    # -- what the overlay says
+
+    def peer_down(self, peer: bytes, now: float) -> None:
+        """A peer is dead or began a new life."""
+        if peer in self.children:
+            self._drop_child(peer)
+        if self.parent is not None and self.parent.id == peer:
+            self._detach()
+            self._search(now)
+        elif self.seek is not None and self.seek.target is not None and self.seek.target.id == peer:
+            self._give_up(now)
+
+    def siblings_changed(self, now: float) -> None:
+        """The root may be another now."""
+        if self.root and self.seek is None:
+            self._search(now)
+
+    def told_parent(self, peer: bytes, depth: int | None, now: float) -> None:
+        """Our parent's digest: how deep it sits, None if it does not think it is our parent."""
+        if self.parent is None or self.parent.id != peer:
+            return
+        if depth is not None:
+            self.depth = depth + 1
+        elif now - self._since > GRACE_S:
+            self._context.count("lost_child")
+            self._detach()
+            self._search(now)
+
+    def told_child(self, peer: bytes, load_size: tuple[int, int] | None, now: float) -> None:
+        """A child's digest: its children and members, None if it does not think it is our child."""
+        child = self.children.get(peer)
+        if child is None:
+            return
+        if load_size is not None:
+            child.load, child.size = load_size
+        elif now - child.since > 2 * GRACE_S:
+            self._context.count("lost_parent")
+            self._drop_child(peer)
+
+    def disown(self, contact: Contact) -> None:
+        """A peer wrongly thinks that it is our child, or our parent."""
+        if contact.id in self.children or (self.parent is not None and self.parent.id == contact.id):
+            return
+        if self.seek is not None and self.seek.target is not None and self.seek.target.id == contact.id:
+            return
+        if self._closer(contact, self._me):
+            self._context.send(contact, Leave(self._tree, self._next_seq()))
+        else:
+            self._context.send(contact, Reparent(self._tree, None))
+
+    # -- time
+
+    def tick(self, now: float) -> None:
+        """Ask again, look again, try to move up."""
+        if self.seek is not None and self.seek.due <= now:
+            seek = self.seek
+            if seek.target is None:
+                self._look_up(now)
+            elif seek.tries < JOIN_TRIES and seek.join is not None:
+                seek.tries += 1
+                seek.due = now + JOIN_TIMEOUT_S
+                self._context.count("join_again")
+                self._context.send(seek.target, seek.join)
+            else:
+                self._give_up(now)
+        if self._verify_at is not None and self._verify_at <= now:
+            self._verify_at = now + VERIFY_S
+            if self.seek is None:
+                self._search(now)
+        if self._climb_at is not None and self._climb_at <= now:
+            self._climb_at = now + CLIMB_S * self._context.rng.uniform(0.8, 1.2)
+            if self.parent is not None and self.seek is None and self.depth >= CLIMB_DEPTH:
+                self._ask(self.parent, now, climb=True)
+
+    def _give_up(self, now: float) -> None:
+        """The agent we asked does not answer."""
+        climbing = self.seek is not None and self.seek.climb
+        self.seek = None
+        if not climbing:
+            self._look_up(now)
+
+    @property
+    def deadline(self) -> float | None:
+        """When `tick` has something to do."""
+        times = (self.seek.due if self.seek is not None else None, self._verify_at, self._climb_at)
+        return min((at for at in times if at is not None), default=None)
+
+    def _closer(self, contact: Contact, than: int) -> bool:
+        return distance(contact.id, self._tree) < than

@@ -1,0 +1,168 @@
+"""Merging the parts of one range: what the barrier let through becomes one part again.
+
+Owns jobs: a range with the shares of every interval in it, some of them out for an asynchronous merge.
+Refuses to know what a payload means; the host merges (`MergeRequest` -> `Merged`).
+
+Invariant: what comes out of a job covers exactly what went in, except shares dropped because the host
+cannot merge them; those are named in a fault and taken out of the coverage of their interval, so that
+completeness stays true (D-10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from elfmesh.srt.parts import Item, Part, add_counts
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one part has for one interval."""
+
+    coverage: int
+    counts: tuple[int, ...]
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Shares that cannot be merged with the rest of their interval."""
+
+    interval: int
+    coverage: int
+    error: str
+
+
+@dataclass(slots=True)
+class Job:
+    """A range on its way up.
+
+    Attributes:
+        start: first interval.
+        stop: one past the last.
+        coverage: of the whole range.
+        claims: it moves the frontier.
+        shares: per interval; one share each when the job is done, except where merging is impossible.
+        waiting: merges still out.
+        drops: what had to be left out.
+    """
+
+    start: int
+    stop: int
+    coverage: int
+    claims: bool
+    shares: dict[int, list[Share]]
+    waiting: int = 0
+    drops: list[Drop] = field(default_factory=list)
+
+    def parts(self) -> Iterator[tuple[Part, bool]]:
+        """The outcome: parts that together say what the job says, each with whether it claims its range."""
+        lost = {drop.interval: drop.coverage for drop in self.drops}
+        position = self.start
+        items: list[Item] = []
+        for interval in sorted(self.shares):
+            shares = self.shares[interval]
+            if len(shares) == 1 and interval not in lost:
+                items.append(Item(interval, shares[0].counts, shares[0].payload))
+                continue
+            if position < interval:
+                yield Part(position, interval, self.coverage, tuple(items)), self.claims
+            spoken = sum(share.coverage for share in shares)
+            silent = self.coverage & ~spoken & ~lost.get(interval, 0)
+            for index, share in enumerate(shares):
+                coverage = share.coverage | (0 if index else silent)
+                item = Item(interval, share.counts, share.payload)
+                yield Part(interval, interval + 1, coverage, (item,)), self.claims and not index
+            position, items = interval + 1, []
+        if position < self.stop:
+            yield Part(position, self.stop, self.coverage, tuple(items)), self.claims
+
+
+class Merger:
+    """Runs jobs.
+
+    Args:
+        request: asks the host to merge payloads and returns the token of the request.
+        payload_bytes_max: a larger merge could not be sent; its shares go up side by side instead.
+        count: counts a named incident.
+    """
+
+    def __init__(
+        self,
+        request: Callable[[tuple[bytes, ...]], int],
+        payload_bytes_max: int,
+        count: Callable[[str], None],
+    ) -> None:
+        self._request = request
+        self._payload_bytes_max = payload_bytes_max
+        self._count = count
+        self._out: dict[int, tuple[Job, int]] = {}
+
+    def start(self, start: int, stop: int, parts: Iterable[Part], *, claims: bool) -> Job:
+        """Begin a job over parts that all span [start, stop) and cover disjoint agents."""
+        coverage = 0
+        shares: dict[int, list[Share]] = {}
+        for part in parts:
+            coverage |= part.coverage
+            for item in part.items:
+                share = Share(part.coverage, item.counts, item.payload)
+                shares.setdefault(item.interval, []).append(share)
+        job = Job(start, stop, coverage, claims, shares)
+        for interval, each in shares.items():
+            self._begin(job, interval, each)
+        return job
+
+    def merged(self, token: int, payload: bytes | None, error: str) -> Job | None:
+        """Take the host's answer; returns the job if it is done by that. An unknown token is ignored."""
+        if token not in self._out:
+            return None
+        job, interval = self._out.pop(token)
+        shares = job.shares[interval]
+        if payload is None:
+            self._keep_widest(job, interval, shares, error)
+        elif len(payload) > self._payload_bytes_max:
+            self._count("merge_oversize")
+        else:
+            job.shares[interval] = [_sum(shares, payload)]
+        job.waiting -= 1
+        return job if job.waiting == 0 else None
+
+    def __len__(self) -> int:
+        return len(self._out)
+
+    def clear(self) -> None:
+        """Forget all jobs; late answers are ignored."""
+        self._out.clear()
+
+    def _begin(self, job: Job, interval: int, shares: list[Share]) -> None:
+        full = [share for share in shares if share.payload]
+        empty = [share for share in shares if not share.payload]
+        if len(full) <= 1:
+            job.shares[interval] = [_sum(shares, full[0].payload if full else b"")]
+            return
+        if empty:
+            full[0] = _sum([full[0], *empty], full[0].payload)
+        job.shares[interval] = full
+        job.waiting += 1
+        self._out[self._request(tuple(share.payload for share in full))] = (job, interval)
+
+    def _keep_widest(self, job: Job, interval: int, shares: list[Share], error: str) -> None:
+        """The host cannot merge these: keep what stands for most agents, name the rest."""
+        kept = max(shares, key=lambda share: share.coverage.bit_count())
+        lost = 0
+        for share in shares:
+            if share is not kept:
+                lost |= share.coverage
+                self._count("merge_dropped")
+        job.shares[interval] = [kept]
+        job.drops.append(Drop(interval, lost, error or "unknown"))
+
+
+def _sum(shares: list[Share], payload: bytes) -> Share:
+    coverage = 0
+    counts: tuple[int, ...] = ()
+    for share in shares:
+        coverage |= share.coverage
+        counts = add_counts(counts, share.counts)
+    return Share(coverage, counts, payload)

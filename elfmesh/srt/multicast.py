@@ -1,0 +1,350 @@
+"""Multicast down one tree, with answers aggregated on the way back up.
+
+Owns sequence numbers, de-duplication, the log for latecomers, hop acknowledgements, the aggregation of
+answers under deadlines that shrink per hop, and pulling what was missed. Refuses to know what a body
+means.
+
+Rules:
+1. The root numbers messages 1, 2, ... within an *era*, a random number drawn whenever an agent becomes
+   root.
+2. Every agent delivers a (era, seq) once and passes it to all its children; a repetition is only
+   acknowledged.
+3. A child acknowledges at once (not final) and again with all answers of its subtree (final). Its time
+   for that is a fraction of its parent's, so that one dead grandchild costs its own branch only, never
+   the whole one.
+4. The last LOG_MAX messages are replayed to whoever joins, and so down its whole subtree; heartbeat
+   digests name the newest (era, seq), and what is missing is pulled.
+
+Order of delivery is not promised: holding messages back for order would delay all for the loss of one.
+
+Paper: ELF 2.3 (multicast on the tree), Table 1 (Multicast, OnMulticast). Deviation: the paper's
+multicast is unacknowledged; here it is acknowledged per hop and per subtree, because new job functions
+travel on it. An era is random, not the root's id and incarnation, because an agent may lose and regain
+a tree within one incarnation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from elfmesh.limits import DATA_FRAME_BYTES_MAX
+from elfmesh.machine import Contact
+from elfmesh.srt.context import Context
+from elfmesh.srt.events import Delivered, PublishDone
+from elfmesh.srt.letters import LOG_MAX, Hop, Logged, Record, Window
+from elfmesh.srt.messages import Heard, Multicast, MulticastAck, Pull
+
+ERAS_MAX = 64
+"""Eras remembered: more than the log can hold, so that no replay is delivered twice."""
+RECORDS_MAX = 128
+"""Multicasts a tree keeps state for; more are finished early with what they have."""
+BODY_BYTES_MAX = 1 << 20
+"""A body is kept LOG_MAX times by every agent of the tree."""
+SHRINK = 0.85
+"""A child's time for answers, as a fraction of what its parent has left."""
+RETRY_S = 0.3
+RETRY_S_MAX = 2.0
+PATIENCE_S = 1.0
+"""How long a child that has the message is left alone before it is asked for its answers again."""
+SPREAD_S = 5.0
+"""How long a message without answers is sent again to a silent child; afterwards digests and pulls do it."""
+LINGER_S = 5.0
+"""How long a finished aggregation can be asked for again."""
+PULL_S = 0.5
+PULLS_MAX = 5
+"""Pulls without progress after which what is missing is given up and counted."""
+
+USER, RECOLLECT, HASTEN = 0, 1, 2
+
+
+class Multicasts:
+    """See the module's head.
+
+    Args:
+        context: of the forest.
+        tree: id.
+        order: carries out a message for the forest itself (kind, body).
+        children: the children's contacts, in order.
+        size: known members in the subtree of a child.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        tree: bytes,
+        order: Callable[[int, bytes], None],
+        children: Callable[[], Iterable[Contact]],
+        size: Callable[[bytes], int],
+    ) -> None:
+        self._context = context
+        self._tree = tree
+        self._order = order
+        self._children = children
+        self._size = size
+        self.subscribed = False
+        self.era = 0
+        self._seq = 0
+        self._log: dict[tuple[int, int], Logged] = {}
+        self._heard: dict[int, Window] = {}
+        self._records: dict[tuple[int, int], Record] = {}
+        self._delivered: dict[tuple[int, int], None] = {}
+        self._pulled_at = float("-inf")
+        self._pulls = 0
+
+    # -- the root
+
+    def begin_era(self) -> None:
+        """This agent has become root."""
+        self.era = self._context.rng.getrandbits(63)
+        self._seq = 0
+
+    def publish(self, kind: int, body: bytes, timeout_s: float, token: int, now: float) -> None:
+        """Multicast from the root.
+
+        Raises:
+            ValueError: the body is over the limit.
+        """
+        if len(body) > BODY_BYTES_MAX:
+            raise ValueError(f"a multicast of {len(body)} bytes is over {BODY_BYTES_MAX}")
+        self._seq += 1
+        collects = kind == USER
+        deadline = now + (timeout_s if collects else SPREAD_S)
+        record = Record(self.era, self._seq, kind, body, None, deadline, token, collects)
+        self._take(record, now)
+
+    # -- coming down
+
+    def received(self, sender: Contact, message: Multicast, body: bytes, now: float) -> None:
+        """A multicast from the parent, new or again."""
+        key = (message.era, message.seq)
+        if len(body) > BODY_BYTES_MAX or message.seq < 1 or not 0 <= message.budget_s < 86_400:
+            self._context.count("malformed")
+            return
+        if self._window(message.era, message.seq).has(message.seq):
+            self._again(sender, message, self._records.get(key), now)
+            return
+        collects = message.kind == USER and message.budget_s > 0
+        deadline = now + (message.budget_s if collects else SPREAD_S)
+        record = Record(message.era, message.seq, message.kind, body, sender, deadline, 0, collects)
+        self._take(record, now)
+        if not record.done or not collects:
+            self._context.send(sender, MulticastAck(self._tree, *key, not collects))
+        window = self._heard[message.era]
+        if window.upto < message.seq:
+            self._pull(sender, now)
+
+    def _again(self, sender: Contact, message: Multicast, record: Record | None, now: float) -> None:
+        """A repetition: whoever asks last gets the answers."""
+        if record is None or not record.collects:
+            self._context.send(sender, MulticastAck(self._tree, message.era, message.seq, True))
+            return
+        if record.parent is not None and message.budget_s > 0:
+            record.parent = sender
+        if record.done and record.parent is not None:
+            self._report(record)
+        else:
+            self._context.send(sender, MulticastAck(self._tree, message.era, message.seq, False))
+
+    def _take(self, record: Record, now: float) -> None:
+        """A new message: remember, deliver, pass on."""
+        key = (record.era, record.seq)
+        self._window(record.era, record.seq).add(record.seq)
+        self._log[key] = Logged(record.era, record.seq, record.kind, record.body)
+        while len(self._log) > LOG_MAX:
+            self._log.pop(next(iter(self._log)))
+        self._records[key] = record
+        while len(self._records) > RECORDS_MAX:
+            oldest = self._records[next(iter(self._records))]
+            self._finish(oldest)
+            del self._records[oldest.era, oldest.seq]
+        for child in self._children():
+            if record.parent is None or child.id != record.parent.id:
+                self._pass_on(record, child, now)
+        if record.kind != USER:
+            self._order(record.kind, record.body)
+        elif self.subscribed:
+            record.own = record.collects
+            record.expected += 1
+            self._deliver(record.era, record.seq, record.body)
+        self._settle(record)
+
+    def _deliver(self, era: int, seq: int, body: bytes) -> None:
+        self._delivered[era, seq] = None
+        while len(self._delivered) > 4 * LOG_MAX:
+            self._delivered.pop(next(iter(self._delivered)))
+        self._context.emit(Delivered(self._tree, seq, body))
+
+    def _pass_on(self, record: Record, child: Contact, now: float) -> None:
+        hop = record.hops.setdefault(child.id, Hop(child, now))
+        budget = max(0.0, (record.deadline - now) * SHRINK) if record.collects else 0.0
+        wait = (
+            PATIENCE_S if hop.reached else min(RETRY_S_MAX, RETRY_S * 2**hop.tries)
+        ) * self._context.rng.uniform(0.9, 1.1)
+        hop.tries += 1
+        hop.due = now + wait
+        if hop.tries > 1:
+            self._context.count("multicast_again")
+        message = Multicast(self._tree, record.era, record.seq, record.kind, budget)
+        self._context.send(child, message, record.body)
+
+    # -- answers
+
+    def answer(self, seq: int, body: bytes) -> None:
+        """The host's answer to the newest delivered message of that number."""
+        for record in reversed(self._records.values()):
+            if record.seq == seq and record.own:
+                record.own = False
+                record.answers[self._context.me.id] = body
+                self._settle(record)
+                return
+        self._context.count("answer_late")
+
+    def acknowledged(self, sender: Contact, message: MulticastAck, payload: bytes) -> None:
+        """A child has the message, or all answers of its subtree."""
+        record = self._records.get((message.era, message.seq))
+        hop = record.hops.get(sender.id) if record is not None else None
+        if record is None or hop is None:
+            return
+        hop.reached = True
+        if message.final:
+            del record.hops[sender.id]
+            try:
+                answers = (
+                    msgspec.msgpack.decode(payload, type=tuple[tuple[bytes, bytes], ...]) if payload else ()
+                )
+            except msgspec.DecodeError:
+                self._context.count("malformed")
+                answers = ()
+            for agent, body in answers:
+                record.answers.setdefault(agent, body)
+            record.expected += max(message.expected, 0)
+            self._settle(record)
+
+    def _settle(self, record: Record) -> None:
+        if not record.hops and not record.own:
+            self._finish(record)
+
+    def _finish(self, record: Record) -> None:
+        """Answer with what there is."""
+        if record.done:
+            return
+        record.done = True
+        record.own = False
+        record.expected += sum(self._size(child) for child in record.hops)
+        record.hops.clear()
+        if record.parent is not None:
+            if record.collects:
+                self._report(record)
+        elif record.kind == USER:
+            answers = tuple(record.answers.items())
+            expected = max(record.expected, len(answers))
+            self._context.emit(PublishDone(self._tree, record.seq, answers, expected, record.token))
+
+    def _report(self, record: Record) -> None:
+        assert record.parent is not None
+        payload = msgspec.msgpack.encode(tuple(record.answers.items()))
+        while len(payload) > DATA_FRAME_BYTES_MAX:
+            self._context.count("answers_dropped")
+            record.answers.popitem()
+            payload = msgspec.msgpack.encode(tuple(record.answers.items()))
+        ack = MulticastAck(self._tree, record.era, record.seq, True, record.expected)
+        self._context.send(record.parent, ack, payload)
+
+    # -- who is there
+
+    def child_joined(self, child: Contact, heard: Iterable[Heard], now: float) -> None:
+        """Replay what the child has not heard; ask it for answers that are still wanted."""
+        known = {each.era: each.upto for each in heard}
+        for key, logged in list(self._log.items()):
+            record = self._records.get(key)
+            asks = record is not None and record.collects and not record.done
+            if record is not None and asks:
+                self._pass_on(record, child, now)
+            elif logged.seq > known.get(logged.era, 0):
+                message = Multicast(self._tree, logged.era, logged.seq, logged.kind, 0.0)
+                self._context.send(child, message, logged.body)
+
+    def child_left(self, child: bytes) -> None:
+        """Nobody waits for its answers."""
+        for record in list(self._records.values()):
+            if record.hops.pop(child, None) is not None:
+                self._settle(record)
+
+    def subscribe(self) -> None:
+        """The host wants messages from now on, and those in the log."""
+        self.subscribed = True
+        for key, logged in list(self._log.items()):
+            if logged.kind == USER and key not in self._delivered:
+                self._deliver(logged.era, logged.seq, logged.body)
+
+    # -- gaps
+
+    @property
+    def heard(self) -> tuple[Heard, ...]:
+        """What this agent has, newest era last."""
+        return tuple(Heard(era, window.upto) for era, window in self._heard.items())
+
+    @property
+    def newest(self) -> tuple[int, int]:
+        """The newest era and the highest number heard in it; (0, 0) if nothing was."""
+        for era in reversed(self._heard):
+            return era, self._heard[era].newest
+        return 0, 0
+
+    def told(self, parent: Contact, era: int, seq: int, now: float) -> None:
+        """The parent's digest names the newest message it has."""
+        if seq < 1:
+            return
+        window = self._window(era, min(seq, LOG_MAX))
+        window.skip_to(seq - LOG_MAX)
+        if window.upto >= seq:
+            self._pulls = 0
+        elif self._pulls >= PULLS_MAX:
+            self._context.count("multicasts_missed", seq - window.upto - len(window.beyond))
+            window.skip_to(seq)
+            self._pulls = 0
+        else:
+            self._pull(parent, now)
+
+    def _pull(self, parent: Contact, now: float) -> None:
+        if now - self._pulled_at >= PULL_S:
+            self._pulled_at = now
+            self._pulls += 1
+            self._context.count("pulls")
+            self._context.send(parent, Pull(self._tree, self.heard))
+
+    def _window(self, era: int, seq: int) -> Window:
+        """The window of an era; one that begins in the middle reaches back as far as the log of others."""
+        window = self._heard.get(era)
+        if window is None:
+            window = self._heard[era] = Window(max(0, seq - LOG_MAX))
+            while len(self._heard) > ERAS_MAX:
+                self._heard.pop(next(iter(self._heard)))
+        return window
+
+    # -- time
+
+    def tick(self, now: float) -> None:
+        """Send again, and finish what is due."""
+        for key, record in list(self._records.items()):
+            if not record.done and record.deadline <= now:
+                self._finish(record)
+            elif record.done and record.deadline + LINGER_S <= now:
+                del self._records[key]
+            elif not record.done:
+                for hop in list(record.hops.values()):
+                    if hop.due <= now:
+                        self._pass_on(record, hop.contact, now)
+
+    @property
+    def deadline(self) -> float | None:
+        """When `tick` has something to do."""
+        found: float | None = None
+        for record in self._records.values():
+            at = record.deadline + (LINGER_S if record.done else 0.0)
+            if not record.done:
+                at = min(at, min((hop.due for hop in record.hops.values()), default=at))
+            found = at if found is None else min(found, at)
+        return found

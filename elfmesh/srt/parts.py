@@ -1,0 +1,178 @@
+"""Parts: what some agents have for a range of intervals, as it is held in memory between two hops.
+
+Owns cutting and holding parts, and the way from a segment with its concatenated payload to a part and
+back. Refuses to know where parts come from and go to. Never iterates a range, only entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from elfmesh.errors import ProtocolError
+from elfmesh.srt.coverage import bitmap_of, bits_of
+from elfmesh.srt.messages import Entry, Segment
+
+PART_OVERHEAD_BYTES = 256
+"""Charged per held part beside its payloads, so that many empty parts are bounded too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a part has for one interval; `payload` is b"" if there are no rows."""
+
+    interval: int
+    counts: tuple[int, ...]
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A segment with its payloads, at hand.
+
+    Attributes:
+        start: first interval.
+        stop: one past the last.
+        coverage: bit set of roster numbers, never 0 when held.
+        items: sorted by interval, within the range.
+        attempt: which collection it belongs to.
+        source: id of the child it came from, b"" = made here.
+        alone: never merged with others on the way.
+    """
+
+    start: int
+    stop: int
+    coverage: int
+    items: tuple[Item, ...] = ()
+    attempt: int = 0
+    source: bytes = b""
+    alone: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """What holding it costs, roughly."""
+        return PART_OVERHEAD_BYTES + sum(PART_OVERHEAD_BYTES + len(item.payload) for item in self.items)
+
+    def cut(self, start: int, stop: int) -> Part:
+        """The same part within [start, stop) only."""
+        start, stop = max(start, self.start), min(stop, self.stop)
+        if (start, stop) == (self.start, self.stop):
+            return self
+        items = tuple(item for item in self.items if start <= item.interval < stop)
+        return replace(self, start=start, stop=stop, items=items)
+
+    def segment(self, epoch: int) -> Segment:
+        """Its description, without the payloads."""
+        entries = tuple(Entry(item.interval, item.counts, len(item.payload)) for item in self.items)
+        return Segment(epoch, self.attempt, self.start, self.stop, bitmap_of(self.coverage), entries)
+
+    def split(self, entries_max: int, payload_bytes_max: int) -> Iterator[Part]:
+        """Consecutive parts, each within both limits; ranges are cut right after an entry.
+
+        An item over `payload_bytes_max` gets a part of its own: the caller must have refused it before.
+        """
+        start, held, size = self.start, 0, 0
+        for item in self.items:
+            if held and (held >= entries_max or size + len(item.payload) > payload_bytes_max):
+                yield self.cut(start, item.interval)
+                start, held, size = item.interval, 0, 0
+            held += 1
+            size += len(item.payload)
+        yield self.cut(start, self.stop)
+
+
+def add_counts(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
+    """Bucket counts added up; a shorter list is padded with zeros."""
+    return tuple(a + b for a, b in zip_longest(left, right, fillvalue=0))
+
+
+def check_segment(segment: Segment) -> None:
+    """Raise ProtocolError unless the range is a range and the entries are sorted and within it."""
+    previous = segment.start - 1
+    if segment.start > segment.stop or segment.attempt < 0 or segment.epoch < 0:
+        raise ProtocolError(f"segment of epoch {segment.epoch} over [{segment.start}, {segment.stop})")
+    for entry in segment.entries:
+        if not previous < entry.interval < segment.stop or entry.size < 0:
+            raise ProtocolError(f"entry {entry.interval} out of order in [{segment.start}, {segment.stop})")
+        previous = entry.interval
+
+
+def unpack(segment: Segment, payload: bytes, source: bytes, *, alone: bool) -> Part:
+    """The part a peer sent.
+
+    Raises:
+        ProtocolError: entries out of order or out of range, or sizes that do not add up to the payload.
+    """
+    check_segment(segment)
+    if sum(entry.size for entry in segment.entries) != len(payload):
+        raise ProtocolError(f"a payload of {len(payload)} bytes is not what its entries say")
+    items: list[Item] = []
+    position = 0
+    for entry in segment.entries:
+        items.append(Item(entry.interval, entry.counts, payload[position : position + entry.size]))
+        position += entry.size
+    coverage = bits_of(segment.coverage)
+    if items and not coverage:
+        raise ProtocolError("a segment with entries covers nobody")
+    return Part(segment.start, segment.stop, coverage, tuple(items), segment.attempt, source, alone)
+
+
+class Shelf:
+    """Parts in order of arrival, with the bytes they hold. Every operation costs O(parts)."""
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+        self.nbytes = 0
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(tuple(self._parts))
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def add(self, part: Part) -> None:
+        """Hold a part."""
+        self._parts.append(part)
+        self.nbytes += part.nbytes
+
+    def pop_oldest(self) -> Part:
+        """Stop holding the part that arrived first."""
+        part = self._parts.pop(0)
+        self.nbytes -= part.nbytes
+        return part
+
+    def take(self, start: int, stop: int) -> list[Part]:
+        """Remove [start, stop) from every part and return what was removed."""
+        if all(part.stop <= start or stop <= part.start for part in self._parts):
+            return []
+        taken: list[Part] = []
+        kept: list[Part] = []
+        for part in self._parts:
+            if part.stop <= start or stop <= part.start:
+                kept.append(part)
+                continue
+            taken.append(part.cut(start, stop))
+            if part.start < start:
+                kept.append(part.cut(part.start, start))
+            if stop < part.stop:
+                kept.append(part.cut(stop, part.stop))
+        self._hold(kept)
+        return taken
+
+    def take_from(self, source: bytes) -> list[Part]:
+        """Remove and return every part that came from `source`."""
+        taken = [part for part in self._parts if part.source == source]
+        if taken:
+            self._hold([part for part in self._parts if part.source != source])
+        return taken
+
+    def take_all(self) -> list[Part]:
+        """Remove and return everything."""
+        taken = self._parts
+        self._hold([])
+        return taken
+
+    def _hold(self, parts: list[Part]) -> None:
+        self._parts = parts
+        self.nbytes = sum(part.nbytes for part in parts)

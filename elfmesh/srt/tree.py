@@ -1,0 +1,392 @@
+"""One tree at one agent: membership, barrier, uplink and multicast, wired together.
+
+Owns nothing but the wiring: which part hears of what. Every rule is in the part that keeps it.
+
+Paper: ELF 2.3 and 3 (the SRT proxy of a job worker).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from elfmesh.errors import ProtocolError
+from elfmesh.machine import Contact, Message
+from elfmesh.srt import digest
+from elfmesh.srt.barrier import Barrier
+from elfmesh.srt.context import Context
+from elfmesh.srt.coverage import bitmap_of, bits_of
+from elfmesh.srt.events import Collected, Contribute, PartsDropped, Recollecting, TreeInfo
+from elfmesh.srt.membership import Membership
+from elfmesh.srt.messages import (
+    Fault,
+    Frontier,
+    Join,
+    Joined,
+    Leave,
+    Multicast,
+    MulticastAck,
+    Order,
+    Overlap,
+    Pull,
+    Redirect,
+    Refused,
+    Reparent,
+    SegmentAck,
+    SegmentUp,
+)
+from elfmesh.srt.multicast import HASTEN, RECOLLECT, USER, Multicasts
+from elfmesh.srt.parts import Item, Part, check_segment, unpack
+from elfmesh.srt.uplink import Uplink
+
+RECOLLECT_DELAY_S = 0.2
+"""Overlaps come in bursts after a repair: the root gathers them for this long and orders once."""
+RANGES_MAX = 1_000
+"""Ranges of one order to collect again."""
+
+
+class Tree:
+    """See the module's head. Fulfils `ports.Tenant` and `ports.Owner`."""
+
+    def __init__(
+        self,
+        context: Context,
+        tree: bytes,
+        *,
+        session: int,
+        fanout: int,
+        payload_bytes_max: int,
+        held_bytes_max: int,
+    ) -> None:
+        self.id = tree
+        self._context = context
+        self._session = session
+        self._payload_bytes_max = payload_bytes_max
+        self._overlaps: list[Refused] = []
+        self._recollect_at: float | None = None
+        self.uplink = Uplink(context, tree, self, payload_bytes_max)
+        self.barrier = Barrier(
+            self.uplink,
+            self._request_merge,
+            context.count,
+            payload_bytes_max=payload_bytes_max,
+            held_bytes_max=held_bytes_max,
+        )
+        self.uplink.barrier = self.barrier
+        self.membership = Membership(context, tree, self, self.uplink.next_seq, fanout)
+        self.multicasts = Multicasts(context, tree, self._ordered, self._contacts, self._size_of)
+
+    # -- what the host says
+
+    def subscribe(self, now: float) -> None:
+        """The host is a member."""
+        if not self.multicasts.subscribed:
+            self.multicasts.subscribe()
+        self.membership.enter(now)
+
+    def unsubscribe(self) -> None:
+        """The host is no member any more."""
+        self.multicasts.subscribed = False
+        self.barrier.retire()
+
+    def contribute(self, event: Contribute) -> None:
+        """The host's own segment.
+
+        Raises:
+            ValueError: payloads that do not fit the entries, or a malformed segment.
+        """
+        segment, payloads = event.segment, event.payloads
+        sizes = tuple(entry.size for entry in segment.entries)
+        if tuple(len(payload) for payload in payloads) != sizes:
+            raise ValueError(f"payloads of {[len(p) for p in payloads]} bytes for entries of {list(sizes)}")
+        try:
+            check_segment(segment)
+        except ProtocolError as error:
+            raise ValueError(f"own contribution: {error}") from None
+        pairs = zip(segment.entries, payloads, strict=True)
+        items = tuple(Item(entry.interval, entry.counts, payload) for entry, payload in pairs)
+        part = Part(segment.start, segment.stop, bits_of(segment.coverage), items)
+        self.barrier.contribute(part, segment.epoch)
+
+    def publish(self, body: bytes, timeout_s: float, token: int, now: float) -> None:
+        """Multicast the host's body."""
+        self._check_root("publish")
+        self.multicasts.publish(USER, body, timeout_s, token, now)
+
+    def recollect(self, epoch: int, ranges: tuple[Refused, ...], now: float) -> None:
+        """Order everybody to send their own contributions again."""
+        self._check_root("recollect")
+        self.multicasts.publish(RECOLLECT, msgspec.msgpack.encode(Order(epoch, ranges)), 0.0, 0, now)
+
+    def hasten(self, epoch: int, stop: int, now: float) -> None:
+        """Order everybody not to wait below `stop`."""
+        self._check_root("hasten")
+        self.multicasts.publish(HASTEN, msgspec.msgpack.encode(Order(epoch, (), stop)), 0.0, 0, now)
+
+    def release(self, stop: int) -> None:
+        """Intervals below `stop` are closed."""
+        self.barrier.release(stop)
+        self.uplink.release(self.barrier.released)
+
+    def _check_root(self, what: str) -> None:
+        if not self.membership.root:
+            raise ValueError(f"only the root may {what} in tree {self.id.hex()}")
+
+    # -- what peers say
+
+    def received(self, sender: Contact, message: Message, payload: bytes, now: float) -> None:
+        """A message of this tree."""
+        match message:
+            case SegmentUp():
+                self._segment(sender, message, payload)
+            case SegmentAck():
+                self._acknowledged(message)
+            case Frontier():
+                self._frontier(sender, message)
+            case Join():
+                self.membership.asked(sender, message, now)
+            case Joined():
+                self.membership.joined(sender, message, now)
+            case Redirect():
+                self.membership.redirected(sender, message, now)
+            case Leave():
+                self.membership.left(sender, message)
+            case Reparent():
+                self.membership.reparented(sender, message.to, now)
+            case Multicast():
+                self.multicasts.received(sender, message, payload, now)
+            case MulticastAck():
+                self.multicasts.acknowledged(sender, message, payload)
+            case Pull():
+                self.multicasts.child_joined(sender, message.heard, now)
+            case Overlap():
+                if message.epoch == self.barrier.epoch and message.start < message.stop:
+                    self.uplink.overlap(message.start, message.stop, message.attempt)
+                self._acknowledge(sender, message.seq)
+            case Fault():
+                if message.epoch == self.barrier.epoch and message.start < message.stop:
+                    coverage = bits_of(message.coverage)
+                    self.uplink.fault(message.start, message.stop, coverage, message.error)
+                self._acknowledge(sender, message.seq)
+            case _:
+                self._context.count("unknown_message")
+
+    def _segment(self, sender: Contact, message: SegmentUp, payload: bytes) -> None:
+        refused: tuple[Refused, ...] | None = ()
+        try:
+            part = unpack(message.segment, payload, sender.id, alone=message.alone)
+        except ProtocolError:
+            self._context.count("malformed")
+        else:
+            self.release(message.released)
+            refused = self.barrier.receive(part, message.segment.epoch, claims=message.claims)
+        if refused is not None:
+            self._acknowledge(sender, message.seq, refused)
+
+    def _acknowledge(self, sender: Contact, seq: int, refused: tuple[Refused, ...] = ()) -> None:
+        epoch, released = self.barrier.epoch, self.barrier.released
+        self._context.send(sender, SegmentAck(self.id, seq, epoch, released, refused))
+
+    def _acknowledged(self, message: SegmentAck) -> None:
+        self.uplink.acknowledged(message.seq)
+        if message.epoch >= self.barrier.epoch and self.barrier.meet(message.epoch):
+            for each in message.refused:
+                self.barrier.recollect(message.epoch, each.start, each.stop, each.attempt)
+        self.release(message.released)
+
+    def _frontier(self, sender: Contact, message: Frontier) -> None:
+        child = self.membership.children.get(sender.id)
+        if child is not None and message.seq > child.order:
+            child.order = message.seq
+            self.barrier.child_joined(sender.id, message.epoch, message.frontier)
+        self._acknowledge(sender, message.seq)
+
+    # -- digests
+
+    def row(self, peer: bytes) -> digest.Row | None:
+        """This tree's row in the digest for a peer."""
+        relation = digest.PARENT if peer in self.membership.children else digest.CHILD
+        parent = self.membership.parent
+        if relation == digest.CHILD and (parent is None or parent.id != peer):
+            return None
+        era, seq = self.multicasts.newest
+        load = len(self.membership.children)
+        prefix = self.id[: digest.PREFIX_BYTES]
+        return digest.Row(prefix, relation, self.membership.depth, load, self.size, era, seq)
+
+    def told(self, peer: bytes, row: digest.Row | None, now: float) -> None:
+        """What a peer's digest says about this tree; None = nothing."""
+        is_parent = row is not None and row.relation == digest.PARENT
+        is_child = row is not None and row.relation == digest.CHILD
+        self.membership.told_child(peer, (row.load, row.size) if row is not None and is_child else None, now)
+        self.membership.told_parent(peer, row.depth if row is not None and is_parent else None, now)
+        parent = self.membership.parent
+        if row is not None and is_parent and parent is not None and parent.id == peer:
+            self.multicasts.told(parent, row.era, row.seq, now)
+
+    # -- ports.Tenant
+
+    def joining(self, token: int, *, climb: bool) -> Join:
+        """The JOIN to send now."""
+        return Join(
+            self.id,
+            token,
+            self._session,
+            self.barrier.epoch,
+            self.barrier.standing,
+            self.multicasts.heard,
+            len(self.membership.children),
+            self.size,
+            climb,
+        )
+
+    def attached(self, parent: Contact, join: Join, joined: Joined) -> None:
+        """There is a parent; it gets what the last one got."""
+        self.uplink.attach(parent)
+        if joined.epoch > self.barrier.epoch:
+            self.barrier.meet(joined.epoch)
+        self.release(joined.released)
+        told = join.epoch == self.barrier.epoch == joined.epoch
+        self.barrier.opened(join.frontier if told else None)
+
+    def detached(self) -> None:
+        """There is no parent."""
+        self.uplink.attach(None)
+        self.barrier.closed()
+
+    def became_root(self) -> None:
+        """Output goes to the owner."""
+        self.uplink.become_root()
+        self.multicasts.begin_era()
+        self.barrier.opened(None)
+
+    def lost_root(self) -> None:
+        """Output waits for a parent."""
+        self.detached()
+
+    def child_joined(self, child: Contact, join: Join) -> None:
+        """A child is there: wait for it, replay to it."""
+        self.barrier.child_joined(child.id, join.epoch, join.frontier)
+        self.multicasts.child_joined(child, join.heard, self._context.now)
+
+    def child_left(self, child: bytes) -> None:
+        """A child is gone: wait for it no more."""
+        self.barrier.child_left(child)
+        self.multicasts.child_left(child)
+
+    def joined_reply(self, token: int, depth: int) -> Joined:
+        """What a new child is told."""
+        return Joined(self.id, token, depth, self.barrier.epoch, self.barrier.released)
+
+    # -- ports.Owner
+
+    def collected(self, part: Part) -> None:
+        """A part reached the root."""
+        payloads = tuple(item.payload for item in part.items)
+        self._context.emit(Collected(self.id, part.segment(self.barrier.epoch), payloads))
+
+    def overlapped(self, start: int, stop: int, attempt: int) -> None:
+        """A range must be collected again, soon."""
+        if len(self._overlaps) < RANGES_MAX:
+            self._overlaps.append(Refused(start, stop, attempt))
+        else:
+            self._context.count("overlaps_dropped")
+        if self._recollect_at is None:
+            self._recollect_at = self._context.now + RECOLLECT_DELAY_S
+
+    def dropped(self, start: int, stop: int, coverage: int, error: str) -> None:
+        """Contributions could not be merged."""
+        epoch = self.barrier.epoch
+        self._context.emit(PartsDropped(self.id, epoch, start, stop, bitmap_of(coverage), error))
+
+    # -- multicasts for the forest itself
+
+    def _ordered(self, kind: int, body: bytes) -> None:
+        try:
+            order = msgspec.msgpack.decode(body, type=Order)
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            self._context.count("malformed")
+            return
+        if kind == HASTEN:
+            self.barrier.hasten(order.epoch, order.stop)
+        elif kind == RECOLLECT:
+            for each in order.ranges:
+                self.barrier.recollect(order.epoch, each.start, each.stop, each.attempt)
+        else:
+            self._context.count("unknown_message")
+
+    def _recollect_overlaps(self, now: float) -> None:
+        """Order what was reported, unless it has been ordered already."""
+        reports, self._overlaps = self._overlaps, []
+        self._recollect_at = None
+        if not self.membership.root:
+            return
+        ranges: list[Refused] = []
+        for report in sorted(reports, key=lambda each: (each.attempt, each.start, each.stop)):
+            for fresh in self.barrier.next_attempts(report.start, report.stop, report.attempt):
+                last = ranges[-1] if ranges else None
+                if last is not None and last.attempt == fresh.attempt and fresh.start <= last.stop:
+                    ranges[-1] = Refused(last.start, max(last.stop, fresh.stop), last.attempt)
+                else:
+                    ranges.append(fresh)
+        if ranges:
+            epoch = self.barrier.epoch
+            for each in ranges:
+                self._context.emit(Recollecting(self.id, epoch, each.start, each.stop, each.attempt))
+            self.recollect(epoch, tuple(ranges[:RANGES_MAX]), now)
+
+    # -- upkeep
+
+    def tick(self, now: float) -> None:
+        """Due timers fire."""
+        self.membership.tick(now)
+        self.uplink.tick(now)
+        self.multicasts.tick(now)
+        if self._recollect_at is not None and self._recollect_at <= now:
+            self._recollect_overlaps(now)
+
+    @property
+    def deadline(self) -> float | None:
+        """When `tick` has something to do."""
+        times = (self.membership.deadline, self.uplink.deadline, self.multicasts.deadline, self._recollect_at)
+        return min((at for at in times if at is not None), default=None)
+
+    @property
+    def needless(self) -> bool:
+        """Nobody here or below needs the tree, and nothing is on its way up."""
+        wanted = self.multicasts.subscribed or self.membership.children or self.barrier.merging
+        return not wanted and not (self.uplink.parent is not None and len(self.uplink))
+
+    @property
+    def size(self) -> int:
+        """Known subscribed agents in this subtree."""
+        below = sum(child.size for child in self.membership.children.values())
+        return below + (1 if self.multicasts.subscribed else 0)
+
+    @property
+    def info(self) -> TreeInfo:
+        """A snapshot."""
+        place, barrier = self.membership, self.barrier
+        return TreeInfo(
+            self.id,
+            self.multicasts.subscribed,
+            place.root,
+            place.parent,
+            tuple(self._contacts()),
+            place.depth,
+            self.size,
+            barrier.epoch,
+            barrier.front,
+            barrier.released,
+            barrier.held_bytes,
+            len(self.uplink),
+        )
+
+    def _contacts(self) -> list[Contact]:
+        return [child.contact for child in self.membership.children.values()]
+
+    def _size_of(self, child: bytes) -> int:
+        known = self.membership.children.get(child)
+        return known.size if known is not None else 0
+
+    def _request_merge(self, parts: tuple[bytes, ...]) -> int:
+        return self._context.request_merge(self.id, parts)

@@ -1,0 +1,202 @@
+"""The way up: one reliable hop to the parent, or straight out to the owner of the root.
+
+Owns what is on its way to the parent: numbering, size limits, a window, acknowledgements and sending
+again. Refuses to know what a segment means and whether it is wanted; the parent's coverage sorts out
+duplicates.
+
+Invariants: at most WINDOW messages and WINDOW_BYTES unacknowledged, but for the last; reports (overlap, fault)
+survive a change of parent, everything else is produced anew by the barrier.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import msgspec
+
+from elfmesh.machine import Contact
+from elfmesh.srt.barrier import ENTRIES_MAX, Barrier
+from elfmesh.srt.context import Context
+from elfmesh.srt.coverage import bitmap_of
+from elfmesh.srt.messages import Fault, Frontier, Overlap, SegmentUp
+from elfmesh.srt.parts import Part
+from elfmesh.srt.ports import Owner
+
+WINDOW = 64
+"""Messages under way to a parent: enough to keep a connection busy, too few to flood it after repair."""
+WINDOW_BYTES = 32 << 20
+"""Two of the largest messages: one being sent, one being taken."""
+QUEUE_MAX = 65_536
+"""Messages waiting for the window; more are dropped and counted, and come again by a `Recollect`."""
+RETRY_S = 0.5
+RETRY_S_MAX = 8.0
+BYTES_PER_S = 8 << 20
+"""A large payload is given the time it takes on a slow link before it is sent again."""
+
+
+Upward = Frontier | SegmentUp | Overlap | Fault
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A message that is not acknowledged yet; `due` is None until it was first sent."""
+
+    message: Upward
+    payload: bytes
+    due: float | None = None
+    tries: int = 0
+
+
+class Uplink:
+    """See the module's head. Fulfils `ports.Above`."""
+
+    def __init__(self, context: Context, tree: bytes, owner: Owner, payload_bytes_max: int) -> None:
+        self._context = context
+        self._tree = tree
+        self._owner = owner
+        self._payload_bytes_max = payload_bytes_max
+        self._lane = 1 + int.from_bytes(tree[:4])
+        self.barrier: Barrier  # set by the tree, which builds both
+        self.parent: Contact | None = None
+        self.root = False
+        self._seq = 0
+        self._unsent: deque[int] = deque()
+        self._waiting: dict[int, Waiting] = {}
+        self._sent: dict[int, Waiting] = {}
+        self._sent_bytes = 0
+
+    def next_seq(self) -> int:
+        """The next hop sequence number; joins use the same count, so that both are ordered."""
+        self._seq += 1
+        return self._seq
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    # -- ports.Above
+
+    def forward(self, part: Part, *, claims: bool) -> None:
+        """Send a part up."""
+        if self.root:
+            if part.coverage:
+                self._owner.collected(part)
+            return
+        if self.parent is None:
+            return
+        for piece in part.split(ENTRIES_MAX, self._payload_bytes_max):
+            message = SegmentUp(
+                self._tree,
+                self.next_seq(),
+                piece.segment(self.barrier.epoch),
+                claims,
+                piece.alone,
+                self.barrier.released,
+            )
+            self._queue(message, b"".join(item.payload for item in piece.items))
+
+    def announce(self, frontier: int | None) -> None:
+        """Tell the parent where this subtree stands."""
+        if self.parent is not None:
+            self._queue(Frontier(self._tree, self.next_seq(), self.barrier.epoch, frontier))
+
+    def overlap(self, start: int, stop: int, attempt: int) -> None:
+        """Report an overlap to the root."""
+        if self.root:
+            self._owner.overlapped(start, stop, attempt)
+        else:
+            epoch = self.barrier.epoch
+            self._queue(Overlap(self._tree, self.next_seq(), epoch, start, stop, attempt))
+
+    def fault(self, start: int, stop: int, coverage: int, error: str) -> None:
+        """Report dropped contributions to the root."""
+        if self.root:
+            self._owner.dropped(start, stop, coverage, error)
+        else:
+            bitmap, epoch = bitmap_of(coverage), self.barrier.epoch
+            self._queue(Fault(self._tree, self.next_seq(), epoch, start, stop, bitmap, error[:500]))
+
+    # -- the hop
+
+    def attach(self, parent: Contact | None) -> None:
+        """There is another parent, or none: only reports are kept."""
+        reports = [w.message for w in self._waiting.values() if isinstance(w.message, (Overlap, Fault))]
+        self._waiting.clear()
+        self._sent.clear()
+        self._unsent.clear()
+        self._sent_bytes = 0
+        self.parent = parent
+        self.root = False
+        for report in reports:
+            self._queue(report)
+
+    def become_root(self) -> None:
+        """Everything goes to the owner from now on; reports on their way are the owner's already."""
+        reports = [w.message for w in self._waiting.values()]
+        self.attach(None)
+        self._waiting.clear()
+        self._unsent.clear()
+        self.root = True
+        for report in reports:
+            if isinstance(report, Overlap) and report.epoch == self.barrier.epoch:
+                self._owner.overlapped(report.start, report.stop, report.attempt)
+
+    def acknowledged(self, seq: int) -> None:
+        """The parent has taken the message."""
+        waiting = self._waiting.pop(seq, None)
+        if waiting is not None and self._sent.pop(seq, None) is not None:
+            self._sent_bytes -= len(waiting.payload)
+        self.pump()
+
+    def pump(self) -> None:
+        """Send what the window has room for."""
+        while self.parent is not None and self._unsent and len(self._sent) < WINDOW:
+            if self._sent and self._sent_bytes > WINDOW_BYTES:
+                break
+            seq = self._unsent.popleft()
+            waiting = self._waiting.get(seq)
+            if waiting is not None:
+                self._sent[seq] = waiting
+                self._sent_bytes += len(waiting.payload)
+                self._transmit(self.parent, waiting)
+
+    def tick(self, now: float) -> None:
+        """Send again what is overdue."""
+        if self.parent is not None:
+            for waiting in list(self._sent.values()):
+                if waiting.due is not None and waiting.due <= now:
+                    self._context.count("retransmitted")
+                    self._transmit(self.parent, waiting)
+
+    @property
+    def deadline(self) -> float | None:
+        """When something is due to be sent again."""
+        if self.parent is None:
+            return None
+        return min((w.due for w in self._sent.values() if w.due is not None), default=None)
+
+    def release(self, stop: int) -> None:
+        """Messages about closed intervals lose their contents, but still claim."""
+        for waiting in self._waiting.values():
+            message = waiting.message
+            if isinstance(message, SegmentUp) and message.segment.stop <= stop and message.segment.coverage:
+                if waiting.due is not None:
+                    self._sent_bytes -= len(waiting.payload)
+                empty = msgspec.structs.replace(message.segment, coverage=b"", entries=())
+                waiting.message = msgspec.structs.replace(message, segment=empty)
+                waiting.payload = b""
+
+    def _queue(self, message: Upward, payload: bytes = b"") -> None:
+        if len(self._waiting) >= QUEUE_MAX:
+            self._context.count("uplink_dropped")
+            return
+        self._waiting[message.seq] = Waiting(message, payload)
+        self._unsent.append(message.seq)
+        self.pump()
+
+    def _transmit(self, parent: Contact, waiting: Waiting) -> None:
+        wait = min(RETRY_S_MAX, RETRY_S * 2**waiting.tries) * self._context.rng.uniform(0.9, 1.2)
+        waiting.tries += 1
+        waiting.due = self._context.now + wait + len(waiting.payload) / BYTES_PER_S
+        lane = self._lane if isinstance(waiting.message, SegmentUp) else 0
+        self._context.send(parent, waiting.message, waiting.payload, lane)
