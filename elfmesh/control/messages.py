@@ -242,6 +242,7 @@ class TreeOrder(Message, frozen=True, tag="ctl.tree_order"):
     epoch: int
     start: int
     stop: int
+    attempt: int
     recollect: bool
 
 

@@ -1,0 +1,381 @@
+"""The master of one job in one epoch: announces it, keeps its roster, has its intervals closed and published.
+
+Owns the parts of one job's leadership (roster, activation, closing, desk, replicas) and how they meet. Knows
+the overlay only through the office; evaluates no query.
+
+Invariants: everything said carries the epoch; a roster change takes effect above every frontier seen; a
+record is published, then given to the holders, and only then released by the members.
+
+Paper: ELF 2.3 and 3: "the rendezvous node is set as the job's master"; job builder, tracker, feedback,
+coordinator. Deviation: founding members are found through the stream's own tree, so that agents do not poll.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from elfmesh import ids
+from elfmesh.control.activation import Activation, summary
+from elfmesh.control.answers import BAD_REQUEST, error_body
+from elfmesh.control.events import Append, DropLog, Persist
+from elfmesh.control.master_close import Closer
+from elfmesh.control.master_desk import Desk
+from elfmesh.control.master_replicas import Replicator
+from elfmesh.control.master_roster import RosterBook
+from elfmesh.control.messages import (
+    Announce,
+    Announced,
+    Enroll,
+    Mark,
+    PartRoot,
+    Replica,
+    Report,
+    Roster,
+    Stop,
+    Terms,
+    TreeOrder,
+    Waiting,
+    Withdraw,
+    pack,
+)
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.plan import Plan
+from elfmesh.control.records import BUCKETS, FIRST, ResultRecord
+from elfmesh.machine import Contact
+from elfmesh.srt.events import Hasten, Recollect, Release, Subscribe
+
+UPKEEP_S = 5.0
+"""How often soft state is said again: announcement, roots of partitions, holders."""
+
+ANNOUNCE_AGAIN_S = 1.5
+"""When an announcement without any verdict is repeated."""
+
+MARK_S = 0.25
+"""Closed marks are gathered for so long: one multicast for all intervals of a quarter second."""
+
+ENROLL_S = 0.02
+"""New members are gathered for so long: one roster for all of them."""
+
+AHEAD = 2
+"""A new member starts this many intervals above the highest frontier seen (D-14)."""
+
+STOP_S = 2.0
+RECENT = 8
+SAMPLES_MAX = 10
+
+
+class Master:
+    """Leads one job.
+
+    Args:
+        office: clock and way out.
+        plan: of the job's text.
+        terms: of the earlier term, or those of a new job; `master` and `epoch` are ours already.
+        latest: last index in this agent's copy of the results log.
+    """
+
+    def __init__(self, office: Office, plan: Plan, terms: Terms, latest: int | None) -> None:
+        self._office, self.plan = office, plan
+        self.manifest, self.epoch, self.start = terms.manifest, terms.epoch, terms.start
+        self.paused, self.stopping, self.handing_over = terms.paused, False, False
+        self.book = RosterBook(terms.members, terms.version)
+        closed = terms.closed if latest is None else max(terms.closed, latest + 1)
+        self.closer = Closer(office, terms.manifest, plan, self.book, terms.epoch, closed, self)
+        self.activation = Activation(office, self.book, lambda: self.terms)
+        self.replicas = Replicator(office, lambda: self.terms)
+        self.replicas.latest = latest
+        self.desk = Desk(office, self.job, self.manifest.incarnation, lambda: self.replicas.latest)
+        self.totals = dict.fromkeys(BUCKETS, 0)
+        self.recent: deque[ResultRecord] = deque(maxlen=RECENT)
+        self.samples: deque[str] = deque(maxlen=SAMPLES_MAX)
+        self.worker_errors: dict[str, str] = {}
+        self.part_roots: dict[int, Contact] = {}
+        self._announced = False
+        self._ended: list[Callable[[], None]] = []
+        self._drained: Callable[[], None] | None = None
+        self._marked = closed
+        self._mark_timer: Timer | None = None
+        self._enrolling: list[Enroll] = []
+        self._alive = True
+
+    @property
+    def job(self) -> bytes:
+        """Id of the job."""
+        return self.manifest.job_id
+
+    @property
+    def terms(self) -> Terms:
+        """What members and successors have to know, as of now."""
+        return Terms(
+            manifest=self.manifest,
+            master=self._office.me,
+            epoch=self.epoch,
+            version=self.book.version,
+            start=self.start,
+            closed=self.closer.closed,
+            paused=self.paused,
+            members=self.book.entries,
+        )
+
+    @property
+    def state(self) -> str:
+        """In one word, for people."""
+        if self.stopping:
+            return "stopping"
+        if not self._announced and not self.book.active:
+            return "starting"
+        if not self.book.active:
+            return "waiting for agents"
+        return "paused" if self.paused else "running"
+
+    # -- beginning -------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Lead a new job: find who carries its stream."""
+        self._settle()
+        self._announce()
+        self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
+
+    def take_over(self, *, catching_up: bool) -> None:
+        """Lead a job that another agent led: same roster, new epoch, everything open is collected anew."""
+        self.closer.behind = catching_up
+        self.book.new_term()
+        self.activation.prepared()
+        self._settle()
+        self._changed()
+        for partition in range(self.manifest.partitions):
+            if partition == 0:
+                self._office.emit(Recollect(self.job, self.closer.next, 2**62, 0, self.epoch))
+            self._part_root(partition)
+        self._announce()
+        self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
+
+    def caught_up(self, latest: int | None) -> None:
+        """The copy of the results log is complete; publication may go on behind it."""
+        self.replicas.latest = latest
+        self.closer.behind = False
+        self.closer.publish()
+
+    def _settle(self) -> None:
+        self._office.emit(Subscribe(self.job))
+        self._persist()
+        self.replicas.refresh()
+
+    def _persist(self) -> None:
+        self._office.emit(Persist("job", self.job, pack(Replica(self.terms, None))))
+
+    def _announce(self) -> None:
+        if not self._alive or self.stopping:
+            return
+        terms = self.terms
+        wanted = not self._announced
+        announce = Announce(
+            terms.manifest, terms.master, terms.epoch, terms.version, terms.start, wanted=wanted
+        )
+        self._office.route(ids.stream_id(self.plan.stream), announce)
+        if wanted:
+            self._office.after(ANNOUNCE_AGAIN_S, self._announce_again)
+
+    def _announce_again(self) -> None:
+        if not self._announced:
+            self._announce()
+
+    def announced(self, message: Announced) -> None:
+        """The rendezvous says who carries the stream."""
+        founding = not self._announced and not self.book.active
+        self._announced = True
+        if message.errors and founding:
+            self._refuse(message)
+            return
+        for error in message.errors:
+            self.closer.errors.append(error)
+        start = self.start if founding else self._next_start()
+        if self.book.add(message.participants, start):
+            self._changed()
+        self.activation.prepared()
+        self.closer.advance()
+
+    def _refuse(self, message: Announced) -> None:
+        text, *others = message.errors
+        more = f" (and {len(others)} more agents refuse it)" if others else ""
+        self.activation.refuse(BAD_REQUEST, error_body(text + more, where=self.plan.stream, code=65))
+        for participant in message.participants:
+            self._office.send(participant.contact, Stop(self.job, self.manifest.incarnation, self.epoch))
+        self.end(lambda: None)
+
+    def _next_start(self) -> int:
+        frontier = self.closer.frontier
+        if frontier is None:
+            return self.start if self.closer.next == self.start else self.closer.next + AHEAD
+        return frontier + AHEAD
+
+    # -- upkeep ----------------------------------------------------------------------------------------
+
+    def _upkeep(self) -> None:
+        if not self._alive:
+            return
+        self._announce()
+        for partition in range(1, self.manifest.partitions):
+            self._part_root(partition)
+        self.replicas.refresh()
+        self.activation.repeat()
+        self.closer.advance()
+        self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
+
+    def _part_root(self, partition: int) -> None:
+        if partition:
+            message = PartRoot(self.job, partition, self._office.me, self.epoch, self.closer.closed)
+            self._office.route(ids.partition_tree(self.job, partition), message)
+
+    def _changed(self) -> None:
+        """The terms have changed: everyone has to know."""
+        self._persist()
+        self.activation.spread()
+        self.replicas.share()
+
+    # -- members ---------------------------------------------------------------------------------------
+
+    def enroll(self, message: Enroll) -> None:
+        """An agent is there to work on the job, again or for the first time."""
+        contact = message.participant.contact
+        if message.incarnation != self.manifest.incarnation or self.stopping:
+            self._office.send(contact, Stop(self.job, message.incarnation, self.epoch))
+            return
+        known = self.book.of(contact.id)
+        if known is None or known.contact != contact:
+            self._enrolling.append(message)
+            if len(self._enrolling) == 1:
+                self._office.after(ENROLL_S, self._admit)
+        elif message.version < self.book.version or message.epoch < self.epoch:
+            self._office.send(contact, Roster(self.terms))
+        if known is not None:
+            self.closer.judge.revive(known.number)
+
+    def _admit(self) -> None:
+        participants = tuple(message.participant for message in self._enrolling)
+        self._enrolling.clear()
+        if self._alive and not self.stopping and self.book.add(participants, self._next_start()):
+            self.activation.prepared()
+            self._changed()
+
+    def waiting(self, message: Waiting) -> None:
+        """A member has sealed what is not closed; it may only have missed the mark."""
+        entry = self.book.entry(message.number)
+        if entry is None:
+            return
+        if message.frontier <= self.closer.closed:
+            self._office.send(entry.contact, self._mark())
+        else:
+            self.closer.reported(message.number, message.frontier)
+
+    def report(self, message: Report) -> None:
+        """A member has something to show to people."""
+        self.samples.extend(f"{message.name}: {sample}" for sample in message.samples)
+        self.worker_errors.pop(message.name, None)
+        if message.error:
+            self.worker_errors[message.name] = message.error
+
+    def pause(self, paused: bool) -> None:
+        """Members stop reading, or go on."""
+        if paused != self.paused:
+            self.paused = paused
+            self.book.version += 1
+            self._changed()
+
+    # -- closing (what `Closer` asks of us) ------------------------------------------------------------
+
+    def published(self, record: ResultRecord, rows: bytes) -> None:
+        """A record is final: into the log, to the holders, to who waits."""
+        self._office.emit(Append(self.job, self.manifest.incarnation, record, rows))
+        for bucket, count in record.counts.items():
+            self.totals[bucket] += count
+        self.recent.append(record)
+        self.replicas.record(record, rows, self.closer.closed)
+        self.desk.published(record.index)
+
+    def advanced(self) -> None:
+        """The closed mark has grown: members may drop what is below, a little later."""
+        if self._drained is not None and self.closer.idle:
+            drained, self._drained = self._drained, None
+            drained()
+        if self._mark_timer is None:
+            self._mark_timer = self._office.after(MARK_S, self._publish_mark)
+
+    def hasten(self, stop: int) -> None:
+        """Ask all trees not to wait below `stop`."""
+        self._office.emit(Hasten(self.job, stop, self.epoch))
+        for partition, root in self.part_roots.items():
+            order = TreeOrder(self.job, partition, self.epoch, FIRST, stop, 0, recollect=False)
+            self._office.send(root, order)
+
+    def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
+        """Ask a tree for a range again."""
+        if partition == 0:
+            self._office.emit(Recollect(self.job, start, stop, attempt, self.epoch))
+        elif partition in self.part_roots:
+            order = TreeOrder(self.job, partition, self.epoch, start, stop, attempt, recollect=True)
+            self._office.send(self.part_roots[partition], order)
+
+    def evicted(self) -> None:
+        """A member was dead for too long."""
+        self._changed()
+
+    def _mark(self) -> Mark:
+        return Mark(self.job, self.manifest.incarnation, self.epoch, self.book.version, self.closer.closed)
+
+    def _publish_mark(self) -> None:
+        self._mark_timer = None
+        closed = self.closer.closed
+        if self._alive and closed > self._marked:
+            self._marked = closed
+            self.book.forget_below(closed)
+            self._office.emit(Release(self.job, closed))
+            self._office.publish(self.job, self._mark(), STOP_S, lambda done: None)
+
+    # -- ending ----------------------------------------------------------------------------------------
+
+    def end(self, then: Callable[[], None]) -> None:
+        """The job is over: members stop, the rendezvous and the holders forget it."""
+        self._ended.append(then)
+        if self.stopping:
+            return
+        self.stopping = True
+        self.closer.stop()
+        self.desk.close()
+        stop = Stop(self.job, self.manifest.incarnation, self.epoch)
+        self._office.publish(self.job, stop, STOP_S, lambda done: self._over())
+
+    def _over(self) -> None:
+        withdraw = Withdraw(self.job, self.plan.stream, self.manifest.incarnation, self.epoch)
+        self._office.route(ids.stream_id(self.plan.stream), withdraw)
+        self.replicas.tell(withdraw)
+        self._office.emit(DropLog(self.job))
+        self._office.emit(Persist("job", self.job, b""))
+        self.resign()
+        for then in self._ended:
+            then()
+
+    def hand_over(self, then: Callable[[], None]) -> None:
+        """Stop closing; `then` is called once nothing is in flight."""
+        self.handing_over = self.closer.frozen = True
+        self._drained = then
+        self.closer.advance()
+
+    def keep(self) -> None:
+        """Nobody took over: go on."""
+        self.handing_over = self.closer.frozen = False
+        self._drained = None
+        self.closer.advance()
+
+    def resign(self) -> None:
+        """Somebody else leads from now on, or nobody."""
+        self._alive = False
+        self.activation.stop()
+        self.closer.stop()
+        self.desk.close()
+
+    def applied(self) -> dict[str, Any]:
+        """The JSON object of an `apply` that changes nothing."""
+        return summary(self.manifest, self.book, self.start, "unchanged")

@@ -1,0 +1,257 @@
+"""One agent's part in one job: its number, its worker, its contributions.
+
+Owns the way from what the worker seals to what goes up the trees. Evaluates nothing and closes nothing.
+
+Invariants: nothing is contributed before the number is known, nothing below the interval the roster names, no
+interval twice and none left out; what is said carries the epoch of the newest roster.
+
+Paper: ELF 3, job worker ("workers are synchronized by the job master to roll up").
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from elfmesh.control.cover import END
+from elfmesh.control.events import (
+    PauseWorker,
+    ReleaseWorker,
+    ResumeWorker,
+    Sealed,
+    StartWorker,
+    StopWorker,
+    WorkerReport,
+)
+from elfmesh.control.manifest import Manifest
+from elfmesh.control.messages import (
+    Enroll,
+    Mark,
+    Participant,
+    Report,
+    RosterAck,
+    RosterEntry,
+    Terms,
+    Waiting,
+)
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.plan import Plan
+from elfmesh.control.records import BUCKETS
+from elfmesh.machine import Contact
+from elfmesh.srt.coverage import bitmap_of
+from elfmesh.srt.events import Contribute, Release, Subscribe, Unsubscribe
+from elfmesh.srt.messages import Entry, Segment
+
+ENROLL_S = 2.0
+"""When a member without a number asks its master (again)."""
+
+CHECK_S = 30.0
+"""How often a member asks whether it has missed anything (D-16)."""
+
+PENDING_MAX = 64
+"""Sealed ranges kept until the number is known; then the worker has to wait."""
+
+PATIENCE_S = 1.0
+"""How much longer than the job's deadline a sealed interval stays open before a member asks why."""
+
+WAITING_AGAIN_S = 2.0
+
+
+class Member:
+    """Works on one job at this agent.
+
+    Args:
+        office: clock and way out.
+        manifest: the job.
+        plan: of its text.
+        master: who leads it, as far as known.
+        epoch: of that master.
+    """
+
+    def __init__(self, office: Office, manifest: Manifest, plan: Plan, master: Contact, epoch: int) -> None:
+        self._office, self.manifest, self.plan = office, manifest, plan
+        self.master, self.epoch, self.version = master, epoch, 0
+        self.entry: RosterEntry | None = None
+        self.terms: Terms | None = None
+        self.start: int | None = None
+        self.paused = False
+        self.closed: int | None = None
+        self.frontier: int | None = None
+        self._sealed_at: deque[tuple[int, float]] = deque()
+        self._pending: deque[Sealed] = deque()
+        self._held = False
+        self._unplaced = 0
+        self._waiting: Timer | None = None
+        self._alive = True
+        for tree in manifest.trees:
+            office.emit(Subscribe(tree))
+        office.after(ENROLL_S, self._enroll_again)
+        office.after(office.jittered(CHECK_S), self._check)
+
+    @property
+    def job(self) -> bytes:
+        """Id of the job."""
+        return self.manifest.job_id
+
+    def begin(self, start: int) -> None:
+        """Start the worker; a founding member need not wait for its number."""
+        if self.start is None:
+            self.start = start
+            self._office.emit(StartWorker(self.manifest, start))
+
+    def enroll(self) -> None:
+        """Tell the master that we are here."""
+        self._office.send(self.master, self._enrolment())
+
+    def _enrolment(self) -> Enroll:
+        me = Participant(self._office.me, self._office.name)
+        return Enroll(self.job, self.manifest.incarnation, me, self.epoch, self.version)
+
+    def _enroll_again(self) -> None:
+        if self._alive and self.entry is None:
+            self._office.route(self.job, self._enrolment())
+            self._office.after(self._office.jittered(ENROLL_S), self._enroll_again)
+
+    def _check(self) -> None:
+        if self._alive:
+            self._office.route(self.job, self._enrolment())
+            self._office.after(self._office.jittered(CHECK_S), self._check)
+
+    # -- what the master says --------------------------------------------------------------------------
+
+    def roster(self, terms: Terms) -> RosterAck | None:
+        """Take the master's terms; the acknowledgement, or None if we are not on the roster."""
+        if (terms.epoch, terms.version) < (self.epoch, self.version):
+            return self._acknowledgement()
+        self.master, self.epoch, self.version, self.terms = (
+            terms.master,
+            terms.epoch,
+            terms.version,
+            terms,
+        )
+        me = self._office.me.id
+        entry = next((each for each in terms.members if each.contact.id == me and each.until is None), None)
+        joined = entry is not None and (self.entry is None or self.entry.number != entry.number)
+        if entry is None and self.entry is not None:
+            self.enroll()
+        self.entry = entry
+        self._release(terms.closed)
+        if entry is not None and joined:
+            first = max(entry.start, terms.closed)
+            self.frontier = first
+            for tree in self.manifest.trees:
+                declared = Segment(self.epoch, 0, first, first, bitmap_of(1 << entry.number))
+                self._office.emit(Contribute(tree, declared))
+            self.begin(first)
+            while self._pending:
+                self._contribute(self._pending.popleft())
+        self._hold(terms.paused)
+        return self._acknowledgement()
+
+    def _acknowledgement(self) -> RosterAck | None:
+        if self.entry is None:
+            return None
+        return RosterAck(self.job, self.epoch, self.version, self.entry.number)
+
+    def mark(self, mark: Mark) -> None:
+        """Everything below the mark is closed."""
+        self._release(mark.closed)
+        if mark.version > self.version and self.entry is not None:
+            self.enroll()
+
+    def _release(self, closed: int) -> None:
+        if self.closed is not None and closed <= self.closed:
+            return
+        self.closed = closed
+        while self._sealed_at and self._sealed_at[0][0] <= closed:
+            self._sealed_at.popleft()
+        for tree in self.manifest.trees:
+            self._office.emit(Release(tree, closed))
+        self._office.emit(ReleaseWorker(self.job, closed))
+
+    def stop(self) -> None:
+        """The job is over here."""
+        self._alive = False
+        self._office.emit(StopWorker(self.job, self.manifest.incarnation))
+        for tree in self.manifest.trees:
+            self._office.emit(Unsubscribe(tree))
+
+    # -- what the worker says --------------------------------------------------------------------------
+
+    def sealed(self, event: Sealed) -> None:
+        """The worker has nothing more for a range."""
+        if event.incarnation != self.manifest.incarnation:
+            return
+        if self.entry is None:
+            self._pending.append(event)
+            self._hold(self.paused)
+        else:
+            self._contribute(event)
+
+    def report(self, event: WorkerReport) -> None:
+        """Pass on what people should see."""
+        self._office.send(self.master, Report(self.job, self._office.name, event.samples, event.error))
+
+    def _hold(self, paused: bool) -> None:
+        """The worker reads unless the job is paused or too much waits for our number."""
+        self.paused = paused
+        held = paused or (self.entry is None and len(self._pending) >= PENDING_MAX)
+        if held != self._held and self.start is not None:
+            self._held = held
+            self._office.emit(PauseWorker(self.job) if held else ResumeWorker(self.job))
+
+    def _contribute(self, event: Sealed) -> None:
+        entry, start = self.entry, self.frontier
+        if entry is None or start is None:
+            raise RuntimeError("contributing needs a number")
+        for part in event.parts[:1]:
+            self._unplaced += sum(each.counts[0] for each in part.entries if each.interval < start)
+        if start >= event.stop:
+            return
+        for tree, part in zip(self.manifest.trees, event.parts, strict=True):
+            placed = [
+                (each, payload)
+                for each, payload in zip(part.entries, part.payloads, strict=True)
+                if each.interval >= start
+            ]
+            if tree == self.job and placed and self._unplaced:
+                placed[0] = (self._with_expired(placed[0][0]), placed[0][1])
+            segment = Segment(
+                self.epoch,
+                0,
+                start,
+                event.stop,
+                bitmap_of(1 << entry.number),
+                tuple(each for each, _ in placed),
+            )
+            self._office.emit(Contribute(tree, segment, tuple(payload for _, payload in placed)))
+        self.frontier = event.stop
+        self._sealed_at.append((event.stop, self._office.now))
+        self._watch()
+
+    def _with_expired(self, entry: Entry) -> Entry:
+        """Records below our first interval are nobody's; they are counted where the first ones are (D-1)."""
+        counts = list(entry.counts)
+        counts[BUCKETS.index("expired")] += self._unplaced
+        self._unplaced = 0
+        return Entry(entry.interval, tuple(counts), entry.size)
+
+    def _watch(self) -> None:
+        if self._waiting is None and self._alive:
+            patience = self.plan.deadline_s + PATIENCE_S
+            self._waiting = self._office.after(self._office.jittered(patience), self._ask_why)
+
+    def _ask_why(self) -> None:
+        """Something sealed is not closed: the master may not know that it is due."""
+        self._waiting = None
+        if not self._sealed_at or not self._alive:
+            return
+        oldest, patience = self._sealed_at[0][1], self.plan.deadline_s + PATIENCE_S
+        if self._office.now - oldest < patience:
+            self._watch()
+            return
+        if self.entry is not None and self.frontier is not None and self.frontier < END:
+            message = Waiting(self.job, self.epoch, self.entry.number, self.frontier)
+            self._office.send(self.master, message)
+        self._waiting = self._office.after(
+            self._office.jittered(max(WAITING_AGAIN_S, patience)), self._ask_why
+        )

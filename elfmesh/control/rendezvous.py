@@ -1,0 +1,117 @@
+"""Where jobs and the carriers of a stream meet: the agent closest to the stream's id.
+
+Owns soft state only: which jobs run on the streams that are closest to this agent. A new rendezvous learns it
+within one round of the masters' upkeep; what is not said again is forgotten.
+
+Invariant: a job that was withdrawn is not brought back by an older announcement.
+
+Paper: ELF 2.3 ("their JOIN message will eventually arrive at a rendezvous node").
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from elfmesh import ids
+from elfmesh.control.messages import Announce, Announced, Running, Verdict, WhatRuns, Withdraw, unpack
+from elfmesh.control.office import Office
+from elfmesh.control.plan import read_plan
+from elfmesh.errors import ProtocolError, QueryError
+from elfmesh.srt.events import PublishDone
+
+ANNOUNCE_S = 2.0
+"""How long the carriers have for their verdicts."""
+
+FORGET_S = 30.0
+"""Six missed announcements: the master is gone, or another agent is the rendezvous."""
+
+JOBS_MAX = 10_000
+"""Jobs of all streams remembered here."""
+
+ANSWER_JOBS_MAX = 256
+"""Jobs in one answer: it has to fit into a header."""
+
+WITHDRAWN_MAX = 4096
+
+
+@dataclass(slots=True)
+class _Job:
+    stream: str
+    announce: Announce
+    at: float
+
+
+class Rendezvous:
+    """Remembers which jobs run on a stream, and tells its carriers.
+
+    Args:
+        office: clock and way out.
+    """
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._jobs: OrderedDict[bytes, _Job] = OrderedDict()
+        self._withdrawn: OrderedDict[tuple[bytes, str], None] = OrderedDict()
+
+    def announced(self, message: Announce) -> None:
+        """A master says that its job runs; the carriers are asked if they have not been."""
+        job = message.manifest.job_id
+        if (job, message.manifest.incarnation) in self._withdrawn:
+            return
+        known = self._jobs.get(job)
+        if known is not None and known.announce.epoch > message.epoch:
+            self._office.stats["control.fenced"] += 1
+            return
+        try:
+            stream = read_plan(message.manifest.text).stream
+        except QueryError:
+            self._office.stats["control.malformed"] += 1
+            return
+        new = known is None or known.announce.manifest.incarnation != message.manifest.incarnation
+        self._jobs[job] = _Job(stream, message, self._office.now)
+        while len(self._jobs) > JOBS_MAX:
+            self._jobs.popitem(last=False)
+        if new or message.wanted:
+            tree = ids.stream_id(stream)
+            self._office.publish(tree, message, ANNOUNCE_S, lambda done: self._verdicts(message, done))
+
+    def _verdicts(self, announce: Announce, done: PublishDone | None) -> None:
+        if done is None:
+            return
+        verdicts: list[Verdict] = []
+        for _, body in done.answers:
+            try:
+                verdict = unpack(body)
+            except ProtocolError:
+                continue
+            if isinstance(verdict, Verdict):
+                verdicts.append(verdict)
+        verdicts.sort(key=lambda each: each.participant.contact.id)
+        self._office.send(
+            announce.master,
+            Announced(
+                announce.manifest.job_id,
+                announce.epoch,
+                tuple(each.participant for each in verdicts if each.takes_part),
+                tuple(f"{each.participant.name}: {each.error}" for each in verdicts if each.error),
+                done.expected,
+            ),
+        )
+
+    def what_runs(self, message: WhatRuns) -> None:
+        """A carrier asks what it may have missed."""
+        for job, known in list(self._jobs.items()):
+            if self._office.now - known.at > FORGET_S:
+                del self._jobs[job]
+        jobs = [each.announce for each in self._jobs.values() if each.stream == message.stream]
+        self._office.send(message.asker, Running(message.stream, tuple(jobs[:ANSWER_JOBS_MAX])))
+
+    def withdraw(self, message: Withdraw) -> None:
+        """A job is over."""
+        self._withdrawn[message.job, message.incarnation] = None
+        while len(self._withdrawn) > WITHDRAWN_MAX:
+            self._withdrawn.popitem(last=False)
+        known = self._jobs.get(message.job)
+        if known is not None and known.announce.manifest.incarnation == message.incarnation:
+            del self._jobs[message.job]

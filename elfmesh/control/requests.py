@@ -1,0 +1,276 @@
+"""A client's requests at the agent it asked: sent on to whom they concern, answered once.
+
+Owns the open requests of this agent's clients. Knows where a verb is answered, not how.
+
+Invariants: every request gets exactly one reply, at the latest when its time is over; a question that was
+lost on the way is routed again under the same token.
+
+Paper: ELF 2.4 (coordination of jobs by routing to the other job's master).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from elfmesh import ids
+from elfmesh.control.answers import (
+    BAD_REQUEST,
+    CONFLICT,
+    NOT_FOUND,
+    OK,
+    UNAVAILABLE,
+    decode_body,
+    error_body,
+    error_of,
+    read_answer,
+)
+from elfmesh.control.events import ClientRequest, Reply
+from elfmesh.control.manifest import CREATOR, new_manifest, split_name
+from elfmesh.control.messages import Answered, Ask, AskAll, Submit
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.plan import read_job
+from elfmesh.control.records import encode_json
+from elfmesh.errors import ProtocolError, QueryError
+from elfmesh.machine import Contact
+
+REQUEST_S = 10.0
+ASK_AGAIN_S = 2.5
+JOB_VERBS = ("describe", "delete", "pause", "resume", "results", "schema", "offsets")
+ALL_VERBS = ("list", "agents", "streams", "trees", "whose")
+OPEN_MAX = 1024
+"""Requests of clients open at one agent; more are refused, not queued."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A request that is not answered: `send` asks (again), `answered` takes the answer."""
+
+    client: int
+    send: Callable[[], None]
+    answered: Callable[[int, dict[str, Any], bytes], None]
+    over: Timer
+    again: Timer | None = None
+
+
+class Requests:
+    """The open requests of this agent's clients.
+
+    Args:
+        office: clock and way out.
+    """
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._open: dict[int, _Open] = {}
+
+    def request(self, event: ClientRequest) -> None:
+        """Take a client's request."""
+        if len(self._open) >= OPEN_MAX:
+            self._reply(event.token, UNAVAILABLE, error_body("too many requests at once", code=69))
+        elif event.verb == "apply":
+            self._apply(event)
+        elif event.verb in JOB_VERBS:
+            self._about_job(event)
+        elif event.verb in ALL_VERBS:
+            self._ask_all(event.token, event.verb, event.body)
+        elif event.verb == "health":
+            self._reply(event.token, OK, {"status": "ok", "agent": self._office.name})
+        elif event.verb == "agent":
+            self._reply(event.token, OK, self._office.facts("agent"))
+        else:
+            self._reply(event.token, BAD_REQUEST, error_body(f"no verb {event.verb!r}", code=2))
+
+    def answered(self, message: Answered, payload: bytes) -> None:
+        """An answer arrived; late or repeated ones are nobody's."""
+        waiting = self._open.pop(message.token, None)
+        if waiting is None:
+            return
+        waiting.over.cancel()
+        if waiting.again is not None:
+            waiting.again.cancel()
+        try:
+            body, data = read_answer(message, payload)
+        except ProtocolError:
+            self._office.stats["control.malformed"] += 1
+            self._reply(waiting.client, UNAVAILABLE, error_body("the answer came damaged", code=69))
+            return
+        waiting.answered(message.status, body, data)
+
+    # -- verbs -----------------------------------------------------------------------------------------
+
+    def _apply(self, event: ClientRequest) -> None:
+        text, creator = event.body.get("text"), event.body.get("creator") or CREATOR
+        if not isinstance(text, str) or not isinstance(creator, str):
+            body = error_body(
+                "apply needs the text of a job", code=2, hint='Send {"text": "CREATE JOB ..."}.'
+            )
+            self._reply(event.token, BAD_REQUEST, body)
+            return
+        try:
+            job, _ = read_job(text, source=str(event.body.get("source") or "query"))
+        except QueryError as error:
+            self._reply(event.token, BAD_REQUEST, error_of(error))
+            return
+        incarnation = f"{self._office.rng.getrandbits(64):016x}"
+        manifest = new_manifest(job, text, creator, created=event.wall_us, incarnation=incarnation)
+        dry_run = bool(event.body.get("dry_run"))
+
+        def send(token: int) -> None:
+            self._office.route(manifest.job_id, Submit(manifest, self._office.me, token, dry_run))
+
+        self._ask(event.token, send)
+
+    def _about_job(self, event: ClientRequest) -> None:
+        try:
+            namespace, name = split_name(str(event.body.get("job") or ""))
+        except ValueError as error:
+            hint = "A job is named namespace/name, such as shop/top."
+            self._reply(event.token, BAD_REQUEST, error_body(str(error), hint=hint, code=2))
+            return
+        creator = event.body.get("creator")
+        job = ids.job_id(f"{namespace}/{name}", creator if isinstance(creator, str) and creator else CREATOR)
+        try:
+            wait = min(max(float(event.body.get("wait") or 0), 0.0), 30.0)
+        except (TypeError, ValueError):
+            self._reply(event.token, BAD_REQUEST, error_body("wait is a number of seconds", code=2))
+            return
+
+        def answered(status: int, body: dict[str, Any], payload: bytes) -> None:
+            if status == NOT_FOUND and not creator:
+                self._find(event, f"{namespace}/{name}", wait, body)
+            else:
+                self._reply(event.token, status, body, payload)
+
+        self._ask_job(event, job, None, wait, answered)
+
+    def _ask_job(
+        self,
+        event: ClientRequest,
+        job: bytes,
+        at: Contact | None,
+        wait: float,
+        answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
+    ) -> None:
+        def send(token: int) -> None:
+            ask = Ask(event.verb, job, encode_json(event.body), self._office.me, token)
+            if at is None:
+                self._office.route(job, ask)
+            else:
+                self._office.send(at, ask)
+
+        self._ask(event.token, send, wait, answered)
+
+    def _find(self, event: ClientRequest, qualified: str, wait: float, unknown: dict[str, Any]) -> None:
+        """Nobody leads this job under the default creator: who leads one of that name?"""
+
+        def found(status: int, body: dict[str, Any], payload: bytes) -> None:
+            owners = _answers(payload) if status == OK else []
+            if len(owners) == 1:
+                self._ask_job(event, bytes.fromhex(owners[0]["id"]), None, wait)
+            elif owners:
+                creators = ", ".join(sorted(str(owner["creator"]) for owner in owners))
+                text = error_body(
+                    f"several creators have a job {qualified}", hint=f"Name one: creator={creators}."
+                )
+                self._reply(event.token, CONFLICT, text)
+            else:
+                self._reply(event.token, NOT_FOUND, unknown)
+
+        self._ask_all(event.token, "whose", {"job": qualified}, found)
+
+    def _ask_all(
+        self,
+        client: int,
+        verb: str,
+        body: dict[str, Any],
+        answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
+    ) -> None:
+        def combined(status: int, summary: dict[str, Any], payload: bytes) -> None:
+            self._reply(client, status, combine(verb, summary, payload) if status == OK else summary)
+
+        def send(token: int) -> None:
+            message = AskAll(verb, encode_json(body), self._office.me, token)
+            self._office.route(ids.ALL_AGENTS, message)
+
+        self._ask(client, send, 0.0, answered or combined)
+
+    # -- asking ----------------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        client: int,
+        send: Callable[[int], None],
+        wait: float = 0.0,
+        answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
+    ) -> None:
+        token = self._office.token()
+
+        def reply(status: int, body: dict[str, Any], payload: bytes) -> None:
+            self._reply(client, status, body, payload)
+
+        over = self._office.after(REQUEST_S + wait, lambda: self._over(token))
+        self._open[token] = _Open(client, lambda: send(token), answered or reply, over)
+        self._send(token)
+
+    def _send(self, token: int) -> None:
+        waiting = self._open.get(token)
+        if waiting is not None:
+            waiting.send()
+            waiting.again = self._office.after(ASK_AGAIN_S, lambda: self._send(token))
+
+    def _over(self, token: int) -> None:
+        waiting = self._open.pop(token)
+        if waiting.again is not None:
+            waiting.again.cancel()
+        body = error_body(
+            "the agent that should answer does not", hint="It may have just failed; ask again.", code=69
+        )
+        self._reply(waiting.client, UNAVAILABLE, body)
+
+    def _reply(self, client: int, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
+        self._office.emit(Reply(client, status, body, payload))
+
+
+def _answers(payload: bytes) -> list[dict[str, Any]]:
+    """The JSON objects of all agents, one a line; damaged ones are left out."""
+    found: list[dict[str, Any]] = []
+    for line in payload.splitlines():
+        try:
+            items = decode_body(line).get("items")
+        except ProtocolError:
+            continue
+        if isinstance(items, list):
+            found.extend(item for item in items if isinstance(item, dict))
+    return found
+
+
+def combine(verb: str, summary: dict[str, Any], payload: bytes) -> dict[str, Any]:
+    """One answer out of those of all agents."""
+    items = _answers(payload)
+    if verb == "list":
+        newest: dict[str, dict[str, Any]] = {}
+        for item in items:
+            held = newest.get(str(item.get("id")))
+            if held is None or int(item.get("epoch") or 0) > int(held.get("epoch") or 0):
+                newest[str(item.get("id"))] = item
+        return {"jobs": sorted(newest.values(), key=lambda item: str(item.get("job"))), **summary}
+    if verb == "streams":
+        return {"streams": _streams(items), **summary}
+    key = "name" if verb == "agents" else "tree"
+    return {verb: sorted(items, key=lambda item: str(item.get(key))), **summary}
+
+
+def _streams(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    streams: dict[str, dict[str, Any]] = {}
+    for item in items:
+        name = str(item.get("stream"))
+        stream = streams.setdefault(name, {"stream": name, "formats": [], "agents": []})
+        if item.get("format") not in stream["formats"]:
+            stream["formats"].append(item.get("format"))
+        stream["agents"].append(item.get("agent"))
+    for stream in streams.values():
+        stream["agents"].sort(key=str)
+        stream["formats"].sort(key=str)
+    return [streams[name] for name in sorted(streams)]
