@@ -153,6 +153,11 @@ class TrafficWriter:
         self._last_us = now_us
         return due
 
+    @property
+    def last_us(self) -> int:
+        """Time of the newest line; the start while there is none."""
+        return self._last_us
+
     def close(self) -> None:
         """Close the file; the writer is then done."""
         self._file.close()

@@ -31,10 +31,14 @@ INTERVALS_EXPIRED = "ELF_INTERVALS_EXPIRED"
 JOB_RECREATED = "ELF_JOB_RECREATED"
 SCHEMA_MISMATCH = "ELF_SCHEMA_MISMATCH"
 BAD_OPTION = "ELF_BAD_OPTION"
+NO_RESULT_YET = "ELF_NO_RESULT_YET"
 AGENT_ERROR = "ELF_AGENT_ERROR"
 
 TIMEOUT_S = 30.0
 """How long one answer may take beyond the time it was asked to wait."""
+
+SCHEMA_WAIT_S = 30.0
+"""How long to wait for a new job's first result; agents let a question wait no longer than this."""
 
 ROUNDS = 3
 """How often each address is tried: an agent that restarts is back within a second."""
@@ -44,7 +48,11 @@ ROUND_PAUSE_S = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Which intervals a job's results log holds; `latest` is `earliest - 1` while there is none."""
+    """Which intervals a job's results log holds; `latest` is `earliest - 1` while there is none.
+
+    `earliest` is the first one held, not the first one wanted: intervals before it may have expired, or have
+    never been, because numbers are aligned to the epoch. Only a read tells (INTERVALS_EXPIRED).
+    """
 
     earliest: int
     latest: int
@@ -96,13 +104,16 @@ class JobLog:
         """The job's qualified name, "namespace/name"."""
         return f"{self.namespace}/{self.name}"
 
-    def ddl(self) -> str:
+    def ddl(self, *, wait_s: float = SCHEMA_WAIT_S) -> str:
         """The Spark DDL of a result row: the interval's columns, then the query's.
 
+        Waits up to `wait_s` for the first result, which is what fixes the types.
+
         Raises:
+            RuntimeFailure: there is no result yet.
             DataError: a column of the query has the name of one of the interval's columns.
         """
-        answer = self._json("schema")
+        answer = self._json("schema", wait_s=wait_s, wait=wait_s)
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(answer["arrow"])))
         names = [name.lower() for name in schema.names]  # Spark's columns know no case
         twice = [name for position, name in enumerate(names) if name in names[:position]]
@@ -187,20 +198,20 @@ class JobLog:
                 f"{JOB_UNKNOWN}: no job {self.job!r} runs on this overlay ({said or 'not found'}). "
                 "`elf get jobs` lists them; a deleted job's results are gone with it."
             )
+        if response.status == http.client.CONFLICT:
+            return RuntimeFailure(
+                f"{NO_RESULT_YET}: job {self.job!r} has no result yet, so its columns' types are not known. "
+                "Try again when its first interval has closed, or give a schema of your own."
+            )
         if response.status == http.client.GONE:
-            return expired(self.job, int(str(query.get("from", 0))) + 1, said)
+            first = int(str(query["from"])) + 1
+            return RuntimeFailure(
+                f"{INTERVALS_EXPIRED}: job {self.job!r} no longer holds interval {first} "
+                f"({said or 'gone'}). Start from a later interval; a stream needs a new checkpoint for that."
+            )
         return RuntimeFailure(
             f"{AGENT_ERROR}: the agent refused with status {response.status}: {said or response.reason}"
         )
-
-
-def expired(job: str, interval: int, detail: str) -> RuntimeFailure:
-    """The error of a reader that asks for an interval the log no longer holds."""
-    return RuntimeFailure(
-        f"{INTERVALS_EXPIRED}: job {job!r} no longer holds interval {interval}"
-        f"{f' ({detail})' if detail else ''}. Start from a later interval (a stream: with a new checkpoint), "
-        "or keep more results."
-    )
 
 
 def recreated(job: str, was: str, now: str) -> RuntimeFailure:

@@ -14,7 +14,7 @@ from typing import Any
 
 import elfmesh
 from elfmesh.errors import RuntimeFailure
-from elfmesh.spark_bridge.joblog import JobLog
+from elfmesh.spark_bridge.joblog import SCHEMA_WAIT_S, JobLog
 
 
 def require_pyspark() -> None:
@@ -79,7 +79,9 @@ def register(spark: Any) -> None:
     spark.dataSource.register(ElfDataSource)
 
 
-def results(spark: Any, job: str, *, api: str | None = None, **options: object) -> Any:
+def results(
+    spark: Any, job: str, *, api: str | None = None, schema_wait_s: float = SCHEMA_WAIT_S, **options: object
+) -> Any:
     """The final results of a job as a DataFrame.
 
     Columns: interval_index, interval_start, interval_end, state, rev, completeness, then the query's.
@@ -88,16 +90,18 @@ def results(spark: Any, job: str, *, api: str | None = None, **options: object) 
         spark: a SparkSession.
         job: "namespace/name".
         api: "host:port" of any agent, or several with commas; ELF_API when None.
+        schema_wait_s: how long to wait for a new job's first result.
         **options: further options of the source, such as startingInterval=57 or numPartitions=4.
 
     Raises:
-        ElfError: pyspark is missing, no agent answers, or the job is unknown, before Spark is bothered.
+        ElfError: pyspark is missing, no agent answers, the job is unknown or has no result. Spark is then not
+            bothered.
     """
     require_pyspark()
     from elfmesh.spark_bridge.source import FORMAT
 
     log = JobLog.of(job, api)
-    ddl = log.ddl()
+    ddl = log.ddl(wait_s=schema_wait_s)
     register(spark)
     reader = (
         spark.read.format(FORMAT).schema(ddl).option("job", log.job).option("api", ",".join(log.addresses))

@@ -7,7 +7,8 @@ conversion (`conform`).
 
 Options: api ("host:port[,host:port]"), job ("ns/name"), startingInterval ("earliest", "latest" or an index;
 default earliest for a batch, latest for a stream), endInterval (inclusive), maxIntervalsPerTrigger,
-numPartitions, longPoll (seconds, default 1), state ("final"). A batch read from "latest" gives the newest
+numPartitions, longPoll (seconds, default 1), schemaWait (seconds to wait for a new job's first result, which
+fixes the columns' types, default 30), state ("final"). A batch read from "latest" gives the newest
 interval; a stream from "latest" gives those to come.
 """
 
@@ -25,7 +26,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from elfmesh.errors import ConfigError
 from elfmesh.spark_bridge.conform import arrow_schema, conform
 from elfmesh.spark_bridge.filters import Bounds, narrow
-from elfmesh.spark_bridge.joblog import BAD_OPTION, JobLog, Offsets, expired, recreated
+from elfmesh.spark_bridge.joblog import BAD_OPTION, SCHEMA_WAIT_S, JobLog, Offsets, recreated
 
 try:  # PySpark 4.2 brought admission control and availableNow to Python sources.
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -86,10 +87,19 @@ class Options:
             long_poll_s=_seconds(options, "longPoll", LONG_POLL_S),
         )
 
-    def ranges(self, after: int, upto: int) -> list[Range]:
-        """`(after, upto]` cut into at most `partitions` ranges of about equal length."""
-        count = min(self.partitions, max(upto - after, 0))
-        cuts = [after + (upto - after) * i // count for i in range(count + 1)] if count else []
+    def first(self, *, earliest: int, latest: int) -> int:
+        """The interval to begin with, given what the two words mean."""
+        named = {"earliest": earliest, "latest": latest}
+        return named[self.start] if self.start in named else int(self.start)
+
+    def ranges(self, after: int, upto: int, earliest: int) -> list[Range]:
+        """`(after, upto]` cut into at most `partitions` ranges, of about equal length from `earliest` on."""
+        if after >= upto:
+            return []
+        floor = min(max(after, earliest - 1), upto - 1)
+        count = min(self.partitions, upto - floor)
+        # The first range begins at `after`, so that an agent can say if something before `earliest` expired.
+        cuts = [after, *(floor + (upto - floor) * i // count for i in range(1, count + 1))]
         return [Range(low, high) for low, high in itertools.pairwise(cuts)]
 
 
@@ -103,7 +113,7 @@ class ElfDataSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """The job's result columns as the agents know them now."""
-        return self._log().ddl()
+        return self._log().ddl(wait_s=_seconds(self.options, "schemaWait", SCHEMA_WAIT_S))
 
     def reader(self, schema: Any) -> BatchReader:
         """A batch reader; with filters on interval_index pushed into it where Spark offers that."""
@@ -145,13 +155,10 @@ class BatchReader(_Reads, DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> Sequence[InputPartition]:
         """One range of intervals per task."""
         held = self.log.offsets()
-        after = {"earliest": held.earliest - 1, "latest": max(held.latest, held.earliest) - 1}.get(
-            self.options.start
-        )
-        if after is None:
-            after = _explicit_start(self.log, self.options, held)
+        newest = max(held.latest, held.earliest)
+        after = self.options.first(earliest=held.earliest, latest=newest) - 1
         upto = held.latest if self.options.end is None else min(held.latest, self.options.end)
-        return self.options.ranges(*self.bounds.clip(after, upto))
+        return self.options.ranges(*self.bounds.clip(after, upto), held.earliest)
 
 
 class PushingBatchReader(BatchReader):
@@ -185,9 +192,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.initial is not None:
             return self.initial
         held = self.log.offsets()
-        after = {"earliest": held.earliest - 1, "latest": held.latest}.get(self.options.start)
-        if after is None:
-            after = _explicit_start(self.log, self.options, held)
+        after = self.options.first(earliest=held.earliest, latest=held.latest + 1) - 1
         self.seen = after
         self.initial = _offset(after, held.incarnation)
         return self.initial
@@ -214,7 +219,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
                 held.latest,
                 self.target,
                 self.options.end,
-                None if after is None or capped is None else after + capped,
+                None if after is None or capped is None else max(after, held.earliest - 1) + capped,
             )
             if bound is not None
         )
@@ -230,17 +235,15 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         """One range of intervals per task.
 
         Raises:
-            RuntimeFailure: the job was re-created, or the log no longer holds the next interval.
+            RuntimeFailure: the job was re-created.
         """
         after, upto = int(start["interval"]), int(end["interval"])
         if after >= upto:
             return []
         held = self.log.offsets()
         _same_job(self.log, start, held)
-        if after + 1 < held.earliest:
-            raise expired(self.log.job, after + 1, f"the earliest is {held.earliest}")
         self.seen = upto
-        return self.options.ranges(after, upto)
+        return self.options.ranges(after, upto, held.earliest)
 
 
 def _offset(interval: int, incarnation: str) -> dict[str, Any]:
@@ -250,16 +253,6 @@ def _offset(interval: int, incarnation: str) -> dict[str, Any]:
 def _same_job(log: JobLog, offset: dict[str, Any], held: Offsets) -> None:
     if offset["incarnation"] != held.incarnation:
         raise recreated(log.job, offset["incarnation"], held.incarnation)
-
-
-def _explicit_start(log: JobLog, options: Options, held: Offsets) -> int:
-    """The interval before an explicit startingInterval, which must not lie before what is held."""
-    first = int(options.start)
-    if first < held.earliest:
-        raise expired(
-            log.job, first, f"the earliest is {held.earliest}; startingInterval=earliest begins there"
-        )
-    return first - 1
 
 
 def _integer(options: Any, name: str, *, low: int | None = None) -> int | None:

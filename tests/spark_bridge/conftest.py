@@ -37,15 +37,27 @@ HEAD_DDL = (
 
 
 class FakeJob:
-    """A results log: `publish` appends, `expire` forgets, readers wait on `changed`."""
+    """A results log: `publish` appends, `expire` forgets, readers wait on `changed`.
 
-    def __init__(self, ddl: str, incarnation: str, earliest: int) -> None:
-        self.ddl, self.incarnation, self.earliest = ddl, incarnation, earliest
-        self.latest = earliest - 1
+    As in the real one, numbers begin where they begin: offsets say earliest 0, latest -1 until there is one,
+    and an interval that never was is no error, only one that has expired.
+    """
+
+    def __init__(self, ddl: str, incarnation: str, first: int) -> None:
+        self.ddl, self.incarnation = ddl, incarnation
+        self.next, self.expired = first, -1
         self.tables: dict[int, pa.Table] = {}
 
+    @property
+    def earliest(self) -> int:
+        return min(self.tables, default=0)
+
+    @property
+    def latest(self) -> int:
+        return max(self.tables, default=-1)
+
     def table(self, after: int, upto: int) -> pa.Table | None:
-        tables = [self.tables[i] for i in range(after + 1, upto + 1) if i in self.tables]
+        tables = [table for index, table in sorted(self.tables.items()) if after < index <= upto]
         return pa.concat_tables(tables, promote_options="permissive") if tables else None
 
 
@@ -88,10 +100,10 @@ class FakeAgent:
         columns: str = "product STRING, clicks BIGINT",
         *,
         incarnation: str = "a1",
-        earliest: int = 0,
+        first: int = 0,
     ) -> None:
         with self.changed:
-            self.jobs[job] = FakeJob(f"{HEAD_DDL}, {columns}", incarnation, earliest)
+            self.jobs[job] = FakeJob(f"{HEAD_DDL}, {columns}", incarnation, first)
             self.changed.notify_all()
 
     def publish(self, job: str, rows: pa.Table | list[tuple[str, int]], *, completeness: float = 1.0) -> int:
@@ -105,8 +117,8 @@ class FakeAgent:
             )
         with self.changed:
             log = self.jobs[job]
-            log.latest += 1
-            index, count = log.latest, rows.num_rows
+            log.next += 1
+            index, count = log.next - 1, rows.num_rows
             state = "FINAL" if completeness == 1.0 else "FINAL_PARTIAL"
             head = pa.table(
                 [
@@ -128,7 +140,7 @@ class FakeAgent:
     def expire(self, job: str, below: int) -> None:
         with self.changed:
             log = self.jobs[job]
-            log.earliest = below
+            log.expired = below - 1
             log.tables = {index: table for index, table in log.tables.items() if index >= below}
 
     def answer(self, path: str, query: dict[str, str]) -> tuple[int, bytes]:
@@ -140,6 +152,9 @@ class FakeAgent:
         if job is None:
             return 404, error(f"no job {namespace}/{name}", "no_job")
         if route == "schema":
+            with self.changed:
+                if not self.changed.wait_for(lambda: job.tables, float(query.get("wait", 0))):
+                    return 409, error("this job has no result yet", "1")
             names = [column.split()[0] for column in re.split(r",(?![^(<]*[)>])", job.ddl)]
             schema = pa.schema([(name, pa.null()) for name in names]).serialize().to_pybytes()
             return 200, json.dumps({"ddl": job.ddl, "arrow": base64.b64encode(schema).decode()}).encode()
@@ -151,7 +166,7 @@ class FakeAgent:
             return 200, json.dumps(held).encode()
         assert route == "arrow"
         after, upto = int(query["from"]), int(query["to"])
-        if after + 1 < job.earliest:
+        if after + 1 <= job.expired:
             return 410, error(f"interval {after + 1} is gone", "expired")
         sink = io.BytesIO()
         table = job.table(after, upto)
@@ -187,7 +202,7 @@ def agent() -> Iterator[FakeAgent]:
 def elf(spark: Any, agent: FakeAgent) -> Callable[..., Any]:
     """Read a job of the fake agent in batch."""
 
-    def read(job: str = "shop/top", **options: object) -> Any:
+    def read(job: str = "shop/top", **options: Any) -> Any:
         return spark_bridge.results(spark, job, api=agent.api, **options)
 
     return read

@@ -17,7 +17,7 @@ def rows(frame: Any) -> list[tuple[Any, ...]]:
 
 
 def test_every_interval_arrives_with_its_columns(agent: Any, elf: Read) -> None:
-    agent.create("shop/top", earliest=7)
+    agent.create("shop/top", first=7)
     agent.publish("shop/top", [("a", 3), ("b", 2)])
     agent.publish("shop/top", [("a", 1)], completeness=0.875)
     frame = elf()
@@ -43,13 +43,17 @@ def test_options_choose_the_intervals_and_the_tasks(agent: Any, elf: Read) -> No
     assert [index for index, *_ in rows(elf(startingInterval="latest"))] == [9]
 
 
-def test_a_job_without_results_or_with_empty_intervals_gives_no_rows(agent: Any, elf: Read) -> None:
-    agent.create("shop/top", earliest=100)
-    assert rows(elf()) == []
+def test_a_job_without_results_or_with_empty_intervals_gives_no_rows(
+    agent: Any, elf: Read, spark: Any
+) -> None:
+    agent.create("shop/top", first=100)
+    declared = spark.read.format("elf").schema("interval_index BIGINT, product STRING, clicks BIGINT")
+    assert rows(declared.option("job", "shop/top").option("api", agent.api).load()) == []
     agent.publish("shop/top", [])
     assert rows(elf()) == []
     agent.publish("shop/top", [("a", 1)])
     assert rows(elf(numPartitions=4)) == [(101, "a", 1)]
+    assert rows(elf(numPartitions=4, startingInterval=3)) == [(101, "a", 1)]
 
 
 def test_the_format_is_found_without_registration(agent: Any, spark: Any) -> None:

@@ -4,6 +4,7 @@ import importlib.util
 import socket
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -43,8 +44,10 @@ def test_the_next_address_is_asked_when_one_is_silent_or_not_ready(agent: Any) -
 
 
 def test_intervals_gone_are_named(agent: Any) -> None:
-    agent.create("shop/top", earliest=5)
-    agent.publish("shop/top", [("a", 1)])
+    agent.create("shop/top", first=3)
+    for clicks in range(3):
+        agent.publish("shop/top", [("a", clicks)])
+    agent.expire("shop/top", 4)
     with pytest.raises(
         RuntimeFailure, match=r"^ELF_INTERVALS_EXPIRED: job 'shop/top' no longer holds interval 3"
     ):
@@ -87,6 +90,17 @@ def test_the_bridge_imports_without_pyspark() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_a_job_without_a_result_is_waited_for_and_then_named(agent: Any) -> None:
+    agent.create("shop/top")
+    log = JobLog.of("shop/top", agent.api)
+    with pytest.raises(RuntimeFailure, match=r"^ELF_NO_RESULT_YET: job 'shop/top' has no result yet"):
+        log.ddl(wait_s=0.2)
+    later = threading.Timer(0.2, agent.publish, ("shop/top", [("a", 1)]))
+    later.start()
+    assert "clicks BIGINT" in log.ddl(wait_s=20)
+    later.join()
+
+
 class TestThroughSpark:
     pytestmark = spark_only
 
@@ -101,8 +115,10 @@ class TestThroughSpark:
 
         with pytest.raises(Exception, match=r"ELF_JOB_UNKNOWN: no job 'shop/nope'"):
             reader("shop/nope")
-        agent.create("shop/top", earliest=5)
+        agent.create("shop/top", first=3)
         agent.publish("shop/top", [("a", 1)])
+        agent.publish("shop/top", [("a", 1)])
+        agent.expire("shop/top", 4)
         with pytest.raises(
             Exception, match=r"ELF_INTERVALS_EXPIRED: job 'shop/top' no longer holds interval 3"
         ):
@@ -114,6 +130,7 @@ class TestThroughSpark:
 
     def test_a_column_named_like_the_intervals_own_is_refused(self, agent: Any, spark: Any) -> None:
         agent.create("shop/top", "State STRING, clicks BIGINT")
+        agent.publish("shop/top", [("a", 1)])
         with pytest.raises(
             ElfError,
             match=r"^ELF_SCHEMA_MISMATCH: two columns of the results of job 'shop/top' are called 'state'",

@@ -11,18 +11,18 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 class Sink:
-    """What foreachBatch saw: every batch with its intervals, in order."""
+    """A sink keyed by batch: a batch that Spark was stopped in comes again, and must be the same."""
 
     def __init__(self) -> None:
-        self.batches: list[tuple[int, list[tuple[int, str, int]]]] = []
+        self.batches: dict[int, list[tuple[int, str, int]]] = {}
 
     def __call__(self, frame: Any, batch: int) -> None:
         rows = sorted((row.interval_index, row.product, row.clicks) for row in frame.collect())
-        self.batches.append((batch, rows))
+        assert self.batches.setdefault(batch, rows) == rows
 
     @property
     def rows(self) -> list[tuple[int, str, int]]:
-        return [row for _, rows in self.batches for row in rows]
+        return [row for _, rows in sorted(self.batches.items()) for row in rows]
 
     @property
     def intervals(self) -> list[int]:
@@ -40,6 +40,8 @@ def start(spark: Any, agent: Any, tmp_path: Path) -> Iterator[Start]:
         sink: Sink, *, checkpoint: str = "checkpoint", available_now: bool = False, **options: object
     ) -> Any:
         reader = spark.readStream.format("elf").option("job", "shop/top").option("api", agent.api)
+        if "schema" in options:
+            reader = reader.schema(str(options.pop("schema")))
         for name, value in options.items():
             reader = reader.option(name, str(value))
         writer = reader.load().writeStream.foreachBatch(sink)
@@ -77,7 +79,8 @@ def test_new_intervals_arrive_as_they_close(agent: Any, start: Start) -> None:
 
 def test_an_idle_stream_asks_seldom_and_stops_at_once(agent: Any, start: Start) -> None:
     agent.create("shop/top")
-    query = start(Sink(), startingInterval="earliest", longPoll=60)
+    agent.publish("shop/top", [("a", 1)])
+    query = start(Sink(), startingInterval="latest", longPoll=60)
     wait_until(lambda: any("wait=60" in request for request in agent.requests), query)
     before = len(agent.requests)
     time.sleep(1.0)
@@ -124,13 +127,17 @@ def test_a_batch_that_failed_comes_again_with_the_same_intervals(agent: Any, sta
 
 
 def test_available_now_reads_what_is_there_in_steps_and_ends(agent: Any, start: Start) -> None:
-    agent.create("shop/top", earliest=10)
+    agent.create("shop/top", first=10)
     for index in range(5):
         agent.publish("shop/top", [("a", index)])
     sink = Sink()
     query = start(sink, startingInterval="earliest", maxIntervalsPerTrigger=2, available_now=True)
     assert query.awaitTermination(60)
-    assert [sorted({index for index, *_ in rows}) for _, rows in sink.batches] == [[10, 11], [12, 13], [14]]
+    assert [sorted({index for index, *_ in rows}) for rows in sink.batches.values()] == [
+        [10, 11],
+        [12, 13],
+        [14],
+    ]
     agent.publish("shop/top", [("a", 5)])
     query = start(sink, startingInterval="earliest", available_now=True)
     assert query.awaitTermination(60)
@@ -190,3 +197,15 @@ def test_a_job_deleted_under_a_stream_stops_it_by_name(agent: Any, start: Start)
     wait_until(lambda: sink.intervals == [0], query)
     del agent.jobs["shop/top"]
     assert "ELF_JOB_UNKNOWN: no job 'shop/top' runs on this overlay" in failure(query)
+
+
+def test_a_stream_may_begin_before_the_first_result(agent: Any, start: Start) -> None:
+    agent.create("shop/top", first=70_000_000)
+    sink = Sink()
+    schema = "interval_index BIGINT, product STRING, clicks BIGINT"
+    query = start(sink, startingInterval="earliest", schema=schema, numPartitions=3, maxIntervalsPerTrigger=2)
+    wait_until(lambda: any("offsets?" in request for request in agent.requests), query)
+    for clicks in range(5):
+        agent.publish("shop/top", [("a", clicks)])
+    wait_until(lambda: len(sink.rows) == 5, query)
+    assert sink.intervals == [70_000_000 + i for i in range(5)]
