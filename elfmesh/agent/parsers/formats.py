@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from elfmesh.agent.parsers.access import COMBINED_COLUMNS, COMMON_COLUMNS, INTEGERS, AccessParser
 from elfmesh.agent.parsers.base import META_COLUMNS, TIMESTAMP, Columns, Parsed, Parser, sample
-from elfmesh.agent.parsers.json_lines import JsonParser
+from elfmesh.agent.parsers.json_lines import JsonParser, json_fields
 from elfmesh.agent.parsers.lines import Lines
 from elfmesh.agent.parsers.schema import DECLARABLE, StreamSchema
 from elfmesh.agent.parsers.text_fields import (
@@ -234,3 +234,28 @@ def found_columns(parser: Parser) -> tuple[str, ...] | None:
     if isinstance(parser, CsvParser) and parser.header is not None:
         return (*parser.header, "ts", *META_COLUMNS)
     return None
+
+
+def discover_columns(parser: Parser, block: bytes) -> tuple[str, ...]:
+    """What `SELECT *` means: a format's own columns, or the fields in a stream's first block.
+
+    `_raw`, `_source` and `_host` are not among them. A json or logfmt stream may bring other fields later;
+    they are not in the answer.
+    """
+    if isinstance(parser, AutoParser):
+        parser.parse(block, ())
+        parser = parser.inner or parser
+    if isinstance(parser, AccessParser):
+        return COMBINED_COLUMNS if parser.name == "combined" else COMMON_COLUMNS
+    if isinstance(parser, RegexParser):
+        return parser.groups
+    if isinstance(parser, CsvParser):
+        lines = Lines(block)
+        return parser.header or (tuple(csv_row(lines.text(0))) if len(lines) else ())
+    names: dict[str, None] = {}
+    for text in Lines(block).texts():
+        if isinstance(parser, JsonParser):
+            names.update(dict.fromkeys(json_fields(text)))
+        elif isinstance(parser, LogfmtParser):
+            names.update(dict.fromkeys(logfmt_fields(text) or ()))
+    return tuple(names)

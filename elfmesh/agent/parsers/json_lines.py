@@ -216,3 +216,11 @@ def _reason(error: Exception) -> str:
         return "JSON is nested too deeply"
     text = str(error)
     return "not a JSON object" if text.startswith("Expected `object`") else text
+
+
+def json_fields(text: str) -> tuple[str, ...]:
+    """The names of one object's own fields; nothing for a line that is no object."""
+    try:
+        return tuple(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))
+    except _DECODE_ERRORS:
+        return ()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -174,6 +174,7 @@ def read_blocks(
     block_bytes: int = BLOCK_BYTES,
     line_bytes_max: int = LINE_BYTES_MAX,
     stdin: BinaryIO | None = None,
+    on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[Block]:
     """All lines of a file in blocks; a last line without newline counts.
 
@@ -182,13 +183,14 @@ def read_blocks(
         block_bytes: size of a block, more or less.
         line_bytes_max: longer lines are left out and counted.
         stdin: what "-" reads.
+        on_bytes: called with the number of bytes taken from the file, before decompression, each time.
 
     Raises:
         RuntimeFailure: the file is missing or must not be read, standard input is closed.
         DataError: the compressed file is damaged or cut off.
     """
     cutter = LineCutter(line_bytes_max)
-    for chunk in _chunks(path, block_bytes, stdin):
+    for chunk in _chunks(path, block_bytes, stdin, on_bytes or _ignore):
         data = cutter.push(chunk)
         overlong, start = cutter.take_overlong()
         if data or overlong:
@@ -199,23 +201,25 @@ def read_blocks(
 
 
 def compression(head: bytes) -> str:
-    """ "gzip", "zstd" or "" by the first bytes."""
+    """Name the compression by the first bytes: gzip, zstd or nothing."""
     if head.startswith(GZIP_MAGIC):
         return "gzip"
     return "zstd" if head.startswith(ZSTD_MAGIC) else ""
 
 
-def _chunks(path: str, size: int, stdin: BinaryIO | None) -> Iterator[bytes]:
+def _ignore(count: int) -> None:
+    """Nobody watches the progress."""
+
+
+def _chunks(path: str, size: int, stdin: BinaryIO | None, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
     if path == "-":
         if stdin is None or stdin.closed:
             raise RuntimeFailure("standard input is closed", hint="Name a log file, or pipe one in.")
-        yield from _decoded(
-            io.BufferedReader(stdin) if isinstance(stdin, io.RawIOBase) else stdin, path, size
-        )
+        yield from _decoded(stdin, path, size, on_bytes)
         return
     try:
         with Path(path).open("rb") as file:
-            yield from _decoded(file, path, size)
+            yield from _decoded(file, path, size, on_bytes)
     except FileNotFoundError:
         raise RuntimeFailure("no such file", where=path, hint="Check the path.") from None
     except PermissionError:
@@ -224,10 +228,10 @@ def _chunks(path: str, size: int, stdin: BinaryIO | None) -> Iterator[bytes]:
         raise RuntimeFailure("is a directory", where=path, hint=f"Name its files: {path}/*.log") from None
 
 
-def _decoded(file: BinaryIO, path: str, size: int) -> Iterator[bytes]:
+def _decoded(file: BinaryIO, path: str, size: int, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
     head = file.read(4)
     kind = compression(head)
-    whole = _Prefixed(head, file)
+    whole = _Prefixed(head, file, on_bytes)
     if kind == "gzip":
         yield from _gunzip(whole, path, size)
     elif kind == "zstd":
@@ -240,18 +244,19 @@ def _decoded(file: BinaryIO, path: str, size: int) -> Iterator[bytes]:
 class _Prefixed(io.RawIOBase):
     """A stream whose first bytes were already taken, for pipes that cannot be rewound."""
 
-    def __init__(self, head: bytes, file: BinaryIO) -> None:
+    def __init__(self, head: bytes, file: BinaryIO, on_bytes: Callable[[int], None]) -> None:
         self._head = head
         self._file = file
+        self._on_bytes = on_bytes
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
         head, self._head = self._head[:size], self._head[size:]
-        if head and size > 0:
-            return head + self._file.read(size - len(head))
-        return self._file.read(size)
+        data = head + self._file.read(size - len(head)) if head else self._file.read(size)
+        self._on_bytes(len(data))
+        return data
 
     def seekable(self) -> bool:
         return False

@@ -53,7 +53,7 @@ class SourceState:
 
 
 class _File:
-    """One open file. `base + cutter.taken` is the offset of the next record; it never passes a newline-less end."""
+    """One open file. `offset` is the beginning of its next record and never passes an unfinished line."""
 
     __slots__ = (
         "at_end",

@@ -1,0 +1,305 @@
+"""The embedded engine: one process, no network. Logs in, the rows of every interval out.
+
+It is the oracle for everything else, so it takes no short cuts of its own: the same parsers, worker, panes
+and query as an agent. It never closes an interval before the end of the input, so nothing is ever late, and
+it has no opinion on timestamps in the future.
+
+Rows of a plain projection (no aggregate, no window, no ORDER BY, no DISTINCT) need no state: they are
+handed on block by block in the order of the file. Everything else is one table per interval.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from elfmesh.agent.parsers import (
+    AutoParser,
+    Parser,
+    StreamFormat,
+    discover_columns,
+    found_columns,
+    static_schema,
+)
+from elfmesh.agent.parsers.lines import Lines
+from elfmesh.agent.sources.blocks import Block, read_blocks
+from elfmesh.agent.sources.reader import parse_block
+from elfmesh.agent.worker import FILTERED, PARSE_ERROR, SAMPLES_MAX, JobWorker
+from elfmesh.cbt import finish
+from elfmesh.control.ql import Query, Statement, expand, parse
+from elfmesh.control.ql.compiler import Compiler
+from elfmesh.control.ql.operand import Env
+from elfmesh.control.records import ResultRecord, counts_dict
+from elfmesh.errors import DataError
+
+JOB = "run"
+"""What the results of the embedded engine call their job."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalResult:
+    """The answer of one interval.
+
+    Attributes:
+        record: which interval, and the counts of its records.
+        table: its rows, in the query's order.
+    """
+
+    record: ResultRecord
+    table: pa.Table
+
+
+@dataclass(slots=True)
+class RunStats:
+    """What a run has read so far.
+
+    Attributes:
+        records: lines, good or bad.
+        parse_errors: lines that could not be used, those without a usable time among them.
+        filtered: records that WHERE dropped.
+        field_errors: values that did not fit their column and became null.
+        replaced: lines in which malformed UTF-8 was replaced.
+        samples: up to three reasons.
+        formats: file -> the format it was read as.
+        seconds: since the run began.
+    """
+
+    records: int = 0
+    parse_errors: int = 0
+    filtered: int = 0
+    field_errors: int = 0
+    replaced: int = 0
+    samples: list[str] = field(default_factory=list)
+    formats: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+class LogRun:
+    """One statement over some logs.
+
+    Args:
+        statement: parsed; its stream's name may be anything, it means the given logs.
+        paths: files, plain or compressed; "-" is standard input.
+        format: as in `--format`.
+        sample: read only the first records; None: all.
+        stdin: what "-" reads.
+        on_bytes: called with the number of bytes taken from a file each time some were.
+
+    Raises:
+        ConfigError: unknown format.
+        QueryError: an unknown column.
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        paths: Sequence[str],
+        *,
+        format: str = "auto",
+        sample: int | None = None,
+        stdin: BinaryIO | None = None,
+        on_bytes: Callable[[int], None] | None = None,
+    ) -> None:
+        self.stats = RunStats()
+        self._paths = list(paths)
+        self._formats = StreamFormat(format, host=socket.gethostname())
+        self._left = sample
+        self._stdin = stdin
+        self._on_bytes = on_bytes
+        self._checked: set[tuple[str, ...]] = set()
+        self._began = time.monotonic()
+        self.statement = statement
+        schema = static_schema(format)
+        if schema is not None:
+            if statement.star:
+                self.statement = expand(statement, discover_columns(self._formats.parser(), b""))
+            Query(self.statement).check_schema(schema)
+
+    @property
+    def streams(self) -> bool:
+        """Whether the rows come one block at a time, from `tables`; else they come from `results`."""
+        plan = self.statement.plan
+        plain = bool(plan.repeat) and not plan.order and not plan.distinct and plan.having is None
+        return plain and self.statement.window is None
+
+    def results(self) -> Iterator[IntervalResult]:
+        """The intervals in order; the whole input is read before the first comes.
+
+        Raises:
+            DataError: the input cannot be read as what it is declared to be.
+            QueryError: the types of the columns make the query impossible.
+            RuntimeFailure: a file is missing or must not be read.
+        """
+        worker: JobWorker | None = None
+        for parser, block in self._blocks():
+            if worker is None:
+                self._expand(parser, block)
+                worker = self._worker()
+            parsed = parse_block(parser, block, worker.columns)
+            self._check(parser, block)
+            self.stats.records += parsed.lines
+            worker.feed(parsed, block, 0)
+        if worker is None:
+            worker = self._worker()
+        self._note(worker)
+        if self.statement.window is None and not any(worker.totals):
+            yield self._answer(worker, 0, (0,) * len(worker.totals), None)
+        for interval in worker.take(worker.end_index):
+            yield self._answer(worker, interval.index, interval.counts, interval.tables)
+        self.stats.seconds = time.monotonic() - self._began
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows of a plain projection in the order of the input: at least one table, perhaps empty."""
+        query: Query | None = None
+        limit = self.statement.plan.limit
+        for parser, block in self._blocks():
+            if query is None:
+                self._expand(parser, block)
+                query = Query(self.statement)
+            parsed = parse_block(parser, block, self.statement.fields)
+            self._check(parser, block)
+            self._count(parsed.lines, parsed.errors, parsed.samples)
+            self.stats.field_errors += parsed.field_errors
+            self.stats.replaced += parsed.replaced
+            table, filtered = project(query, parsed.batch)
+            self.stats.filtered += filtered
+            if limit is not None:
+                table = table.slice(0, limit)
+                limit -= table.num_rows
+            yield table
+            if limit == 0:
+                break
+        if query is None:
+            names = [name for name, _ in self.statement.plan.outputs]
+            yield pa.table({name: pa.nulls(0) for name in names})
+        self.stats.seconds = time.monotonic() - self._began
+
+    def record(self) -> ResultRecord:
+        """The record of the one interval of a plain projection, once all its rows are through."""
+        stats = self.stats
+        rows = stats.records - stats.parse_errors - stats.filtered
+        return ResultRecord(
+            job=JOB, index=0, counts=counts_dict((rows, stats.filtered, stats.parse_errors, 0, 0))
+        )
+
+    def _worker(self) -> JobWorker:
+        return JobWorker(self.statement, max_future_us=None, strict=True)
+
+    def _answer(
+        self, worker: JobWorker, index: int, counts: tuple[int, ...], tables: object
+    ) -> IntervalResult:
+        window = self.statement.window
+        bounds = None
+        if window is not None:
+            bounds = (index * window.slide_us, index * window.slide_us + window.size_us)
+        finished = finish(tables) if isinstance(tables, dict) else {}
+        record = ResultRecord(
+            job=JOB,
+            index=index,
+            start_us=bounds[0] if bounds else None,
+            end_us=bounds[1] if bounds else None,
+            counts=counts_dict(counts),
+        )
+        return IntervalResult(record, worker.query.finalise(finished, bounds))
+
+    def _blocks(self) -> Iterator[tuple[Parser, Block]]:
+        for path in self._paths:
+            parser = self._formats.parser(path)
+            for block in read_blocks(path, stdin=self._stdin, on_bytes=self._on_bytes):
+                yield parser, block if self._left is None else self._sampled(block)
+                self._say_format(parser, path)
+                if self._left == 0:
+                    return
+
+    def _sampled(self, block: Block) -> Block:
+        """The part of a block that the sample still wants."""
+        assert self._left is not None
+        lines = Lines(block.data)
+        wanted = min(self._left, len(lines))
+        self._left -= wanted
+        end = int(lines.ends[wanted - 1]) if wanted else 0
+        return Block(
+            lines.data[:end], block.source, overlong=block.overlong, overlong_sample=block.overlong_sample
+        )
+
+    def _say_format(self, parser: Parser, path: str) -> None:
+        if path in self.stats.formats:
+            return
+        name = parser.chosen if isinstance(parser, AutoParser) else parser.name
+        if not name and self.stats.records:
+            sample = self.stats.samples[0] if self.stats.samples else ""
+            raise DataError(
+                "the format of the log cannot be told from its first lines"
+                + (f" ({sample})" if sample else ""),
+                where=path,
+                hint="Name it: --format json|combined|common|logfmt|csv, or regex:'(?P<level>\\w+) (?P<text>.*)'.",
+            )
+        if name:
+            self.stats.formats[path] = name
+
+    def _expand(self, parser: Parser, block: Block) -> None:
+        if self.statement.star:
+            self.statement = expand(self.statement, discover_columns(parser, block.data))
+
+    def _check(self, parser: Parser, block: Block) -> None:
+        """Refuse columns that the file turns out not to have (a csv header, the format `auto` chose)."""
+        names = found_columns(parser)
+        if names is None or names in self._checked:
+            return
+        self._checked.add(names)
+        Query(self.statement).check_schema(pa.schema([(name, pa.string()) for name in names]))
+
+    def _count(self, lines: int, errors: int, samples: Iterable[str]) -> None:
+        self.stats.records += lines
+        self.stats.parse_errors += errors
+        self.stats.samples += list(samples)[: SAMPLES_MAX - len(self.stats.samples)]
+
+    def _note(self, worker: JobWorker) -> None:
+        stats = self.stats
+        stats.parse_errors = worker.totals[PARSE_ERROR]
+        stats.filtered = worker.totals[FILTERED]
+        stats.field_errors, stats.replaced = worker.field_errors, worker.replaced
+        stats.samples = worker.samples[:SAMPLES_MAX]
+        stats.seconds = time.monotonic() - self._began
+
+
+def project(query: Query, batch: pa.RecordBatch) -> tuple[pa.Table, int]:
+    """The output rows of a plain projection for one batch, in its order, and how many WHERE dropped."""
+    prepared = query.prepare(batch)
+    main = prepared.tables["main"]
+    columns = {name: main.column(name) for name in main.schema.names}
+    compiler = Compiler({name: array.type for name, array in columns.items()}, query.statement.origin)
+    env = Env(columns, prepared.passed)
+    outputs = query.statement.plan.outputs
+    arrays = [compiler.compile(expr).array(env) for _, expr in outputs]
+    return pa.Table.from_arrays(arrays, names=[name for name, _ in outputs]), len(prepared.filtered)
+
+
+def run(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[IntervalResult]:
+    """Run one query over some logs.
+
+    Args:
+        text: ELF-QL; any name after FROM means the given logs.
+        paths: files, plain or compressed.
+        format: as in `elf run --format`.
+
+    Returns:
+        One result per interval, in order; one with `record.start_us` None for a query without a window.
+        `table` is a pyarrow table.
+
+    Raises:
+        QueryError: wrong query, unknown column.
+        DataError: the input is damaged or of another format.
+        RuntimeFailure: a file is missing or must not be read.
+    """
+    logs = [paths] if isinstance(paths, str) else [str(path) for path in paths]
+    job = LogRun(parse(text), logs, format=format)
+    if not job.streams:
+        return list(job.results())
+    tables = list(job.tables())
+    return [IntervalResult(job.record(), pa.concat_tables(tables, promote_options="permissive"))]

@@ -1,0 +1,125 @@
+"""The watermark of one job at one agent (D-12): below it, no more records are expected from here.
+
+It is the minimum over the sources (files) of what each has reached:
+
+- a source with unread lines has reached its largest timestamp minus the lateness, nothing at all before its
+  first;
+- a source read to its end advances with the clock (minus the lateness): at once if it is live, which means
+  its newest timestamp was close to the wall clock, otherwise (a replay of old data, an empty file) after
+  `idle_us` without data, so that a writer's short pause does not close old windows;
+- without any source, the clock alone counts after `idle_us`.
+
+While the reader is paused by back-pressure nothing moves and no idle time passes. The watermark never goes
+back.
+
+Pure: `now_us` is the wall clock, read *before* the poll whose outcome is reported; what was written after
+that reading may have been missed, and the watermark must not promise it. Safety never depends on it: a
+wrong clock makes records late, and late records are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+IDLE_US = 5_000_000
+LIVE_US = 5_000_000
+"""A newest timestamp this close to the wall clock means that the source is being written now."""
+
+SINCE_EVER = -(2**62)
+"""A time before all records, in microseconds; keeps sums within 64 bits."""
+
+
+@dataclass(slots=True)
+class _Source:
+    """One file. `largest_us` only grows; `fed_us` is the clock when it appeared or last had data."""
+
+    fed_us: int
+    largest_us: int = SINCE_EVER
+    at_end: bool = False
+
+
+class Watermark:
+    """Tracks the sources of one job.
+
+    Args:
+        lateness_us: how far behind the largest timestamp a record may be.
+        idle_us: how long a source that is not live must be silent at its end before the clock takes over.
+        live_us: see `LIVE_US`.
+    """
+
+    def __init__(self, lateness_us: int = 0, *, idle_us: int = IDLE_US, live_us: int = LIVE_US) -> None:
+        self._lateness_us = lateness_us
+        self._idle_us = idle_us
+        self._live_us = live_us
+        self._sources: dict[Hashable, _Source] = {}
+        self._value_us = SINCE_EVER
+        self._empty_since_us: int | None = None
+        self._paused_us: int | None = None
+
+    @property
+    def value_us(self) -> int:
+        """Event time below which nothing more comes; `SINCE_EVER` before anything is known."""
+        return self._value_us
+
+    def fed(self, source: Hashable, largest_us: int | None, now_us: int) -> None:
+        """A source delivered records; `largest_us` is their largest timestamp, None if none was usable."""
+        state = self._sources.setdefault(source, _Source(now_us))
+        state.fed_us = now_us
+        state.at_end = False
+        if largest_us is not None:
+            state.largest_us = max(state.largest_us, largest_us)
+
+    def observe(self, sources: Iterable[tuple[Hashable, bool]], now_us: int) -> int:
+        """Report the outcome of a poll and move the watermark.
+
+        Args:
+            sources: all sources there are now, each with whether it was read to its end; others are
+                forgotten.
+            now_us: the wall clock before the poll.
+
+        Returns:
+            The watermark.
+        """
+        present = dict(sources)
+        for gone in [source for source in self._sources if source not in present]:
+            del self._sources[gone]
+        for source, at_end in present.items():
+            self._sources.setdefault(source, _Source(now_us)).at_end = at_end
+        if self._paused_us is None:
+            self._value_us = max(self._value_us, self._reached(now_us))
+        return self._value_us
+
+    def pause(self, now_us: int) -> None:
+        """The reader stops because of back-pressure."""
+        if self._paused_us is None:
+            self._paused_us = now_us
+
+    def resume(self, now_us: int) -> None:
+        """The reader goes on; the time in between counts for nobody as idle."""
+        if self._paused_us is None:
+            return
+        away_us = max(0, now_us - self._paused_us)
+        self._paused_us = None
+        for state in self._sources.values():
+            state.fed_us += away_us
+        if self._empty_since_us is not None:
+            self._empty_since_us += away_us
+
+    def _reached(self, now_us: int) -> int:
+        if not self._sources:
+            if self._empty_since_us is None:
+                self._empty_since_us = now_us
+            idle = now_us - self._empty_since_us >= self._idle_us
+            return now_us - self._lateness_us if idle else SINCE_EVER
+        self._empty_since_us = None
+        return min(self._reached_by(state, now_us) for state in self._sources.values())
+
+    def _reached_by(self, state: _Source, now_us: int) -> int:
+        behind_us = max(SINCE_EVER, state.largest_us - self._lateness_us)
+        if not state.at_end:
+            return behind_us
+        live = abs(now_us - state.largest_us) <= self._live_us or state.largest_us > now_us
+        if live or now_us - state.fed_us >= self._idle_us:
+            return max(behind_us, now_us - self._lateness_us)
+        return behind_us

@@ -1,0 +1,381 @@
+"""One job at one agent: parsed blocks in, sealed intervals out, and every record in exactly one bucket (D-1).
+
+Owns the panes of one job, its counts, its watermark and the offsets to restart from. Refuses to know files,
+threads and the network; heavy calls (`feed`, `seal`) are plain synchronous code that the pump runs in a
+thread. Invariants:
+
+- A record is contributed to or filtered from every open window it falls in; if all its windows are sealed
+  it is late; if only some are, it counts as late once for each of those. Late records and lines without a
+  usable time are counted in the interval that is open when they are read.
+- Intervals are sealed in order; what is sealed never changes (D-3).
+- `positions()` names offsets from which everything not yet sealed can be read again: per file, the smallest
+  beginning of a block that put the first record into an open pane.
+- Replay (D-1): blocks before `replay_until` were read before the restart; of them, records of sealed
+  intervals are skipped without counting, since the frames that were sealed then already count them.
+
+Paper: ELF 2.2 (each agent's own CBT), 3 (an agent that comes back replays its log).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.agent.parsers import Parsed
+from elfmesh.agent.sources import Block, FileKey, FilePosition, SourceId, SourceState
+from elfmesh.agent.watermark import IDLE_US, SINCE_EVER, Watermark
+from elfmesh.cbt import Panes, encode_partial, split_partial
+from elfmesh.control.ql import Query, Statement
+from elfmesh.control.ql.times import to_timestamp_us
+from elfmesh.control.records import BUCKETS, FIRST
+from elfmesh.errors import DataError, QueryError
+
+CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, EXPIRED = range(len(BUCKETS))
+MAX_FUTURE_US = 3_600_000_000
+SAMPLES_MAX = 3
+INT64_MIN = -(2**63)
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenInterval:
+    """One interval that is about to be sealed: its counts and its PAO tables, None when it has no rows."""
+
+    index: int
+    counts: tuple[int, ...]
+    tables: Mapping[str, pa.Table] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SealedInterval:
+    """One sealed interval.
+
+    Attributes:
+        index: its number.
+        counts: records per bucket, in the order of `BUCKETS`.
+        payloads: one encoded partial per partition, b"" where there are no rows.
+    """
+
+    index: int
+    counts: tuple[int, ...]
+    payloads: tuple[bytes, ...]
+
+
+class JobWorker:
+    """Evaluates one job over this agent's records.
+
+    Args:
+        statement: the job's query.
+        start_index: the first interval this agent takes part in; older records are expired.
+        next_index: after a restart, the first interval that was not sealed.
+        replay_until: after a restart, how far the sealed frames had read (`read_positions` at the last seal).
+        max_future_us: how far a timestamp may be ahead of the clock; None: any.
+        idle_us: see `Watermark`.
+        strict: raise when records do not fit the query's types (`elf run`) instead of counting them as
+            errors.
+
+    Attributes:
+        totals: records per bucket since the worker began.
+        samples: up to three reasons why a line or a value was not usable.
+        field_errors: values that did not fit their column and became null.
+        replaced: lines in which malformed UTF-8 was replaced.
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        *,
+        start_index: int = FIRST,
+        next_index: int = FIRST,
+        replay_until: Iterable[FilePosition] = (),
+        max_future_us: int | None = MAX_FUTURE_US,
+        idle_us: int = IDLE_US,
+        strict: bool = False,
+    ) -> None:
+        self.statement = statement
+        self.query = Query(statement)
+        self.totals = [0] * len(BUCKETS)
+        self.samples: list[str] = []
+        self.field_errors = 0
+        self.replaced = 0
+        window, job = statement.window, statement.job
+        self._window = window
+        self._pane_us = window.pane_us if window else 1
+        self._slide = window.slide_us // self._pane_us if window else 1
+        self._size = window.size_us // self._pane_us if window else 1
+        self._partitions = job.partitions if job else 1
+        self._max_future_us = max_future_us
+        self._strict = strict
+        self._panes = Panes(
+            statement.tables, window.size_us if window else None, window.slide_us if window else None
+        )
+        self._watermark = Watermark(job.lateness_us if job else 0, idle_us=idle_us)
+        self._start = start_index
+        self._next = max(start_index, next_index)
+        self._replay = {position.key: position.offset for position in replay_until}
+        self._pane_counts: dict[int, list[int]] = {}
+        self._other_counts: dict[int, list[int]] = {}
+        self._homeless = [0] * len(BUCKETS)
+        self._newest_us: int | None = None
+        self._begun: dict[int, dict[FileKey, FilePosition]] = {}
+        self._read: dict[FileKey, FilePosition] = {}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The dotted paths to ask the parser for."""
+        return self.statement.fields
+
+    @property
+    def watermark_us(self) -> int:
+        """Event time below which this agent expects nothing more."""
+        return self._watermark.value_us
+
+    @property
+    def next_index(self) -> int:
+        """The first interval that is not sealed; FIRST as long as none is."""
+        return self._next
+
+    @property
+    def ready_index(self) -> int:
+        """What `seal` may be called with: all windows below it end at or before the watermark."""
+        if self._window is None or self.watermark_us == SINCE_EVER:
+            return self._next
+        return max(self._next, (self.watermark_us - self._window.size_us) // self._window.slide_us + 1)
+
+    @property
+    def end_index(self) -> int:
+        """One past the last interval that has rows or counts: what seals everything there is."""
+        last = [pane // self._slide for pane in self._pane_counts] + list(self._other_counts)
+        return max(last, default=self._next - 1) + 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the panes."""
+        return self._panes.nbytes
+
+    def feed(self, parsed: Parsed, block: Block, now_us: int) -> None:
+        """Take the records of one block.
+
+        Args:
+            parsed: has at least the query's columns.
+            block: where they came from.
+            now_us: wall clock, for timestamps too far in the future.
+        """
+        replaying = self._replaying(block)
+        batch = parsed.batch.select(list(self.columns)) if self.columns else parsed.batch
+        errors = parsed.errors
+        panes: Ints | None = None
+        if self._window is not None:
+            batch, panes, undated, past = self._dated(batch, block, now_us)
+            errors += undated
+            self._count_past(past, block, replaying)
+        self._note(parsed)
+        if batch.num_rows and not self._insert(batch, panes, block, replaying):
+            errors += batch.num_rows
+        if errors:
+            self._count(PARSE_ERROR, errors, self._newest_index(), block, replaying)
+        if block.position is not None:
+            self._read[block.position.key] = block.position.at(block.end)
+
+    def observe(self, sources: Iterable[SourceState], now_us: int) -> int:
+        """Report the outcome of a poll; moves and returns the watermark.
+
+        Args:
+            sources: the files behind this job and whether each is read to its end.
+            now_us: wall clock before the poll.
+        """
+        states = [(state.id, state.at_end) for state in sources]
+        present = {identity for identity, _ in states}
+        needed = {key for begun in self._begun.values() for key in begun}
+        for key in [key for key in self._read if key[:2] not in present and key not in needed]:
+            del self._read[key]
+        return self._watermark.observe(states, now_us)
+
+    def pause(self, now_us: int) -> None:
+        """The reader stops because of back-pressure; the watermark stands still."""
+        self._watermark.pause(now_us)
+
+    def resume(self, now_us: int) -> None:
+        """The reader goes on."""
+        self._watermark.resume(now_us)
+
+    def seal(self, upto_index: int) -> list[SealedInterval]:
+        """Close all intervals below `upto_index`; those with rows or counts are returned, in order.
+
+        Cost: one merge of panes and one encoding per interval that has rows.
+        """
+        sealed: list[SealedInterval] = []
+        for interval in self.take(upto_index):
+            payloads = (b"",) * self._partitions
+            if interval.tables is not None:
+                payloads = tuple(split_partial(encode_partial(interval.tables), self._partitions))
+            sealed.append(SealedInterval(interval.index, interval.counts, payloads))
+        return sealed
+
+    def take(self, upto_index: int) -> Iterator[OpenInterval]:
+        """The same, with the tables as they are. The intervals are closed when the iterator is exhausted."""
+        if upto_index <= self._next:
+            return
+        if any(self._homeless):
+            _add(self._other_counts, upto_index - 1, self._homeless)
+            self._homeless = [0] * len(BUCKETS)
+        for index in self._occupied(upto_index):
+            counts = list(self._other_counts.get(index, (0,) * len(BUCKETS)))
+            for pane in self._panes_of(index):
+                contributed, filtered = self._pane_counts.get(pane, (0, 0))
+                counts[CONTRIBUTED] += contributed
+                counts[FILTERED] += filtered
+            yield OpenInterval(index, tuple(counts), self._panes.window(index))
+        self._close(upto_index)
+
+    def positions(self) -> tuple[FilePosition, ...]:
+        """Where reading must restart so that every open pane can be filled again."""
+        earliest = dict(self._read)
+        for begun in self._begun.values():
+            for key, position in begun.items():
+                if key not in earliest or position.offset < earliest[key].offset:
+                    earliest[key] = position
+        return tuple(earliest.values())
+
+    def read_positions(self) -> tuple[FilePosition, ...]:
+        """How far each file was read: the `replay_until` of a restart."""
+        return tuple(self._read.values())
+
+    def _dated(
+        self, batch: pa.RecordBatch, block: Block, now_us: int
+    ) -> tuple[pa.RecordBatch, Ints, int, Ints]:
+        """Split a batch by time.
+
+        Returns:
+            The records of open intervals, their panes, how many have no usable time, the panes of all
+            records whose windows are all sealed.
+        """
+        assert self._window is not None
+        column = to_timestamp_us(batch.column(self._window.column))
+        missing = column.is_null().to_numpy(zero_copy_only=False)
+        times: Ints = column.view(pa.int64()).fill_null(0).to_numpy()
+        usable = ~missing
+        if self._max_future_us is not None:
+            usable &= times <= now_us + self._max_future_us
+        good = int(usable.sum())
+        if good < len(times) and len(self.samples) < SAMPLES_MAX:
+            self.samples.append(f"no usable time in {self._window.column}")
+        panes: Ints = times // self._pane_us
+        largest = int(times[usable].max()) if good else None
+        if largest is not None:
+            self._newest_us = largest if self._newest_us is None else max(self._newest_us, largest)
+        self._watermark.fed(_source(block), largest, now_us)
+        is_open = usable & (panes >= max(self._next * self._slide, INT64_MIN))
+        past = panes[usable & ~is_open]
+        if not is_open.all():
+            batch, panes = batch.filter(pa.array(is_open)), panes[is_open]
+        return batch, panes, len(times) - good, past
+
+    def _count_past(self, past: Ints, block: Block, replaying: bool) -> None:
+        if not len(past) or replaying:
+            return
+        expired = int((past < max(self._start * self._slide, INT64_MIN)).sum())
+        self._count(EXPIRED, expired, self._newest_index(), block, False)
+        self._count(LATE, len(past) - expired, self._newest_index(), block, False)
+
+    def _insert(self, batch: pa.RecordBatch, panes: Ints | None, block: Block, replaying: bool) -> bool:
+        """Put records into their panes; False, and nothing is counted, when their types do not fit."""
+        everything = np.zeros(batch.num_rows, np.int64)
+        try:
+            prepared = self.query.prepare(batch)
+            # The main table last: a distinct table without its group is never shown.
+            for name in reversed([table.name for table in self.statement.tables]):
+                rows = prepared.tables[name]
+                index = prepared.panes.get(name, prepared.pane)
+                self._panes.insert(name, everything[: rows.num_rows] if index is None else index, rows)
+        except (DataError, QueryError) as error:
+            if self._strict:
+                raise
+            if len(self.samples) < SAMPLES_MAX:
+                self.samples.append(str(error))
+            return False
+        kept = prepared.pane if prepared.pane is not None else everything[: prepared.passed]
+        self._count_panes(kept, prepared.filtered, replaying)
+        touched = panes if panes is not None else everything[:1]
+        if block.position is not None:
+            for pane in np.unique(touched).tolist():
+                self._begun.setdefault(pane, {}).setdefault(block.position.key, block.position)
+        return True
+
+    def _count_panes(self, kept: Ints, filtered: Ints, replaying: bool) -> None:
+        for bucket, panes in ((CONTRIBUTED, kept), (FILTERED, filtered)):
+            self.totals[bucket] += len(panes)
+            values, numbers = np.unique(panes, return_counts=True)
+            for pane, number in zip(values.tolist(), numbers.tolist(), strict=True):
+                self._pane_counts.setdefault(pane, [0, 0])[bucket] += number
+                missed = self._next - max(self._start, -((self._size - 1 - pane) // self._slide))
+                if missed > 0 and bucket == CONTRIBUTED and not replaying:
+                    self.totals[LATE] += missed * number
+                    _add_one(self._other_counts, self._next, LATE, missed * number)
+
+    def _count(self, bucket: int, number: int, index: int | None, block: Block, replaying: bool) -> None:
+        """Count records that belong to no pane in the interval that is open now."""
+        if not number or (replaying and index is not None and index < self._next):
+            return
+        self.totals[bucket] += number
+        if index is None:
+            self._homeless[bucket] += number
+            return
+        index = max(index, self._next)
+        _add_one(self._other_counts, index, bucket, number)
+        if block.position is not None:
+            self._begun.setdefault(index * self._slide, {}).setdefault(block.position.key, block.position)
+
+    def _newest_index(self) -> int | None:
+        """The interval of the largest timestamp so far; None before the first."""
+        if self._window is None:
+            return 0
+        return None if self._newest_us is None else self._newest_us // self._window.slide_us
+
+    def _replaying(self, block: Block) -> bool:
+        if block.position is None:
+            return False
+        return block.end <= self._replay.get(block.position.key, -1)
+
+    def _panes_of(self, index: int) -> range:
+        return range(index * self._slide, index * self._slide + self._size)
+
+    def _occupied(self, upto: int) -> list[int]:
+        """The intervals in [next, upto) that have rows or counts, ascending."""
+        found = {index for index in self._other_counts if index < upto}
+        for pane in self._pane_counts:
+            first = -((self._size - 1 - pane) // self._slide)
+            found.update(range(max(first, self._next), min(pane // self._slide + 1, upto)))
+        return sorted(found)
+
+    def _close(self, upto: int) -> None:
+        if upto <= self._next:
+            return
+        self._next = upto
+        floor = upto * self._slide
+        self._panes.drop_below(floor)
+        self._pane_counts = {pane: count for pane, count in self._pane_counts.items() if pane >= floor}
+        self._begun = {pane: begun for pane, begun in self._begun.items() if pane >= floor}
+        self._other_counts = {index: count for index, count in self._other_counts.items() if index >= upto}
+
+    def _note(self, parsed: Parsed) -> None:
+        self.field_errors += parsed.field_errors
+        self.replaced += parsed.replaced
+        self.samples += parsed.samples[: max(0, SAMPLES_MAX - len(self.samples))]
+
+
+def _source(block: Block) -> SourceId | str:
+    return block.position.key[:2] if block.position is not None else block.source
+
+
+def _add_one(counts: dict[int, list[int]], index: int, bucket: int, number: int) -> None:
+    counts.setdefault(index, [0] * len(BUCKETS))[bucket] += number
+
+
+def _add(counts: dict[int, list[int]], index: int, more: list[int]) -> None:
+    for bucket, number in enumerate(more):
+        _add_one(counts, index, bucket, number)
