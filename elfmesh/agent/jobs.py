@@ -1,0 +1,317 @@
+"""One job at one agent, and the stream it reads: from a poll to frames and events, all synchronous.
+
+Owns how a job begins (fresh, or from its last frame), goes on, waits and ends; what it hands out are
+frames for the frame log and events for the control plane, in the order in which they must be written and
+given. Runs in one thread; knows neither the loop nor the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import msgspec
+
+from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.framelog import FrameLog, Sealed, SealedInterval
+from elfmesh.agent.sources import Delivery, FilePosition, SourceState
+from elfmesh.agent.worker import JobWorker
+from elfmesh.control import events as ctl
+from elfmesh.control import ql
+from elfmesh.control.manifest import Manifest
+from elfmesh.errors import ElfError
+from elfmesh.machine import Event
+from elfmesh.srt.messages import Entry
+
+log = logging.getLogger("elf.worker")
+EVENT_ENTRIES_MAX = 64
+EVENT_BYTES_MAX = 4 << 20
+"""What one `Sealed` event holds at most (one interval at least): it becomes one message per tree."""
+
+
+class Reader(Protocol):
+    """What `sources.StreamReader` offers; in simulation a log in memory offers the same."""
+
+    def add(
+        self,
+        job: str,
+        columns: Iterable[str],
+        *,
+        positions: Iterable[FilePosition] = (),
+        read_from: Literal["beginning", "end"] = "beginning",
+        boundaries: Iterable[FilePosition] = (),
+    ) -> None:
+        """Begin to read for a job."""
+        ...
+
+    def remove(self, job: str) -> None:
+        """Stop reading for a job."""
+        ...
+
+    def poll(self) -> list[Delivery]:
+        """Read and parse what is there."""
+        ...
+
+    def sources(self, job: str) -> list[SourceState]:
+        """The files behind a job."""
+        ...
+
+    def positions(self, job: str) -> tuple[FilePosition, ...]:
+        """Where the job's next records come from."""
+        ...
+
+    def problems(self) -> dict[str, str]:
+        """Paths that cannot be read, and why."""
+        ...
+
+    def close(self) -> None:
+        """Stop reading for everybody."""
+        ...
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one cycle of a stream led to; `frames` must be durable before `events` are given."""
+
+    frames: list[Sealed] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    failed: list[bytes] = field(default_factory=list)
+    bytes_read: int = 0
+
+
+class Stream:
+    """One stream of this host and the jobs that read it."""
+
+    def __init__(self, name: str, config: StreamConfig, reader: Reader) -> None:
+        self.name, self.config, self.reader = name, config, reader
+        self.jobs: dict[str, LocalJob] = {}
+        self.wake = asyncio.Event()
+        self._problems: dict[str, str] = {}
+
+    def cycle(self, wall_us: Callable[[], int]) -> Outcome:
+        """Poll, feed every job, seal what is due."""
+        outcome = Outcome()
+        now_us = wall_us()  # before the poll: what is written after this may be missed, see watermark.py
+        deliveries = self.reader.poll()
+        outcome.bytes_read = sum(len(delivery.block.data) for delivery in deliveries)
+        for name, job in list(self.jobs.items()):
+            if job.held:
+                continue
+            try:
+                for delivery in deliveries:
+                    if name in delivery.jobs:
+                        job.worker.feed(delivery.parsed, delivery.block, now_us)
+                job.worker.observe(self.reader.sources(name), now_us)
+                job.seal(self.reader.positions(name), outcome)
+            except Exception as error:  # one bad job must not hurt the others
+                if not isinstance(error, ElfError):
+                    log.exception("job %s has failed", job.manifest.qualified)
+                outcome.events.append(
+                    ctl.WorkerReport(job.manifest.job_id, error=str(error) or type(error).__name__)
+                )
+                outcome.failed.append(job.manifest.job_id)
+                job.end(self)
+        self._tell_problems()
+        return outcome
+
+    def next_due_us(self) -> int | None:
+        """The next moment of the wall clock at which a live stream may close an interval."""
+        dues = [due for job in self.jobs.values() if (due := job.due_us()) is not None]
+        return min(dues, default=None)
+
+    def describe(self) -> dict[str, object]:
+        """For people."""
+        return {
+            "path": self.config.path,
+            "format": self.config.format,
+            "jobs": [job.manifest.qualified for job in self.jobs.values()],
+            "problems": dict(self._problems),
+        }
+
+    def _tell_problems(self) -> None:
+        problems = self.reader.problems()
+        for path, why in problems.items():
+            if self._problems.get(path) != why:
+                log.warning("stream %s: cannot read %s: %s", self.name, path, why)
+        self._problems = problems
+
+
+class LocalJob:
+    """One job here. `begin` must be called before anything is fed."""
+
+    def __init__(self, manifest: Manifest, start: int) -> None:
+        self.manifest, self.start = manifest, start
+        self.key = self.frame_key(manifest.job_id, manifest.incarnation)
+        self.statement = ql.parse(manifest.text)
+        self.stream = self.statement.stream
+        self.held: set[str] = set()
+        self.worker: JobWorker
+        self._last: Sealed | None = None
+        self._position: tuple[FilePosition, ...] = ()
+        self._unreleased: deque[tuple[int, int]] = deque()
+        self.held_bytes = 0
+        self._reported: tuple[str, ...] = ()
+
+    @staticmethod
+    def frame_key(job: bytes, incarnation: str) -> str:
+        """The job's name in the frame log: another incarnation shares nothing with it."""
+        return f"{job.hex()}:{incarnation}"
+
+    def recover(self, frames: FrameLog) -> list[Event]:
+        """What must be said again after a restart: everything sealed and not yet closed, from `start` on.
+
+        Released frames are closed, so their ranges are said to be empty; contributions that a damaged frame
+        took are lost and reported.
+        """
+        self._last = frames.last(self.key)
+        if self._last is None:
+            return []
+        events: list[Event] = []
+        cursor = self.start
+        for frame in frames.unreleased(self.key):
+            if frame.stop <= cursor:
+                continue
+            if frame.start > cursor:
+                events.append(self._sealed_event(cursor, frame.start, []))
+                cursor = frame.start
+            entries = [entry for entry in frame.entries if entry.interval >= cursor]
+            events += self._events(cursor, frame.stop, entries)
+            cursor = frame.stop
+        if cursor < self._last.stop:
+            events.append(self._sealed_event(cursor, self._last.stop, []))
+        for lost in frames.recovery.holes.get(self.key, ()):
+            text = f"intervals {lost[0]} to {lost[1] - 1} were lost with a damaged part of the frame log"
+            events.append(ctl.WorkerReport(self.manifest.job_id, error=text))
+        return events
+
+    def begin(self, stream: Stream) -> Sealed | None:
+        """Start reading; returns the first frame of a fresh job, which says where it began."""
+        last = self._last
+        restart = _positions(last.restart) if last else ()
+        read = _positions(last.positions) if last else ()
+        self.worker = JobWorker(
+            self.statement,
+            start_index=self.start,
+            next_index=max(self.start, last.stop) if last else self.start,
+            replay_until=read,
+            idle_us=stream.config.idle_us,
+        )
+        stream.reader.add(
+            self.key,
+            self.worker.columns,
+            positions=restart,
+            read_from="beginning" if last else stream.config.read_from,
+            boundaries=read,
+        )
+        stream.jobs[self.key] = self
+        if last is not None:
+            return None
+        at = stream.reader.positions(self.key)
+        self._last = Sealed(
+            self.key, self.manifest.version, self.start, self.start, [], positions=(), restart=at
+        )
+        return self._last
+
+    def end(self, stream: Stream) -> None:
+        """Stop reading for good; harmless when repeated."""
+        stream.reader.remove(self.key)
+        if stream.jobs.get(self.key) is self:
+            del stream.jobs[self.key]
+
+    def hold(self, stream: Stream, reason: str, held: bool, now_us: int) -> None:
+        """Stop or go on reading; reads again when no reason is left. Other jobs of the stream go on."""
+        before = bool(self.held)
+        (self.held.add if held else self.held.discard)(reason)
+        if self.key not in stream.jobs or before == bool(self.held):
+            return
+        if self.held:
+            self._position = stream.reader.positions(self.key)
+            stream.reader.remove(self.key)
+            self.worker.pause(now_us)
+        else:
+            boundaries = self.worker.read_positions()
+            columns = self.worker.columns
+            stream.reader.add(self.key, columns, positions=self._position, boundaries=boundaries)
+            self.worker.resume(now_us)
+
+    def seal(self, at: Sequence[FilePosition], outcome: Outcome) -> None:
+        """Close what the watermark has passed.
+
+        Args:
+            at: where the reader stands, for files of which nothing was read yet.
+            outcome: takes the frame and the events.
+        """
+        worker = self.worker
+        start, ready = worker.next_index, worker.ready_index
+        if ready > start:
+            sealed = worker.seal(ready)
+            entries = [SealedInterval(each.index, list(each.counts), list(each.payloads)) for each in sealed]
+            restart = {position.key: position for position in at}
+            restart.update((position.key, position) for position in worker.positions())
+            outcome.frames.append(
+                Sealed(
+                    self.key,
+                    self.manifest.version,
+                    start,
+                    ready,
+                    entries,
+                    positions=worker.read_positions(),
+                    restart=tuple(restart.values()),
+                    counters=list(worker.totals),
+                )
+            )
+            outcome.events += self._events(start, ready, entries)
+        samples = tuple(worker.samples)
+        if samples != self._reported:
+            self._reported = samples
+            outcome.events.append(ctl.WorkerReport(self.manifest.job_id, samples))
+
+    def release(self, stop: int) -> None:
+        """Intervals below `stop` are closed."""
+        while self._unreleased and self._unreleased[0][0] <= stop:
+            self.held_bytes -= self._unreleased.popleft()[1]
+
+    def due_us(self) -> int | None:
+        """When the clock passes the end of the next interval; None before the first or while held."""
+        window, job = self.statement.window, self.statement.job
+        if window is None or self.held or self.worker.next_index <= self.start < 0:
+            return None
+        lateness = job.lateness_us if job else 0
+        return self.worker.next_index * window.slide_us + window.size_us + lateness
+
+    def _events(self, start: int, stop: int, entries: list[SealedInterval]) -> list[Event]:
+        """A range as events of bounded size that follow each other without a gap."""
+        events: list[Event] = []
+        part: list[SealedInterval] = []
+        size = 0
+        for entry in entries:
+            more = sum(map(len, entry.payloads))
+            if part and (len(part) >= EVENT_ENTRIES_MAX or size + more > EVENT_BYTES_MAX):
+                events.append(self._sealed_event(start, entry.interval, part))
+                start, part, size = entry.interval, [], 0
+            part.append(entry)
+            size += more
+        events.append(self._sealed_event(start, stop, part))
+        return events
+
+    def _sealed_event(self, start: int, stop: int, entries: list[SealedInterval]) -> ctl.Sealed:
+        size = sum(len(payload) for entry in entries for payload in entry.payloads)
+        self._unreleased.append((stop, size))
+        self.held_bytes += size
+        parts = []
+        for partition in range(self.manifest.partitions):
+            payloads = tuple(entry.payloads[partition] for entry in entries)
+            placed = []
+            for entry, payload in zip(entries, payloads, strict=True):
+                counts = tuple(entry.counts) if partition == 0 else (0,) * len(entry.counts)
+                placed.append(Entry(entry.interval, counts, len(payload)))
+            parts.append(ctl.SealedPart(tuple(placed), payloads))
+        return ctl.Sealed(self.manifest.job_id, self.manifest.incarnation, start, stop, tuple(parts))
+
+
+def _positions(raw: object) -> tuple[FilePosition, ...]:
+    return msgspec.convert(raw or (), tuple[FilePosition, ...])
