@@ -1,0 +1,227 @@
+"""CAST as Spark does it with ANSI off: what cannot be read is null, numbers are cut to fit.
+
+Every function takes and returns whole arrays. `cast` is the only entry; implicit conversions use it too, so
+that CAST(x AS DOUBLE) and x + 1.5 read the same string the same way.
+
+Deviation: a narrow integer type (INT, SMALLINT, TINYINT) cuts the value as in Spark, but the result is stored as
+a bigint; a time of day without a date and zones given by region name are null (Spark would look at the clock
+or at its zone tables); FLOAT and DECIMAL are refused by the parser.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.control.ql.civil import DAY_US, SECOND_US
+from elfmesh.control.ql.columns import (
+    float_values,
+    from_numpy,
+    int_values,
+    map_distinct,
+    null_mask,
+)
+from elfmesh.control.ql.times import parse_shape
+from elfmesh.control.ql.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, VOID
+
+TARGETS: dict[str, pa.DataType] = {
+    "BIGINT": BIGINT, "INT": BIGINT, "SMALLINT": BIGINT, "TINYINT": BIGINT, "DOUBLE": DOUBLE,
+    "STRING": STRING, "BOOLEAN": BOOLEAN, "DATE": DATE, "TIMESTAMP": TIMESTAMP,
+}  # fmt: skip
+"""The types CAST knows, and what they are stored as."""
+
+_BITS = {"INT": 32, "SMALLINT": 16, "TINYINT": 8}
+_CONTROL = "".join(chr(code) for code in range(33))
+"""What Spark trims around a number or date: every character up to the space."""
+
+_ZONE = r"(?P<z>z|utc|gmt|ut|(?:utc|gmt|ut)?[+-]\d{1,2}(?::?\d{2})?)?"
+_TIME = r"(?P<h>\d{1,2})(?::(?P<mi>\d{1,2})(?::(?P<s>\d{1,2})(?:\.(?P<f>\d*))?)?)?\s*" + _ZONE
+_STAMP = r"(?i)^[+]?(?P<y>\d{4,6})(?:-(?P<m>\d{1,2})(?:-(?P<d>\d{1,2})(?:[ T]" + _TIME + r")?)?)?$"
+_DAY = r"(?s)^[+]?(?P<y>\d{4,6})(?:-(?P<m>\d{1,2})(?:-(?P<d>\d{1,2})(?:[ T].*)?)?)?$"
+_INTEGER = r"^[+-]?(?:\d+(?:\.\d*)?|\.\d*)$"
+_NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?$"
+
+
+def castable(source: pa.DataType, target: str) -> bool:
+    """Whether Spark allows the cast at all."""
+    return not (target == "DATE" and source in (BIGINT, DOUBLE, BOOLEAN))
+
+
+def cast(array: pa.Array, target: str) -> pa.Array:
+    """Cast an array of one of the ELF-QL types to the type named `target`.
+
+    Raises:
+        ValueError: a pair that Spark refuses; ask `castable` first.
+    """
+    if not castable(array.type, target):
+        raise ValueError(f"{array.type} cannot be cast to {target}")
+    if array.type == VOID:
+        return pa.nulls(len(array), TARGETS[target])
+    if target in ("BIGINT", "INT", "SMALLINT", "TINYINT"):
+        return _to_integer(array, target)
+    if array.type == TARGETS[target]:
+        return array
+    return {
+        "DOUBLE": _to_double, "STRING": to_text, "BOOLEAN": _to_boolean, "DATE": _to_date,
+        "TIMESTAMP": _to_timestamp,
+    }[target](array)  # fmt: skip
+
+
+def _to_integer(array: pa.Array, target: str) -> pa.Array:
+    bits = _BITS.get(target, 64)
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    kind = array.type
+    if kind == STRING:
+        whole = _text_to_bigint(array)
+        inside = pc.and_(pc.greater_equal(whole, low), pc.less_equal(whole, high))
+        return whole if bits == 64 else pc.if_else(inside, whole, None)
+    if kind == BOOLEAN:
+        return pc.cast(array, BIGINT)
+    if kind == DATE:
+        return pa.nulls(len(array), BIGINT)
+    null = null_mask(array)
+    if kind == DOUBLE:
+        # Spark goes through int for the narrow types: first cut to its range, then keep the low bits.
+        values = saturate(float_values(array), 32 if bits < 64 else 64)
+    elif kind == TIMESTAMP:
+        values = int_values(array) // SECOND_US
+    else:
+        if bits == 64:
+            return array
+        values = int_values(array)
+    if bits < 64:
+        values = ((values + high + 1) & (2**bits - 1)) - high - 1
+    return from_numpy(values, null, BIGINT)
+
+
+def saturate(
+    values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], bits: int = 64
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """Doubles cut towards zero and clamped to a signed integer of `bits`; NaN becomes 0 (Java's rule)."""
+    edge = 2.0 ** (bits - 1)
+    inside = (values > -edge - 1) & (values < edge)
+    whole = np.where(inside, values, 0.0).astype(np.int64)
+    whole = np.where(values >= edge, 2 ** (bits - 1) - 1, whole)
+    return np.where(values <= -edge, -(2 ** (bits - 1)), whole)
+
+
+def _text_to_bigint(array: pa.Array) -> pa.Array:
+    text = pc.utf8_trim(array, _CONTROL)
+    text = pc.if_else(pc.match_substring_regex(text, _INTEGER), text, None)
+    # "+007.9" -> "7": sign and fraction off, no leading zeros, so that the length tells the size.
+    text = pc.replace_substring_regex(text, r"^\+|\..*$", "")
+    text = pc.replace_substring_regex(text, r"^(-?)0+(\d)", r"\1\2")
+    text = pc.if_else(pc.match_substring_regex(text, r"^-?$"), "0", text)
+    short = pc.less_equal(pc.binary_length(text), 18)
+    if pc.all(short).as_py() is not False:
+        return pc.cast(text, BIGINT)
+    return map_distinct(_bigint_or_none, text, BIGINT)
+
+
+def _bigint_or_none(text: str) -> int | None:
+    if len(text) > 20:
+        return None
+    value = int(text)
+    return value if -(2**63) <= value < 2**63 else None
+
+
+def _to_double(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if kind == BIGINT:
+        return pc.cast(array, DOUBLE, safe=False)
+    if kind == BOOLEAN:
+        return pc.cast(pc.cast(array, BIGINT), DOUBLE)
+    if kind == TIMESTAMP:
+        return from_numpy(int_values(array) / SECOND_US, null_mask(array), DOUBLE)
+    if kind == DATE:
+        return pa.nulls(len(array), DOUBLE)
+    text = pc.utf8_trim(array, _CONTROL)
+    plain = pc.match_substring_regex(text, _NUMBER)
+    numbers = pc.replace_substring_regex(pc.if_else(plain, text, None), r"^\+|[dDfF]$", "")
+    try:
+        result = pc.cast(numbers, DOUBLE)
+    except pa.ArrowInvalid:  # out of the range of a double, such as 1e400
+        result = map_distinct(float, numbers, DOUBLE)
+    if pc.all(plain).as_py() is not False:
+        return result
+    words = map_distinct(_special_double, pc.if_else(plain, None, text), DOUBLE)
+    return pc.coalesce(result, words)
+
+
+def _special_double(text: str) -> float | None:
+    word = text.lower()
+    if word == "nan":
+        return float("nan")
+    if word.lstrip("+-") in ("inf", "infinity") and len(word) - len(word.lstrip("+-")) <= 1:
+        return float("-inf") if word[0] == "-" else float("inf")
+    return None
+
+
+def _to_boolean(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if kind in (BIGINT, DOUBLE):
+        return pc.not_equal(array, 0)
+    if kind == TIMESTAMP:
+        return pc.not_equal(array.view(pa.int64()), 0)
+    if kind == DATE:
+        return pa.nulls(len(array), BOOLEAN)
+    word = pc.utf8_lower(pc.utf8_trim(array, _CONTROL))
+    yes = pc.is_in(word, value_set=pa.array(["t", "true", "y", "yes", "1"]))
+    no = pc.is_in(word, value_set=pa.array(["f", "false", "n", "no", "0"]))
+    return pc.if_else(pc.or_(yes, no), yes, None)
+
+
+def _to_date(array: pa.Array) -> pa.Array:
+    if array.type == STRING:
+        array = parse_shape(pc.utf8_trim(array, _CONTROL), _DAY)
+    days = int_values(array) // DAY_US
+    return from_numpy(days, null_mask(array), DATE)
+
+
+def _to_timestamp(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if kind == STRING:
+        return parse_shape(pc.utf8_trim(array, _CONTROL), _STAMP)
+    null = null_mask(array)
+    if kind == DATE:
+        days = np.asarray(array.view(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
+        return from_numpy(days * DAY_US, null, TIMESTAMP)
+    if kind == BOOLEAN:
+        return pc.cast(array, BIGINT).view(TIMESTAMP)
+    if kind == DOUBLE:
+        values = float_values(array)
+        return from_numpy(saturate(values * SECOND_US), null | ~np.isfinite(values), TIMESTAMP)
+    seconds = int_values(array)
+    edge = (2**63 - 1) // SECOND_US
+    inside = (seconds >= -edge) & (seconds <= edge)
+    return from_numpy(np.where(inside, seconds, 0) * SECOND_US, null | ~inside, TIMESTAMP)
+
+
+def to_text(array: pa.Array) -> pa.Array:
+    """Any type as a string, spelt as Spark spells it."""
+    kind = array.type
+    if kind == DOUBLE:
+        return map_distinct(format_double, array, STRING)
+    if kind == TIMESTAMP:
+        plain = array.view(pa.int64()).view(pa.timestamp("us"))
+        return (
+            pc.replace_substring_regex(
+                pc.strftime(plain, "%Y-%m-%d %H:%M:%S"), r"\.?0*$", "", max_replacements=1
+            )
+            if len(array)
+            else pa.array([], STRING)
+        )
+    return pc.cast(array, STRING)
+
+
+def format_double(value: float) -> str:
+    """A double as Java writes it: 1.0, 1.0E7, 1.5E-5, NaN, Infinity; the shortest digits that read back."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return np.format_float_positional(value, unique=True, trim="0")
+    mantissa, exponent = np.format_float_scientific(value, unique=True, trim="0").split("e")
+    return f"{mantissa}E{int(exponent)}"

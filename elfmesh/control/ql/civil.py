@@ -1,0 +1,68 @@
+"""Calendar arithmetic on whole columns: years, months and days to microseconds and back, without a time zone
+database.
+
+Everything is proleptic Gregorian and UTC. Arrays are numpy int64 of equal length; validity travels as a
+separate boolean array, because an impossible date (30 February) is a null, never an error.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+DAY_US = 86_400_000_000
+SECOND_US = 1_000_000
+YEAR_MAX = 290_000
+"""Beyond this a timestamp in microseconds does not fit into 64 bits."""
+
+_MONTH_DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], dtype=np.int64)
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def days_from_civil(year: Ints, month: Ints, day: Ints) -> Ints:
+    """Days since 1970-01-01 of valid dates (Hinnant's algorithm)."""
+    shifted = year - (month <= 2)
+    era = shifted // 400
+    year_of_era = shifted - era * 400
+    day_of_year = (153 * (month + np.where(month > 2, -3, 9)) + 2) // 5 + day - 1
+    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
+    return np.asarray(era * 146_097 + day_of_era - 719_468, dtype=np.int64)
+
+
+def valid_date(year: Ints, month: Ints, day: Ints) -> Bools:
+    """Which (year, month, day) exist."""
+    sane_month = (month >= 1) & (month <= 12)
+    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+    last = _MONTH_DAYS[np.where(sane_month, month, 1)] + (leap & (month == 2))
+    return np.asarray(sane_month & (day >= 1) & (day <= last) & (np.abs(year) <= YEAR_MAX))
+
+
+def compose_us(
+    date: tuple[Ints, Ints, Ints], time: tuple[Ints, Ints, Ints, Ints], offset_s: Ints | int = 0
+) -> tuple[Ints, Bools]:
+    """Microseconds since the epoch of civil (year, month, day) and (hour, minute, second, microsecond).
+
+    Returns:
+        The values, and where they are valid; `offset_s` (east of UTC) is subtracted.
+    """
+    year, month, day = date
+    hour, minute, second, micro = time
+    valid = valid_date(year, month, day)
+    valid &= (hour >= 0) & (hour < 24) & (minute >= 0) & (minute < 60) & (second >= 0) & (second < 60)
+    days = days_from_civil(np.where(valid, year, 1970), np.where(valid, month, 1), np.where(valid, day, 1))
+    seconds = hour * 3600 + minute * 60 + second - offset_s
+    return np.asarray(days * DAY_US + seconds * SECOND_US + micro, dtype=np.int64), valid
+
+
+def month_number(
+    first: npt.NDArray[np.uint8], second: npt.NDArray[np.uint8], third: npt.NDArray[np.uint8]
+) -> Ints:
+    """1..12 of three-letter English month names given as columns of bytes (any case), 0 for no month."""
+    folded = ((first | 32).astype(np.int64) << 16) | ((second | 32).astype(np.int64) << 8) | (third | 32)
+    number = np.zeros(len(folded), dtype=np.int64)
+    for index, name in enumerate(MONTHS, start=1):
+        number[folded == int.from_bytes(name.encode())] = index
+    return number

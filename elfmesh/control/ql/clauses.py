@@ -1,0 +1,373 @@
+"""Cutting our own words out of a text, token by token, before the rest goes to the SQL parser.
+
+Works on the tokens of sqlglot's Spark tokenizer and hands tokens back; nothing of sqlglot is subclassed, so
+the compiled build works as well. Cut are CREATE JOB with its options and ON (label = 'value'). Function names
+are marked, so that the parser passes every call through untouched (`date_format` stays `date_format`).
+Syntax that ELF-QL does not have is refused here, where each token knows its place.
+
+Invariant: the tokens handed back keep their offsets, so every later error points into the user's text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot.tokens import Token, TokenType
+
+from elfmesh.control.ql import functions  # noqa: F401 - fills the registry
+from elfmesh.control.ql.refusals import (
+    AGGREGATES,
+    MARK,
+    SPECIAL_FORMS,
+    UNSUPPORTED_FUNCTIONS,
+    UNSUPPORTED_WORDS,
+    WINDOWS,
+)
+from elfmesh.control.ql.registry import FUNCTIONS
+from elfmesh.control.ql.statement import DEADLINE_US_DEFAULT, JobClause
+from elfmesh.control.ql.text_source import SourceText
+from elfmesh.errors import ConfigError, QueryError
+from elfmesh.text import suggest
+from elfmesh.units import parse_duration_us, unit_us
+
+PARTITIONS_MAX = 64
+"""Trees of one job: each is a root of its own, so more than this costs more messages than it spreads load."""
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_OPTIONS = ("EVERY", "LATENESS", "DEADLINE", "ON STRAGGLER", "PARTITIONS")
+_STRAGGLER = ("CORRECT", "SKIP", "WAIT")
+_AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "WINDOW", "UNION", "JOIN", "AS")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What was cut out, and the tokens that remain: plain Spark SQL with marked function names."""
+
+    tokens: list[Token]
+    job: JobClause | None
+    job_at: int
+    every_at: int
+    stream: str
+    alias: str
+    labels: tuple[tuple[str, str], ...]
+
+
+class Cutter:
+    """Cuts one statement; `tokens` is not empty."""
+
+    def __init__(self, source: SourceText, tokens: Sequence[Token]) -> None:
+        self._source = source
+        self._tokens = _merge_strings(source, tokens)
+        self._at = 0
+        self._every_at = 0
+
+    def cut(self) -> Cut:
+        """Run over the whole statement.
+
+        Raises:
+            QueryError: our own words used wrongly, or syntax that ELF-QL does not have.
+        """
+        job_at = self._tokens[0].start
+        job = self._job()
+        begin = self._at
+        if self._word() != "SELECT":
+            word = self._word()
+            hint = (
+                "WITH is not there yet: write one SELECT."
+                if word == "WITH"
+                else (
+                    suggest(word, ("SELECT", "CREATE")) or "Begin with SELECT or CREATE JOB name AS SELECT."
+                )
+            )
+            raise self._error(f"a query begins with SELECT, not `{self._shown()}`", hint)
+        check_brackets(self._source, self._tokens[begin:])
+        self._refuse_words(begin)
+        stream, alias, labels, keep = self._from(begin)
+        return Cut(self._mark_functions(keep), job, job_at, self._every_at, stream, alias, labels)
+
+    # -- reading tokens
+
+    def _word(self, ahead: int = 0) -> str:
+        at = self._at + ahead
+        return self._tokens[at].text.upper() if at < len(self._tokens) else ""
+
+    def _shown(self) -> str:
+        if self._at >= len(self._tokens):
+            return "the end of the text"
+        token = self._tokens[self._at]
+        return self._source.text[token.start : token.end + 1]
+
+    def _error(self, message: str, hint: str = "") -> QueryError:
+        at = self._tokens[self._at].start if self._at < len(self._tokens) else self._tokens[-1].end + 1
+        return self._source.error(message, at, hint)
+
+    # -- CREATE JOB
+
+    def _job(self) -> JobClause | None:
+        if self._word() != "CREATE":
+            return None
+        self._at += 1
+        if self._word() != "JOB":
+            raise self._error(
+                f"only jobs can be created, not `{self._shown()}`", "Write CREATE JOB name AS SELECT ..."
+            )
+        self._at += 1
+        namespace, name = self._job_name()
+        given: dict[str, int | str] = {}
+        while self._word() != "AS":
+            option = self._option()
+            if option in given:
+                raise self._error(f"{option} is given twice")
+            start = self._tokens[self._at].start
+            self._at += len(option.split())
+            given[option] = self._option_value(option)
+            if option == "EVERY":
+                self._every_at = start
+        self._at += 1
+        every = given.get("EVERY")
+        return JobClause(
+            namespace, name, None if every is None else int(every), int(given.get("LATENESS", 0)),
+            int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
+            int(given.get("PARTITIONS", 1)),
+        )  # fmt: skip
+
+    def _job_name(self) -> tuple[str, str]:
+        parts = [self._identifier("the name of the job")]
+        while self._word() == ".":
+            self._at += 1
+            parts.append(self._identifier("the rest of the job's name"))
+        if len(parts) > 2:
+            raise self._error("a job's name has at most two parts", "Write namespace.name.")
+        return (parts[0], parts[1]) if len(parts) == 2 else ("default", parts[0])
+
+    def _identifier(self, what: str) -> str:
+        token = self._tokens[self._at] if self._at < len(self._tokens) else None
+        if token is None or token.token_type == TokenType.STRING or not _NAME.fullmatch(token.text):
+            raise self._error(
+                f"expected {what}, found `{self._shown()}`", "Names are letters, digits, `_`, `-` and `.`."
+            )
+        self._at += 1
+        return token.text
+
+    def _option(self) -> str:
+        word = self._word()
+        if word == "ON":
+            word = f"ON {self._word(1)}"
+        if word not in _OPTIONS:
+            hint = (
+                suggest(word, (*_OPTIONS, "AS"))
+                or "Options are EVERY, LATENESS, DEADLINE, ON STRAGGLER, PARTITIONS; then AS SELECT."
+            )
+            raise self._error(f"expected an option of the job or AS, found `{self._shown()}`", hint)
+        return word
+
+    def _option_value(self, option: str) -> int | str:
+        if option == "ON STRAGGLER":
+            if self._word() not in _STRAGGLER:
+                hint = suggest(self._word(), _STRAGGLER) or "Write CORRECT, SKIP or WAIT."
+                raise self._error(f"ON STRAGGLER takes CORRECT, SKIP or WAIT, not `{self._shown()}`", hint)
+            self._at += 1
+            return self._tokens[self._at - 1].text.lower()
+        if option == "PARTITIONS":
+            text = self._word()
+            if not text.isdigit() or not 1 <= int(text) <= PARTITIONS_MAX:
+                raise self._error(
+                    f"PARTITIONS takes a number from 1 to {PARTITIONS_MAX}, not `{self._shown()}`"
+                )
+            self._at += 1
+            return int(text)
+        start = self._at
+        value = self._duration(option)
+        if value == 0 and option == "EVERY":
+            self._at = start
+            raise self._error("EVERY must be longer than nothing", "Write EVERY '30 s'.")
+        return value
+
+    def _duration(self, option: str) -> int:
+        hint = f"Write {option} '30 s' or {option} INTERVAL 30 SECONDS."
+        if self._word() == "INTERVAL":
+            self._at += 1
+        token = self._tokens[self._at] if self._at < len(self._tokens) else None
+        text = "" if token is None else token.text
+        unit = unit_us(self._word(1))
+        if token is not None and unit is not None and re.fullmatch(r"\d+(\.\d+)?", text):
+            self._at += 2
+            return round(float(text) * unit)
+        if token is None or token.token_type != TokenType.STRING:
+            raise self._error(f"{option} takes a duration, not `{self._shown()}`", hint)
+        try:
+            value = parse_duration_us(text)
+        except ConfigError as error:
+            raise self._error(error.message, hint) from None
+        self._at += 1
+        return value
+
+    # -- FROM stream [alias] [ON (labels)]
+
+    def _from(self, begin: int) -> tuple[str, str, tuple[tuple[str, str], ...], list[Token]]:
+        depth = 0
+        self._at = begin
+        while self._at < len(self._tokens) and not (depth == 0 and self._word() == "FROM"):
+            depth += {"(": 1, ")": -1}.get(self._word(), 0)
+            self._at += 1
+        if self._at >= len(self._tokens):
+            raise self._error("the query does not say FROM which stream it reads", "Add FROM stream.")
+        self._at += 1
+        if self._word() == "STREAM" and self._word(1) not in ("", *_AFTER_FROM, ")"):
+            raise self._error("STREAM is not a word of ELF-QL", "Write FROM name.")
+        stream = self._identifier("the name of a stream")
+        if self._word() == ".":
+            self._at += 1
+            raise self._error(
+                "reading another job's results is not there yet", "Write the name of a stream, without a dot."
+            )
+        alias = ""
+        if self._word() == "AS":
+            self._at += 1
+            alias = self._identifier("an alias")
+        elif self._at < len(self._tokens) and self._tokens[self._at].token_type in (
+            TokenType.VAR,
+            TokenType.IDENTIFIER,
+        ):
+            self._refuse_option_after_from()
+            alias = self._identifier("an alias")
+        self._refuse_option_after_from()
+        if self._word() == ",":
+            raise self._error("several streams in one query are not there yet", "Name one stream after FROM.")
+        keep = self._tokens[begin : self._at]
+        labels: tuple[tuple[str, str], ...] = ()
+        if self._word() == "ON":
+            self._at += 1
+            labels = self._labels()
+        return stream, alias, labels, keep + self._tokens[self._at :]
+
+    def _refuse_option_after_from(self) -> None:
+        word = self._word()
+        if (
+            word in ("EVERY", "LATENESS", "DEADLINE", "PARTITIONS")
+            and (self._word(1) or " ")[0] in "0123456789I"
+        ):
+            raise self._error(
+                f"{word} is an option of a job, not of a query",
+                f"Write CREATE JOB name {word} ... AS SELECT ...",
+            )
+
+    def _labels(self) -> tuple[tuple[str, str], ...]:
+        hint = "Write ON (role = 'web', zone = 'eu-1')."
+        if self._word() != "(":
+            raise self._error(f"ON takes labels in brackets, not `{self._shown()}`", hint)
+        labels: dict[str, str] = {}
+        while True:
+            self._at += 1
+            key = self._identifier("the name of a label")
+            if self._word() != "=":
+                raise self._error(f"expected `=` after the label {key}, found `{self._shown()}`", hint)
+            self._at += 1
+            token = self._tokens[self._at] if self._at < len(self._tokens) else None
+            if token is None or token.token_type != TokenType.STRING:
+                raise self._error(f"the value of a label is a 'string', not `{self._shown()}`", hint)
+            if labels.get(key, token.text) != token.text:
+                raise self._error(f"no agent has two values of the label {key}")
+            labels[key] = token.text
+            self._at += 1
+            if self._word() not in (",", "AND"):
+                break
+        if self._word() != ")":
+            raise self._error(f"expected `)` after the labels, found `{self._shown()}`", hint)
+        self._at += 1
+        return tuple(labels.items())
+
+    # -- what ELF-QL does not have
+
+    def _refuse_words(self, begin: int) -> None:
+        for at in range(begin, len(self._tokens)):
+            self._at = at
+            token = self._tokens[at]
+            if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+                continue
+            word, following = self._word(), self._word(1)
+            if word == "SELECT" and at > begin:
+                raise self._error(
+                    "a query inside a query is not there yet", "Write one SELECT over the stream."
+                )
+            refused = UNSUPPORTED_WORDS.get(word)
+            if refused is not None and (refused.following is None or following in refused.following):
+                raise self._error(refused.message, refused.hint)
+            if token.token_type == TokenType.HINT:
+                raise self._error("hints are not there: a query is planned in one way only", "Remove it.")
+
+    def _mark_functions(self, tokens: list[Token]) -> list[Token]:
+        marked = []
+        for at, token in enumerate(tokens):
+            following = tokens[at + 1] if at + 1 < len(tokens) else None
+            if following is not None and following.token_type == TokenType.L_PAREN:
+                token = self._mark(token, tokens, at)
+            marked.append(token)
+        return marked
+
+    def _mark(self, token: Token, tokens: list[Token], at: int) -> Token:
+        name = token.text.lower()
+        if token.token_type in (TokenType.STRING, TokenType.NUMBER):
+            return token
+        known = name in FUNCTIONS or name in AGGREGATES or name in WINDOWS
+        if known and not (name in SPECIAL_FORMS and _has_special_form(tokens, at + 1)):
+            return Token(
+                TokenType.VAR, MARK + name, line=token.line, col=token.col, start=token.start, end=token.end
+            )
+        if name in UNSUPPORTED_FUNCTIONS:
+            raise self._source.error(f"{name} is not there", token.start, UNSUPPORTED_FUNCTIONS[name])
+        if token.token_type == TokenType.VAR and not known:
+            names = (*FUNCTIONS, *AGGREGATES, *WINDOWS, "cast", "try_cast")
+            hint = suggest(name, names) or "docs/elf-ql.md lists the functions there are."
+            raise self._source.error(f"unknown function {token.text}", token.start, hint)
+        return token
+
+
+def _has_special_form(tokens: Sequence[Token], opening: int) -> bool:
+    """Whether a call has words between its arguments, as in trim(BOTH 'x' FROM y)."""
+    depth = 0
+    for token in tokens[opening:]:
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if depth == 0:
+            return False
+        if depth == 1 and token.text.upper() in ("FROM", "IN", "BOTH", "LEADING", "TRAILING"):
+            return True
+    return False
+
+
+def _merge_strings(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
+    """Join neighbouring strings: 'it''s' is one with a quote in it, 'a' 'b' is ab (as in Spark 4)."""
+    merged: list[Token] = []
+    for token in tokens:
+        last = merged[-1] if merged else None
+        if last is not None and last.token_type == token.token_type == TokenType.STRING:
+            quote = source.text[token.start] if last.end + 1 == token.start else ""
+            merged[-1] = Token(
+                TokenType.STRING, last.text + quote + token.text, line=last.line, col=last.col, start=last.start,
+                end=token.end,
+            )  # fmt: skip
+        else:
+            merged.append(token)
+    return merged
+
+
+def check_brackets(source: SourceText, tokens: Sequence[Token]) -> None:
+    """Refuse brackets without a partner, at the bracket itself.
+
+    Raises:
+        QueryError: one is open at the end, or closed without being open.
+    """
+    open_at: list[Token] = []
+    for token in tokens:
+        if token.token_type == TokenType.L_PAREN:
+            open_at.append(token)
+        elif token.token_type == TokenType.R_PAREN:
+            if not open_at:
+                raise source.error(
+                    "this `)` closes nothing", token.start, "Remove it, or add the `(` before it."
+                )
+            open_at.pop()
+    if open_at:
+        raise source.error("this `(` is never closed", open_at[-1].start, "Add a `)`.")

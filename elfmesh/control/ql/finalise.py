@@ -1,0 +1,191 @@
+"""The last step of an interval: from reduced tables to the rows a user sees.
+
+Works on finished aggregate columns; knows no PAOs and no trees. The order of the rows is total: ORDER BY
+first, then every output column ascending with nulls first, so that equal content always gives equal tables and
+LIMIT always keeps the same rows (interface: "ties are broken by the remaining columns").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.control.ql.analysis import distinct_columns
+from elfmesh.control.ql.columns import as_array, bool_values, float_values, null_mask
+from elfmesh.control.ql.compiler import Compiler, read_column, window_column
+from elfmesh.control.ql.operand import Env
+from elfmesh.control.ql.operators import condition_operand
+from elfmesh.control.ql.statement import MAIN, OrderItem, Statement
+from elfmesh.control.ql.types import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, VOID
+from elfmesh.errors import RuntimeFailure
+
+Ints = npt.NDArray[np.int64]
+SUM_DIGITS_MAX = 38
+"""What a decimal sum may have; Arrow's decimal128 ends here."""
+
+
+def finalise(
+    statement: Statement, tables: Mapping[str, pa.Table], window: tuple[int, int] | None
+) -> pa.Table:
+    """The result rows of one interval; see `Query.finalise`."""
+    plan = statement.plan
+    columns, rows = _reduced_columns(statement, tables)
+    types = {name: array.type for name, array in columns.items()}
+    if window is not None:
+        for side, bound in zip(("start", "end"), window, strict=True):
+            columns[window_column(side)] = pa.repeat(pa.scalar(bound, BIGINT), rows).view(TIMESTAMP)
+    compiler = Compiler(types, statement.origin)
+    env = Env(columns, rows)
+    outputs = {name: compiler.compile(expr).array(env) for name, expr in plan.outputs}
+    order = [(compiler.compile(item.expr).array(env), item) for item in plan.order]
+    repeats = None if not plan.repeat else np.asarray(columns[plan.repeat].to_numpy(), dtype=np.int64)
+    if plan.having is not None:
+        having = condition_operand(compiler, plan.having, compiler.compile(plan.having))
+        keep = np.flatnonzero(bool_values(having.array(env)))
+    else:
+        keep = np.arange(rows)
+    chosen = pa.array(keep)
+    outputs = {name: array.take(chosen) for name, array in outputs.items()}
+    ranked = sorted_rows([(array.take(chosen), item) for array, item in order], list(outputs.values()))
+    if plan.distinct:
+        ranked = _first_of_equal(ranked, list(outputs.values()))
+    if repeats is not None:
+        ranked = _repeated(ranked, repeats[keep], plan.limit)
+    if plan.limit is not None:
+        ranked = ranked[: plan.limit]
+    places = pa.array(ranked)
+    return pa.Table.from_arrays([array.take(places) for array in outputs.values()], names=list(outputs))
+
+
+def _reduced_columns(statement: Statement, tables: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Array], int]:
+    """k*, a* and d* as aligned arrays of ELF-QL types."""
+    plan, main = statement.plan, tables.get(MAIN)
+    spec = statement.tables[0]
+    rows = 0 if main is None else main.num_rows
+    if rows == 0 and plan.one_row:
+        columns = {
+            name: pa.array([0 if kind == "count" else None], type=BIGINT if kind == "count" else VOID)
+            for name, (kind, _) in spec.aggregates.items()
+        }
+        return {**columns, **{one.name: pa.array([0], BIGINT) for one in plan.distincts}}, 1
+    columns = {}
+    for name in (*spec.keys, *spec.aggregates):
+        columns[name] = _column(statement, main.column(name)) if main is not None else pa.nulls(0)
+    for one in plan.distincts:
+        table = tables.get(one.name)
+        columns[one.name] = _distinct_counts(columns, spec.keys, rows, table, len(one.args))
+    return columns, rows
+
+
+def _column(statement: Statement, column: pa.ChunkedArray) -> pa.Array:
+    """A finished column; a sum that was widened to a decimal comes back to 64 bits if it fits.
+
+    Raises:
+        RuntimeFailure: an integer sum beyond 64 bits: there is no type to show it in without a loss.
+    """
+    if pa.types.is_decimal(column.type) and column.type.scale == 0:
+        try:
+            return as_array(pc.cast(column, BIGINT), len(column))
+        except pa.ArrowInvalid:
+            raise RuntimeFailure(
+                f"a sum of {statement.stream} is beyond 64 bits", hint="Write sum(CAST(x AS DOUBLE))."
+            ) from None
+    return read_column(column)
+
+
+def _distinct_counts(
+    main: Mapping[str, pa.Array], keys: tuple[str, ...], rows: int, table: pa.Table | None, width: int
+) -> pa.Array:
+    """How many rows of a distinct table each row of the main table has.
+
+    Cost: one hash aggregation over both tables' keys.
+    """
+    if table is None or table.num_rows == 0:
+        return pa.array(np.zeros(rows, dtype=np.int64))
+    assert set(table.column_names) >= {*keys, *distinct_columns(width)}
+    if not keys:
+        return pa.array(np.full(rows, table.num_rows, dtype=np.int64))
+    joined: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for key in keys:
+        ours, theirs = main[key], read_column(table.column(key))
+        if ours.type != theirs.type:  # rows without a value to count may have narrowed the type
+            theirs = pc.cast(theirs, ours.type)
+        joined[key] = pa.concat_arrays([ours, theirs])
+    row = np.concatenate([np.arange(rows), np.full(table.num_rows, -1)])
+    counted = np.concatenate([np.zeros(rows, dtype=np.int64), np.ones(table.num_rows, dtype=np.int64)])
+    groups = pa.table({**joined, "row": row, "counted": counted}).group_by(list(keys), use_threads=False)
+    sums = groups.aggregate([("row", "max"), ("counted", "sum")])
+    counts = np.zeros(rows, dtype=np.int64)
+    position = sums.column("row_max").to_numpy()
+    inside = position >= 0
+    counts[position[inside]] = sums.column("counted_sum").to_numpy()[inside]
+    return pa.array(counts)
+
+
+# -- order
+
+
+def sorted_rows(order: Sequence[tuple[pa.Array, OrderItem]], ties: Sequence[pa.Array]) -> Ints:
+    """Row numbers in result order: by `order`, then by `ties` ascending with nulls first.
+
+    Strings compare by their bytes; NaN is greater than every number, as in Spark.
+    """
+    rows = len(order[0][0]) if order else (len(ties[0]) if ties else 0)
+    keys: list[tuple[pa.Array, str]] = []
+    for array, item in order:
+        keys += _sort_keys(array, item.descending, item.nulls_first)
+    for array in ties:
+        keys += _sort_keys(array, False, True)
+    if not keys or rows < 2:
+        return np.arange(rows, dtype=np.int64)
+    table = pa.table({f"s{at}": array for at, (array, _) in enumerate(keys)})
+    directions = [(f"s{at}", direction) for at, (_, direction) in enumerate(keys)]
+    return np.asarray(pc.sort_indices(table, sort_keys=directions).to_numpy(), dtype=np.int64)
+
+
+def _sort_keys(array: pa.Array, descending: bool, nulls_first: bool) -> list[tuple[pa.Array, str]]:
+    """A column as one or more sort keys without nulls and NaN, whose place would not be Spark's."""
+    direction = "descending" if descending else "ascending"
+    if array.type == VOID:
+        return []
+    keys: list[tuple[pa.Array, str]] = []
+    null = null_mask(array)
+    if null.any():
+        keys.append((pa.array(null.astype(np.int8)), "descending" if nulls_first else "ascending"))
+    if array.type == DOUBLE:
+        values = float_values(array)
+        nan = np.isnan(values)
+        if nan.any():
+            keys.append((pa.array(nan.astype(np.int8)), direction))
+        return [*keys, (pa.array(np.where(nan, 0.0, values) + 0.0), direction)]
+    if array.type == BOOLEAN:
+        return [*keys, (pa.array(bool_values(array).astype(np.int8)), direction)]
+    filled = array
+    if null.any():
+        first = next(value for value in array if value.is_valid) if not null.all() else None
+        filled = pa.nulls(len(array), array.type) if first is None else pc.fill_null(array, first)
+    return [*keys, (filled, direction)]
+
+
+def _first_of_equal(ranked: Ints, columns: Sequence[pa.Array]) -> Ints:
+    """The first of each run of equal rows, in result order."""
+    if not columns or len(ranked) == 0:
+        return ranked[:1]
+    table = pa.table({f"c{at}": array.take(pa.array(ranked)) for at, array in enumerate(columns)})
+    names = table.column_names
+    numbered = table.append_column("row", pa.array(np.arange(len(ranked))))
+    firsts = numbered.group_by(names, use_threads=False).aggregate([("row", "min")]).column("row_min")
+    return ranked[np.sort(firsts.to_numpy())]
+
+
+def _repeated(ranked: Ints, counts: Ints, limit: int | None) -> Ints:
+    """Rows of a plain projection, each as often as it came; no more are unfolded than LIMIT keeps."""
+    counts = counts[ranked]
+    if limit is not None and len(ranked):
+        needed = int(np.searchsorted(np.cumsum(counts), limit)) + 1
+        ranked, counts = ranked[:needed], np.minimum(counts[:needed], limit)
+    return np.repeat(ranked, counts)

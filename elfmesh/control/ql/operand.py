@@ -1,0 +1,104 @@
+"""Compiled expressions: a type, and a closure over a batch.
+
+An `Operand` is what the compiler makes of an expression for one input schema. Running it over an `Env` gives a
+value (array, or scalar for a constant). Every compiled call is run at most once per batch: the result is kept
+in the Env's memo, so that a key, a filter and an aggregate that share an expression share the work.
+
+Invariant: running never raises because of data; a row that cannot be computed is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from elfmesh.control.ql.cast import cast
+from elfmesh.control.ql.columns import Value, as_array
+from elfmesh.control.ql.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP
+
+_CAST_NAMES = {
+    BIGINT: "BIGINT", DOUBLE: "DOUBLE", STRING: "STRING", BOOLEAN: "BOOLEAN", DATE: "DATE", TIMESTAMP: "TIMESTAMP",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Env:
+    """The columns of one batch, by field path or table column, and what was already computed from them."""
+
+    columns: Mapping[str, Value]
+    rows: int
+    memo: dict[object, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A compiled expression.
+
+    Attributes:
+        type: the ELF-QL type of its value.
+        run: the value over an Env.
+        constant: `run` gives a Scalar that does not depend on the Env.
+    """
+
+    type: pa.DataType
+    run: Callable[[Env], Value]
+    constant: bool = False
+
+    def value(self) -> Any:
+        """The Python value of a constant."""
+        assert self.constant
+        return self.run(NO_ROWS).as_py()
+
+    def array(self, env: Env) -> pa.Array:
+        """The value as an array with one element per row of the Env."""
+        return as_array(self.run(env), env.rows)
+
+
+NO_ROWS = Env({}, 0)
+_ONE_ROW = Env({}, 1)
+
+
+def constant(value: Any, kind: pa.DataType) -> Operand:
+    """A constant operand."""
+    scalar = pa.scalar(value, type=kind)
+    return Operand(kind, lambda _env: scalar, constant=True)
+
+
+def lift(kind: pa.DataType, kernel: Callable[..., Value], *operands: Operand) -> Operand:
+    """An operand that applies a kernel to values; at least one of them is an array.
+
+    Constant operands reach the kernel as scalars. If all are constant, the kernel runs now, over one row.
+    """
+    if all(operand.constant for operand in operands):
+        only = as_array(kernel(*(operand.array(_ONE_ROW) for operand in operands)), 1)[0]
+        return Operand(kind, lambda _env: only, constant=True)
+    slot = object()
+
+    def run(env: Env) -> Value:
+        known = env.memo.get(slot)
+        if known is None:
+            known = env.memo[slot] = kernel(*(operand.run(env) for operand in operands))
+        return known
+
+    return Operand(kind, run)
+
+
+def lift_arrays(kind: pa.DataType, kernel: Callable[..., pa.Array], *operands: Operand) -> Operand:
+    """As `lift`, for kernels that need every operand as an array."""
+
+    def over_arrays(*values: Value) -> Value:
+        rows = next(len(value) for value in values if not isinstance(value, pa.Scalar))
+        return kernel(*(as_array(value, rows) for value in values))
+
+    return lift(kind, over_arrays, *operands)
+
+
+def convert(operand: Operand, kind: pa.DataType) -> Operand:
+    """The operand cast implicitly to another type. The caller knows that Spark allows it."""
+    if operand.type == kind:
+        return operand
+    name = _CAST_NAMES[kind]
+    return lift_arrays(kind, lambda array: cast(array, name), operand)

@@ -1,0 +1,393 @@
+"""Operators: arithmetic, comparison, three-valued logic, IN, CASE.
+
+Spark's rules with ANSI off, on whole columns. Dividing by zero is null, `/` is a double, `div` and `%` cut
+towards zero; NaN equals NaN and is greater than every number.
+
+Deviation: integer arithmetic that leaves 64 bits is null where Spark wraps around silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.control.ql.civil import DAY_US, Ints
+from elfmesh.control.ql.columns import Bools, Value, choose, from_numpy, int_values, null_mask
+from elfmesh.control.ql.nodes import Call, Expr
+from elfmesh.control.ql.operand import Operand, constant, convert, lift, lift_arrays
+from elfmesh.control.ql.registry import Builder, Context
+from elfmesh.control.ql.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    NAMES,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    compared_type,
+    is_numeric,
+    wider_type,
+)
+
+DURATION = pa.duration("us")
+OPERATORS: dict[str, Builder] = {}
+
+
+def _operator(*names: str) -> Callable[[Builder], Builder]:
+    def enter(build: Builder) -> Builder:
+        for name in names:
+            OPERATORS[name] = build
+        return build
+
+    return enter
+
+
+def type_name(kind: pa.DataType) -> str:
+    """A type as messages call it."""
+    return "INTERVAL" if kind == DURATION else NAMES.get(kind, str(kind))
+
+
+# -- arithmetic
+
+
+@_operator("+", "-", "*", "%", "/", "div")
+def _arithmetic(context: Context, call: Call, args: list[Operand]) -> Operand:
+    left, right = args
+    if call.name in "+-" and {left.type, right.type} & {DATE, TIMESTAMP, DURATION}:
+        return _date_arithmetic(context, call, left, right)
+    for operand in args:
+        if operand.type not in (BIGINT, DOUBLE, STRING, VOID):
+            raise context.error(
+                call,
+                f"`{call.name}` does not work on {type_name(operand.type)}",
+                "Convert it first: CAST(... AS BIGINT).",
+            )
+    if call.name == "div":
+        if {left.type, right.type} & {STRING, DOUBLE}:
+            raise context.error(
+                call, "div works on integers only", "Write floor(a / b), or CAST both sides AS BIGINT."
+            )
+        return lift_arrays(BIGINT, _int_div, convert(left, BIGINT), convert(right, BIGINT))
+    if call.name == "/":
+        return lift(DOUBLE, _divide, convert(left, DOUBLE), convert(right, DOUBLE))
+    kind = BIGINT if {left.type, right.type} <= {BIGINT, VOID} else DOUBLE
+    kernel = {
+        ("+", BIGINT): _add, ("-", BIGINT): _subtract, ("*", BIGINT): _multiply,
+        ("+", DOUBLE): pc.add, ("-", DOUBLE): pc.subtract, ("*", DOUBLE): pc.multiply,
+    }.get((call.name, kind))  # fmt: skip
+    if kernel is None:
+        remainder = _int_remainder if kind == BIGINT else _double_remainder
+        return lift_arrays(kind, remainder, convert(left, kind), convert(right, kind))
+    return lift(kind, kernel, convert(left, kind), convert(right, kind))
+
+
+@_operator("neg")
+def _negate(context: Context, call: Call, args: list[Operand]) -> Operand:
+    (operand,) = args
+    if operand.type == DURATION:
+        return constant(-operand.value(), DURATION)
+    if operand.type in (BOOLEAN, DATE, TIMESTAMP):
+        raise context.error(call, f"`-` does not work on {type_name(operand.type)}")
+    if operand.type in (BIGINT, VOID):
+        return lift(BIGINT, _subtract, constant(0, BIGINT), convert(operand, BIGINT))
+    return lift(DOUBLE, pc.negate, convert(operand, DOUBLE))
+
+
+def _wrapping(
+    checked: Callable[[Value, Value], Value], exact: Callable[[Ints, Ints], tuple[Ints, Bools]]
+) -> Callable[[Value, Value], Value]:
+    """An integer kernel that is Arrow's checked one, and gives nulls where that one overflows."""
+
+    def kernel(left: Value, right: Value) -> Value:
+        try:
+            return checked(left, right)
+        except pa.ArrowInvalid:
+            rows = max(len(value) for value in (left, right) if not isinstance(value, pa.Scalar))
+            arrays = [
+                pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value for value in (left, right)
+            ]
+            null = null_mask(arrays[0]) | null_mask(arrays[1])
+            with np.errstate(all="ignore"):
+                values, overflow = exact(int_values(arrays[0]), int_values(arrays[1]))
+            return from_numpy(values, null | overflow, BIGINT)
+
+    return kernel
+
+
+def _exact_add(a: Ints, b: Ints) -> tuple[Ints, Bools]:
+    total = a + b
+    return total, ((a ^ total) & (b ^ total)) < 0
+
+
+def _exact_subtract(a: Ints, b: Ints) -> tuple[Ints, Bools]:
+    rest = a - b
+    return rest, ((a ^ b) & (a ^ rest)) < 0
+
+
+def _exact_multiply(a: Ints, b: Ints) -> tuple[Ints, Bools]:
+    product = a * b
+    lowest = np.iinfo(np.int64).min
+    back = product // np.where(b == 0, 1, b)
+    return product, ((b != 0) & (back != a)) | ((a == -1) & (b == lowest)) | ((b == -1) & (a == lowest))
+
+
+_add = _wrapping(pc.add_checked, _exact_add)
+_subtract = _wrapping(pc.subtract_checked, _exact_subtract)
+_multiply = _wrapping(pc.multiply_checked, _exact_multiply)
+
+
+def _divide(left: Value, right: Value) -> Value:
+    return pc.divide(left, pc.if_else(pc.equal(right, 0.0), pa.scalar(None, DOUBLE), right))
+
+
+def _int_div(left: pa.Array, right: pa.Array) -> pa.Array:
+    a, b = int_values(left), int_values(right)
+    overflow = (a == np.iinfo(np.int64).min) & (b == -1)
+    null = null_mask(left) | null_mask(right) | (b == 0) | overflow
+    return pc.divide(left, from_numpy(np.where(null, 1, b), null, BIGINT))
+
+
+def _int_remainder(left: pa.Array, right: pa.Array) -> pa.Array:
+    a, b = int_values(left), int_values(right)
+    null = null_mask(left) | null_mask(right) | (b == 0)
+    safe = np.where(null | (b == -1), 1, b)
+    return from_numpy(np.fmod(a, safe), null, BIGINT)
+
+
+def _double_remainder(left: pa.Array, right: pa.Array) -> pa.Array:
+    a = np.asarray(left.to_numpy(zero_copy_only=False), dtype=np.float64)
+    b = np.asarray(right.to_numpy(zero_copy_only=False), dtype=np.float64)
+    null = null_mask(left) | null_mask(right) | (b == 0)
+    with np.errstate(invalid="ignore"):
+        return from_numpy(np.fmod(a, b), null, DOUBLE)
+
+
+def _date_arithmetic(context: Context, call: Call, left: Operand, right: Operand) -> Operand:
+    if call.name == "+" and (left.type == DURATION or (left.type != DATE and right.type == DATE)):
+        left, right = right, left
+    sign = 1 if call.name == "+" else -1
+    if right.type == DURATION and left.type in (DATE, TIMESTAMP, STRING, VOID):
+        us = sign * (right.value() // _MICROSECOND)
+        if left.type == DATE and us % DAY_US == 0:
+            return lift_arrays(DATE, lambda days: shift_days(days, us // DAY_US), left)
+        moved = lift(TIMESTAMP, lambda stamps: shift_us(stamps, us), convert(left, TIMESTAMP))
+        return convert(moved, STRING) if left.type == STRING else moved
+    if left.type == DATE and right.type in (BIGINT, VOID):
+        return lift_arrays(DATE, lambda days, by: add_days(days, by, sign), left, convert(right, BIGINT))
+    hint = "Write date + INTERVAL '1' DAY, date + 1, or date_add(date, 1)."
+    if call.name == "-" and left.type == right.type and left.type in (DATE, TIMESTAMP):
+        hint = {DATE: "Write datediff(a, b).", TIMESTAMP: "Write unix_timestamp(a) - unix_timestamp(b)."}[
+            left.type
+        ]
+    raise context.error(
+        call, f"`{call.name}` does not work on {type_name(left.type)} and {type_name(right.type)}", hint
+    )
+
+
+_MICROSECOND = pa.scalar(1, DURATION).as_py()
+
+
+def shift_us(stamps: pa.Array, us: int) -> pa.Array:
+    """Timestamps moved by a constant number of microseconds; null where that leaves 64 bits."""
+    moved = _add(stamps.view(pa.int64()), pa.scalar(us, BIGINT))
+    return moved.view(TIMESTAMP)
+
+
+def shift_days(days: pa.Array, by: int) -> pa.Array:
+    """Dates moved by a constant number of days."""
+    return add_days(days, pa.repeat(pa.scalar(by, BIGINT), len(days)), 1)
+
+
+def add_days(days: pa.Array, by: pa.Array, sign: int) -> pa.Array:
+    """Dates moved by a column of days; null where that leaves the range of dates."""
+    base = pc.cast(days.view(pa.int32()), BIGINT)
+    moved = int_values(base) + sign * np.clip(int_values(by), -(2**33), 2**33)
+    null = null_mask(days) | null_mask(by) | (np.abs(moved) >= 2**31)
+    return from_numpy(np.where(null, 0, moved), null, DATE)
+
+
+# -- comparison
+
+
+@_operator("=", "<>", "<", "<=", ">", ">=", "<=>")
+def _compare(context: Context, call: Call, args: list[Operand]) -> Operand:
+    equality = call.name in ("=", "<>", "<=>")
+    kind = compared_type(args[0].type, args[1].type, equality=equality)
+    if kind is None or DURATION in (args[0].type, args[1].type):
+        raise context.error(
+            call,
+            f"`{call.name}` cannot compare {type_name(args[0].type)} with {type_name(args[1].type)}",
+            "Convert one side: CAST(... AS ...).",
+        )
+    if kind == VOID:
+        kind = BOOLEAN
+    left, right = (convert(operand, kind) for operand in args)
+    kernel = _COMPARISONS[call.name] if kind != DOUBLE else _NAN_COMPARISONS[call.name]
+    return lift(BOOLEAN, kernel, left, right)
+
+
+def _null_safe_equal(equal: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    def kernel(left: Value, right: Value) -> Value:
+        both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+        return pc.or_(pc.fill_null(equal(left, right), False), both_null)
+
+    return kernel
+
+
+def _nan_equal(left: Value, right: Value) -> Value:
+    return pc.or_kleene(pc.equal(left, right), pc.and_kleene(pc.is_nan(left), pc.is_nan(right)))
+
+
+def _nan_less(left: Value, right: Value) -> Value:
+    nan_above = pc.and_kleene(pc.is_nan(right), pc.invert(pc.is_nan(left)))
+    return pc.or_kleene(pc.less(left, right), nan_above)
+
+
+_COMPARISONS: dict[str, Callable[[Value, Value], Value]] = {
+    "=": pc.equal, "<>": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater,
+    ">=": pc.greater_equal, "<=>": _null_safe_equal(pc.equal),
+}  # fmt: skip
+_NAN_COMPARISONS: dict[str, Callable[[Value, Value], Value]] = {
+    "=": _nan_equal,
+    "<>": lambda a, b: pc.invert(_nan_equal(a, b)),
+    "<": _nan_less,
+    "<=": lambda a, b: pc.invert(_nan_less(b, a)),
+    ">": lambda a, b: _nan_less(b, a),
+    ">=": lambda a, b: pc.invert(_nan_less(a, b)),
+    "<=>": _null_safe_equal(_nan_equal),
+}
+
+
+# -- logic
+
+
+def condition(context: Context, call: Call, args: list[Operand], at: int) -> Operand:
+    """Argument `at` as a boolean."""
+    return condition_operand(context, call.args[at], args[at])
+
+
+def condition_operand(context: Context, expr: Expr, operand: Operand) -> Operand:
+    """The operand as a boolean; Spark takes nothing else where a condition is wanted."""
+    if operand.type not in (BOOLEAN, VOID):
+        raise context.error(
+            expr,
+            f"a condition must be BOOLEAN, this is {type_name(operand.type)}",
+            "Compare it with something: x = 'a', x <> 0.",
+        )
+    return convert(operand, BOOLEAN)
+
+
+@_operator("and", "or")
+def _logic(context: Context, call: Call, args: list[Operand]) -> Operand:
+    kernel = pc.and_kleene if call.name == "and" else pc.or_kleene
+    return lift(BOOLEAN, kernel, condition(context, call, args, 0), condition(context, call, args, 1))
+
+
+@_operator("not")
+def _not(context: Context, call: Call, args: list[Operand]) -> Operand:
+    return lift(BOOLEAN, pc.invert, condition(context, call, args, 0))
+
+
+@_operator("is null")
+def _is_null(context: Context, call: Call, args: list[Operand]) -> Operand:
+    return lift(BOOLEAN, pc.is_null, args[0])
+
+
+@_operator("is true", "is false")
+def _is_truth(context: Context, call: Call, args: list[Operand]) -> Operand:
+    wanted = call.name == "is true"
+    return lift(
+        BOOLEAN,
+        lambda value: pc.fill_null(value if wanted else pc.invert(value), False),
+        condition(context, call, args, 0),
+    )
+
+
+@_operator("in")
+def _in(context: Context, call: Call, args: list[Operand]) -> Operand:
+    kind = args[0].type
+    for at, operand in enumerate(args[1:], start=1):
+        wider = wider_type(kind, operand.type)
+        if wider is None:
+            raise context.error(
+                call.args[at],
+                f"IN mixes {type_name(kind)} and {type_name(operand.type)}",
+                "Convert one side: CAST(... AS ...).",
+            )
+        kind = wider
+    if kind == VOID:
+        kind = BOOLEAN
+    operands = [convert(operand, kind) for operand in args]
+    if all(operand.constant for operand in operands[1:]):
+        values = [operand.value() for operand in operands[1:]]
+        known = pa.array([value for value in values if value is not None], type=kind)
+        has_null = len(known) < len(values)
+        return lift_arrays(BOOLEAN, lambda array: _in_constants(array, known, has_null), operands[0])
+    equal = _COMPARISONS["="] if kind != DOUBLE else _nan_equal
+
+    def any_equal(value: Value, *others: Value) -> Value:
+        found = equal(value, others[0])
+        for other in others[1:]:
+            found = pc.or_kleene(found, equal(value, other))
+        return found
+
+    return lift(BOOLEAN, any_equal, *operands)
+
+
+def _in_constants(array: pa.Array, known: pa.Array, has_null: bool) -> pa.Array:
+    if array.type == DOUBLE:  # -0.0 + 0.0 is 0.0: the two zeros are one value
+        array, known = pc.add(array, 0.0), pc.add(known, 0.0)
+    found = pc.is_in(array, value_set=known)
+    unknown = pc.and_(pc.invert(found), pa.repeat(True, len(array))) if has_null else array.is_null()
+    return pc.if_else(unknown, pa.scalar(None, BOOLEAN), found)
+
+
+@_operator("sum input")
+def _sum_input(context: Context, call: Call, args: list[Operand]) -> Operand:
+    """What sum and avg add up: integers as they are, everything else as doubles."""
+    (operand,) = args
+    if operand.type in (BOOLEAN, DATE, DURATION):
+        hint = "Write count(*) FILTER (WHERE x)." if operand.type == BOOLEAN else "Write unix_timestamp(x)."
+        raise context.error(call, f"sum and avg do not work on {type_name(operand.type)}", hint)
+    return operand if operand.type == BIGINT else convert(operand, DOUBLE)
+
+
+# -- conditional
+
+
+def common(context: Context, call: Call, args: list[Operand], positions: list[int]) -> list[Operand]:
+    """The arguments at `positions`, all converted to their common type."""
+    kind = VOID
+    for at in positions:
+        wider = wider_type(kind, args[at].type)
+        if wider is None:
+            raise context.error(
+                call.args[at],
+                f"the results of {call.name.upper()} are of different types: {type_name(kind)} and {type_name(args[at].type)}",
+                "Convert one of them: CAST(... AS ...).",
+            )
+        kind = wider
+    return [args[at] if kind == VOID else convert(args[at], kind) for at in positions]
+
+
+@_operator("case")
+def _case(context: Context, call: Call, args: list[Operand]) -> Operand:
+    """Arguments: condition, result, condition, result, ..., default."""
+    conditions = [condition(context, call, args, at) for at in range(0, len(args) - 1, 2)]
+    results = common(context, call, args, [*range(1, len(args) - 1, 2), len(args) - 1])
+    count = len(conditions)
+
+    def choose_all(*values: Value) -> Value:
+        result = values[-1]
+        for at in range(count - 1, -1, -1):
+            result = pc.if_else(pc.fill_null(values[at], False), values[count + at], result)
+        return result
+
+    return lift(results[0].type, choose_all, *conditions, *results)
+
+
+__all__ = ["DURATION", "OPERATORS", "add_days", "choose", "common", "condition", "shift_days", "type_name"]

@@ -1,0 +1,140 @@
+"""The closed list of functions: what is not here does not exist in ELF-QL.
+
+Owns the table and the way a function is entered; the functions themselves stand in `functions_*.py`, each
+with Spark's meaning and Spark's null rules. The parser asks `FUNCTIONS` for names and numbers of arguments,
+the compiler for the builder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from elfmesh.control.ql.columns import Value
+from elfmesh.control.ql.nodes import Call, Expr
+from elfmesh.control.ql.operand import Operand, convert, lift, lift_arrays
+from elfmesh.control.ql.types import BIGINT, BOOLEAN, DATE, DOUBLE, NAMES, STRING, TIMESTAMP, VOID
+from elfmesh.errors import QueryError
+
+
+class Context(Protocol):
+    """What a builder may ask of the compiler."""
+
+    def error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
+        """A `QueryError` at the place of an expression."""
+        ...
+
+
+Builder = Callable[[Context, Call, list[Operand]], Operand]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One entry: how it is called, and how it is compiled.
+
+    Attributes:
+        name: lower case.
+        least: fewest arguments.
+        most: most arguments, None for any number.
+        signature: as the reference shows it.
+        build: makes the operand from compiled arguments.
+    """
+
+    name: str
+    least: int
+    most: int | None
+    signature: str
+    build: Builder
+
+
+FUNCTIONS: dict[str, Function] = {}
+
+
+def function(
+    names: str, least: int, most: int | None = -1, *, signature: str = ""
+) -> Callable[[Builder], Builder]:
+    """Enter a builder under one or more names (separated by spaces); `most` defaults to `least`."""
+
+    def enter(build: Builder) -> Builder:
+        for name in names.split():
+            assert name not in FUNCTIONS, name
+            FUNCTIONS[name] = Function(
+                name, least, least if most == -1 else most, signature.replace("$", name), build
+            )
+        return build
+
+    return enter
+
+
+def simple(
+    names: str, takes: Sequence[pa.DataType], gives: pa.DataType, kernel: Callable[..., Value],
+    *, least: int | None = None, arrays: bool = False, signature: str = "",
+) -> None:  # fmt: skip
+    """Enter a function whose arguments are converted to fixed types and whose kernel does the rest."""
+
+    def build(context: Context, call: Call, args: list[Operand]) -> Operand:
+        converted = [argument(context, call, args, at, takes[at]) for at in range(len(args))]
+        return (lift_arrays if arrays else lift)(gives, kernel, *converted)
+
+    function(names, len(takes) if least is None else least, len(takes), signature=signature)(build)
+
+
+def argument(context: Context, call: Call, args: list[Operand], at: int, kind: pa.DataType) -> Operand:
+    """Argument `at`, implicitly converted as Spark converts function arguments.
+
+    Raises:
+        QueryError: Spark refuses the conversion.
+    """
+    given = args[at].type
+    allowed = {
+        STRING: given in NAMES,
+        DOUBLE: given in (BIGINT, DOUBLE, STRING, VOID),
+        BIGINT: given in (BIGINT, DOUBLE, STRING, VOID),
+        BOOLEAN: given in (BOOLEAN, VOID),
+        DATE: given in (DATE, TIMESTAMP, STRING, VOID),
+        TIMESTAMP: given in (TIMESTAMP, DATE, STRING, VOID),
+    }[kind]
+    if not allowed:
+        raise context.error(
+            call.args[at] if at < len(call.args) else call,
+            f"argument {at + 1} of {call.name} is {NAMES[given]}, not {NAMES[kind]}",
+            f"Convert it first: CAST(... AS {NAMES[kind]}).",
+        )
+    return convert(args[at], kind)
+
+
+def literal_text(context: Context, call: Call, args: list[Operand], at: int, what: str) -> str | None:
+    """The string constant in argument `at`; None for NULL.
+
+    Raises:
+        QueryError: the argument is not a constant.
+    """
+    if not args[at].constant:
+        raise context.error(
+            call.args[at], f"{what} of {call.name} must be a constant", "Write it as a 'string' in the query."
+        )
+    value = convert(args[at], STRING).value()
+    return None if value is None else str(value)
+
+
+def literal_int(context: Context, call: Call, args: list[Operand], at: int, what: str) -> int | None:
+    """The integer constant in argument `at`; None for NULL.
+
+    Raises:
+        QueryError: the argument is not a constant.
+    """
+    if not args[at].constant:
+        raise context.error(
+            call.args[at], f"{what} of {call.name} must be a constant", "Write it as a number in the query."
+        )
+    value = argument(context, call, args, at, BIGINT).value()
+    return None if value is None else int(value)
+
+
+def nothing(kind: pa.DataType) -> Operand:
+    """A constant null of a type."""
+    null = pa.scalar(None, type=kind)
+    return Operand(kind, lambda _env: null, constant=True)

@@ -1,0 +1,66 @@
+"""The name of an output column without AS, spelt as Spark spells it: `count(1)`, `(bytes / 1024)`."""
+
+from __future__ import annotations
+
+from elfmesh.control.ql.cast import format_double
+from elfmesh.control.ql.nodes import (
+    Aggregate,
+    Call,
+    Duration,
+    Expr,
+    Field,
+    Literal,
+    WindowBound,
+)
+from elfmesh.units import format_duration
+
+_INFIX = {"+", "-", "*", "/", "%", "div", "=", "<>", "<", "<=", ">", ">=", "<=>", "and", "or"}
+_POSTFIX = {"is null": "IS NULL", "is true": "IS TRUE", "is false": "IS FALSE"}
+
+
+def render(expr: Expr) -> str:
+    """The text of an expression as a column name; a field is its last part."""
+    return expr.path.rpartition(".")[2] if isinstance(expr, Field) else _text(expr)
+
+
+def _text(expr: Expr) -> str:
+    if isinstance(expr, Field):
+        return expr.path
+    if isinstance(expr, Literal):
+        if isinstance(expr.value, bool) or expr.value is None:
+            return "NULL" if expr.value is None else str(expr.value).lower()
+        return format_double(expr.value) if isinstance(expr.value, float) else str(expr.value)
+    if isinstance(expr, Duration):
+        return f"INTERVAL '{format_duration(expr.us)}'"
+    if isinstance(expr, WindowBound):
+        return f"window_{expr.side}"
+    if isinstance(expr, Aggregate):
+        args = ", ".join(_text(arg) for arg in expr.args) or "1"
+        where = "" if expr.where is None else f" FILTER (WHERE {_text(expr.where)})"
+        return f"{expr.kind}({'DISTINCT ' if expr.distinct else ''}{args}){where}"
+    assert isinstance(expr, Call), expr
+    return _call(expr)
+
+
+def _call(expr: Call) -> str:
+    args = [_text(arg) for arg in expr.args]
+    if expr.name in _INFIX:
+        return f"({args[0]} {expr.name.upper() if expr.name in ('and', 'or') else expr.name} {args[1]})"
+    if expr.name in _POSTFIX:
+        return f"({args[0]} {_POSTFIX[expr.name]})"
+    if expr.name == "neg":
+        return f"(- {args[0]})"
+    if expr.name == "not":
+        return f"(NOT {args[0]})"
+    if expr.name == "in":
+        return f"({args[0]} IN ({', '.join(args[1:])}))"
+    if expr.name in ("like", "ilike", "rlike"):
+        return f"{args[0]} {expr.name.upper()} {args[1]}"
+    if expr.name == "cast":
+        return f"CAST({args[0]} AS {expr.option})"
+    if expr.name == "split at":
+        return f"split({args[0]}, {args[1]})[{args[2]}]"
+    if expr.name == "case":
+        pairs = [f"WHEN {args[at]} THEN {args[at + 1]}" for at in range(0, len(args) - 1, 2)]
+        return f"CASE {' '.join(pairs)} ELSE {args[-1]} END"
+    return f"{expr.name}({', '.join(args)})"

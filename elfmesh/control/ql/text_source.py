@@ -1,0 +1,42 @@
+"""Where in the text something stands, and how an error about it is raised.
+
+Owns nothing but the text and its name. Every `QueryError` of this room is made here, so that every one has a
+1-based line and column of the token it is about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elfmesh.errors import QueryError
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A 1-based line and column; (0, 0) says that a thing has no place of its own."""
+
+    line: int = 0
+    column: int = 0
+
+
+NOWHERE = Place()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A query text and what it was read from."""
+
+    text: str
+    name: str = "query"
+
+    def place(self, offset: int) -> Place:
+        """The line and column of a character offset. Cost: one scan of the text before it."""
+        offset = max(0, min(offset, len(self.text)))
+        return Place(
+            self.text.count("\n", 0, offset) + 1, offset - (self.text.rfind("\n", 0, offset) + 1) + 1
+        )
+
+    def error(self, message: str, at: int | Place, hint: str = "") -> QueryError:
+        """A `QueryError` at an offset or place of this text."""
+        place = self.place(at) if isinstance(at, int) else at
+        return QueryError(message, line=place.line, column=place.column, hint=hint, source=self.name)

@@ -1,0 +1,340 @@
+"""From sqlglot's syntax tree to our nodes: the only module that looks at sqlglot's expression classes.
+
+A construct that is not in the tables below is refused by name. Nothing is guessed and nothing dropped: a node's
+arguments that have no meaning here make it an error too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from sqlglot import exp
+
+from elfmesh.control.ql.cast import TARGETS
+from elfmesh.control.ql.nodes import (
+    Aggregate,
+    Call,
+    Duration,
+    Expr,
+    Field,
+    Literal,
+    Star,
+    WindowBound,
+    WindowCall,
+)
+from elfmesh.control.ql.refusals import AGGREGATES, MARK, UNSUPPORTED_FUNCTIONS, WINDOWS
+from elfmesh.control.ql.registry import FUNCTIONS
+from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
+from elfmesh.control.ql.windows import fixed_duration_us, window_call
+from elfmesh.errors import QueryError
+
+_BINARY: dict[type[exp.Expr], str] = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div",
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>", exp.And: "and", exp.Or: "or",
+}  # fmt: skip
+
+_TYPES: dict[str, str] = {
+    "BIGINT": "BIGINT", "INT": "INT", "SMALLINT": "SMALLINT", "TINYINT": "TINYINT", "DOUBLE": "DOUBLE",
+    "TEXT": "STRING", "VARCHAR": "STRING", "BOOLEAN": "BOOLEAN", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP",
+    "TIMESTAMPTZ": "TIMESTAMP", "TIMESTAMPLTZ": "TIMESTAMP",
+}  # fmt: skip
+_LIMIT_64 = 2**63
+
+
+class Translator:
+    """Translates the expressions of one statement.
+
+    Args:
+        source: for the places of errors.
+        stream: name of the stream, which may qualify a field.
+        alias: its alias, or "".
+        start: place of errors about nodes that have none.
+    """
+
+    def __init__(self, source: SourceText, stream: str, alias: str, start: Place) -> None:
+        self._source = source
+        self._qualifiers = {name.lower() for name in (stream, alias) if name}
+        self._start = start
+        self._cases: dict[type[Any], Callable[[Any], Expr]] = {
+            exp.Column: self._column, exp.Identifier: self._identifier, exp.Dot: self._dot,
+            exp.Bracket: self._bracket, exp.Literal: self._literal, exp.Boolean: self._boolean,
+            exp.Null: lambda node: Literal("null", None, at=self.place(node)),
+            exp.Star: self._star, exp.Paren: lambda node: self.expr(node.this),
+            exp.Anonymous: self._call, exp.Filter: self._filter,
+            exp.Neg: self._negative, exp.Not: lambda node: self._make("not", node, node.this),
+            exp.Is: self._is, exp.NullSafeNEQ: self._distinct_from, exp.Between: self._between, exp.In: self._in,
+            exp.Like: self._like, exp.ILike: self._like, exp.Escape: self._escape,
+            exp.RegexpLike: lambda node: self._make("rlike", node, node.this, node.expression),
+            exp.DPipe: lambda node: self._make("concat", node, node.this, node.expression),
+            exp.Case: self._case, exp.Cast: self._cast, exp.TryCast: self._cast, exp.Interval: self._interval,
+            exp.Trim: self._trim, exp.Extract: self._extract,
+            exp.StrPosition: lambda node: self._make("locate", node, node.args["substr"], node.this),
+            exp.Substring: self._substring,
+        }  # fmt: skip
+
+    def expr(self, node: Any) -> Expr:
+        """Our expression for a node.
+
+        Raises:
+            QueryError: a construct ELF-QL does not have.
+        """
+        operator = _BINARY.get(type(node))
+        if operator is not None:
+            return self._make(operator, node, node.this, node.expression)
+        case = self._cases.get(type(node))
+        if case is None:
+            raise self._unknown(node)
+        return case(node)
+
+    def place(self, node: Any) -> Place:
+        """Where a node stands: its own token, else the first token below it."""
+        for below in node.walk(bfs=False) if isinstance(node, exp.Expr) else ():
+            start = below._meta.get("start") if below._meta else None
+            if start is not None:
+                return self._source.place(start)
+        return NOWHERE
+
+    def error(self, node: Any, message: str, hint: str = "") -> QueryError:
+        """A `QueryError` at a node, or at the nearest node around it that has a place."""
+        place, around = self.place(node), node
+        while place == NOWHERE and isinstance(around, exp.Expr) and around.parent is not None:
+            around = around.parent
+            place = self.place(around)
+        return self._source.error(message, place if place != NOWHERE else self._start, hint)
+
+    def _unknown(self, node: Any) -> QueryError:
+        if isinstance(node, exp.Subquery | exp.Select | exp.Exists):
+            return self.error(
+                node, "a query inside a query is not there yet", "Write one SELECT over the stream."
+            )
+        if isinstance(node, exp.Window):
+            return self.error(node, "window functions (OVER) are not there", "Aggregate with GROUP BY.")
+        name = node.sql_name().lower() if isinstance(node, exp.Func) else node.key
+        shown = node.sql(dialect="spark") if isinstance(node, exp.Expr) else str(node)
+        shown = shown.replace(MARK, "").replace(MARK.upper(), "")
+        hint = UNSUPPORTED_FUNCTIONS.get(name, "docs/elf-ql.md lists what there is.")
+        return self.error(node, f"`{shown[:60]}` is not there", hint)
+
+    def _make(self, name: str, node: Any, *args: Any, option: str = "") -> Call:
+        return Call(name, tuple(self.expr(arg) for arg in args), option, at=self.place(node))
+
+    # -- fields and constants
+
+    def _column(self, node: exp.Column) -> Expr:
+        if isinstance(node.this, exp.Star):
+            if node.args.get("db") or node.table.lower() not in self._qualifiers:
+                raise self.error(node, "`.*` works on the stream only", "Write * or name the fields.")
+            return Star(at=self.place(node))
+        parts = node.parts
+        return self._path(
+            [str(part.name) for part in parts], any(part.args.get("quoted") for part in parts), node
+        )
+
+    def _identifier(self, node: exp.Identifier) -> Expr:
+        return self._path([node.name], bool(node.args.get("quoted")), node)
+
+    def _path(self, parts: list[str], quoted: bool, node: Any) -> Expr:
+        if len(parts) > 1 and parts[0].lower() in self._qualifiers:
+            parts, quoted = parts[1:], True  # a qualified name is a field, never an alias
+        if not quoted and [part.lower() for part in parts] in (["window", "start"], ["window", "end"]):
+            return WindowBound(parts[1].lower(), at=self.place(node))
+        if not quoted and len(parts) == 1 and parts[0].lower() in ("window_start", "window_end"):
+            return WindowBound(parts[0].lower().removeprefix("window_"), at=self.place(node))
+        return Field(".".join(parts), quoted, at=self.place(node))
+
+    def _dot(self, node: exp.Dot) -> Expr:
+        base, name = self.expr(node.this), node.expression
+        if isinstance(base, WindowCall) and name.name.lower() in ("start", "end"):
+            return Call("window bound", (base,), name.name.lower(), at=base.at)
+        if not isinstance(base, Field) or not isinstance(name, exp.Identifier):
+            raise self._unknown(node)
+        return Field(f"{base.path}.{name.name}", base.quoted, at=base.at)
+
+    def _bracket(self, node: exp.Bracket) -> Expr:
+        base, (index, *rest) = self.expr(node.this), node.expressions
+        if isinstance(base, Call) and base.name == "split" and not rest:
+            return Call("split at", (*base.args, self.expr(index)), at=base.at)
+        if isinstance(base, Field) and isinstance(index, exp.Literal) and index.is_string and not rest:
+            return Field(f"{base.path}.{index.name}", True, at=base.at)
+        raise self.error(
+            node, "elements of lists are not there yet", "Only split(x, ',')[n] and field['name'] are."
+        )
+
+    def _literal(self, node: exp.Literal) -> Expr:
+        place = self.place(node)
+        if node.is_string:
+            return Literal("string", node.name, at=place)
+        if re.fullmatch(r"\d+", node.name):
+            value = int(node.name)
+            if value >= _LIMIT_64 and not (value == _LIMIT_64 and isinstance(node.parent, exp.Neg)):
+                raise self.error(
+                    node, f"{node.name} does not fit into 64 bits", f"Write it as a double: {node.name}D."
+                )
+            return Literal("bigint", value, at=place)
+        return Literal("double", float(node.name), at=place)
+
+    def _negative(self, node: exp.Neg) -> Expr:
+        inner = node.this
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            literal = self._literal(inner)
+            assert isinstance(literal, Literal)
+            assert isinstance(literal.value, int | float)
+            return Literal(literal.kind, -literal.value, at=self.place(node))
+        return self._make("neg", node, inner)
+
+    def _boolean(self, node: exp.Boolean) -> Expr:
+        return Literal("bool", bool(node.this), at=self.place(node))
+
+    def _star(self, node: exp.Star) -> Expr:
+        if any(node.args.values()):
+            raise self.error(node, "* EXCEPT is not there", "Name the fields.")
+        return Star(at=self.place(node))
+
+    def _interval(self, node: exp.Interval) -> Expr:
+        return Duration(fixed_duration_us(node, self.error), at=self.place(node))
+
+    # -- calls
+
+    def _call(self, node: exp.Anonymous) -> Expr:
+        name = str(node.this).removeprefix(MARK)
+        if not str(node.this).startswith(MARK):
+            raise self._unknown(node)
+        if name in WINDOWS:
+            return window_call(name, node, self.expr, self.error, self.place(node))
+        if name in AGGREGATES:
+            return self._aggregate(name, node)
+        known = FUNCTIONS[name]
+        args = tuple(self.expr(arg) for arg in node.expressions)
+        if len(args) < known.least or (known.most is not None and len(args) > known.most):
+            raise self.error(
+                node,
+                f"{name} does not take {len(args)} argument{'s' * (len(args) != 1)}",
+                f"Write {known.signature}.",
+            )
+        if any(isinstance(arg, Star) for arg in args):
+            raise self.error(node, f"{name}(*) makes no sense", f"Write {known.signature}.")
+        return Call(name, args, at=self.place(node))
+
+    def _aggregate(self, name: str, node: exp.Anonymous) -> Expr:
+        place, given = self.place(node), node.expressions
+        distinct = len(given) == 1 and isinstance(given[0], exp.Distinct)
+        args = tuple(self.expr(arg) for arg in (given[0].expressions if distinct else given))
+        kind = "avg" if name == "mean" else name
+        if kind == "count":
+            if not args:
+                raise self.error(node, "count needs an argument", "Write count(*) or count(x).")
+            if any(isinstance(arg, Star) for arg in args):
+                if len(args) > 1 or distinct:
+                    raise self.error(node, "count takes * alone", "Write count(*) or count(DISTINCT x).")
+                args = ()
+        elif len(args) != 1:
+            raise self.error(node, f"{name} takes one argument, not {len(args)}", f"Write {name}(x).")
+        elif isinstance(args[0], Star):
+            raise self.error(node, f"{name}(*) makes no sense", f"Write {name}(x).")
+        if distinct and kind in ("sum", "avg"):
+            raise self.error(node, f"{name}(DISTINCT) is not there yet", "count(DISTINCT x) is.")
+        return Aggregate(kind, args, distinct and kind == "count", at=place)
+
+    def _filter(self, node: exp.Filter) -> Expr:
+        inner = self.expr(node.this)
+        if not isinstance(inner, Aggregate):
+            raise self.error(node, "FILTER belongs to an aggregate", "Write sum(x) FILTER (WHERE condition).")
+        where = self.expr(node.expression.this)
+        return Aggregate(inner.kind, inner.args, inner.distinct, where, at=inner.at)
+
+    # -- forms of their own
+
+    def _is(self, node: exp.Is) -> Expr:
+        if isinstance(node.expression, exp.Null):
+            return self._make("is null", node, node.this)
+        if isinstance(node.expression, exp.Boolean):
+            return self._make("is true" if node.expression.this else "is false", node, node.this)
+        raise self.error(node, "IS takes NULL, TRUE, FALSE or DISTINCT FROM", "Compare values with =.")
+
+    def _distinct_from(self, node: exp.NullSafeNEQ) -> Expr:
+        return Call("not", (self._make("<=>", node, node.this, node.expression),), at=self.place(node))
+
+    def _between(self, node: exp.Between) -> Expr:
+        value = self.expr(node.this)
+        low, high = self.expr(node.args["low"]), self.expr(node.args["high"])
+        at = self.place(node)
+        return Call("and", (Call(">=", (value, low), at=at), Call("<=", (value, high), at=at)), at=at)
+
+    def _in(self, node: exp.In) -> Expr:
+        values = node.expressions
+        if not values or node.args.get("query") or node.args.get("unnest"):
+            raise self.error(node, "IN takes a list of values", "Write x IN ('a', 'b').")
+        return self._make("in", node, node.this, *values)
+
+    def _like(self, node: exp.Like | exp.ILike, escape: str = "\\") -> Expr:
+        if isinstance(node.expression, exp.Any | exp.All | exp.Tuple):
+            raise self.error(node, "LIKE ANY and LIKE ALL are not there", "Join several LIKE with OR or AND.")
+        name = "ilike" if isinstance(node, exp.ILike) else "like"
+        call: Expr = self._make(name, node, node.this, node.expression, option=escape)
+        return Call("not", (call,), at=call.at) if node.args.get("negate") else call
+
+    def _escape(self, node: exp.Escape) -> Expr:
+        escape = node.expression
+        if not (isinstance(escape, exp.Literal) and escape.is_string and len(escape.name) == 1):
+            raise self.error(node, "ESCAPE takes one character", "Write LIKE 'a!%' ESCAPE '!'.")
+        if not isinstance(node.this, exp.Like | exp.ILike):
+            raise self._unknown(node)
+        return self._like(node.this, escape.name)
+
+    def _case(self, node: exp.Case) -> Expr:
+        subject = node.this
+        args: list[Expr] = []
+        for branch in node.args["ifs"]:
+            when = self.expr(branch.this)
+            if subject is not None:
+                when = Call("=", (self.expr(subject), when), at=when.at)
+            args += [when, self.expr(branch.args["true"])]
+        default = node.args.get("default")
+        args.append(Literal("null", None) if default is None else self.expr(default))
+        return Call("case", tuple(args), at=self.place(node))
+
+    def _cast(self, node: exp.Cast) -> Expr:
+        if node.args.get("format") or node.args.get("default"):
+            raise self.error(node, "CAST takes no format", "Write to_timestamp(x, 'pattern').")
+        kind = node.args["to"]
+        name = kind.this.name if isinstance(kind, exp.DataType) and not kind.expressions else ""
+        target = _TYPES.get(name)
+        if target is None:
+            names = ", ".join(TARGETS)
+            raise self.error(
+                node, f"the type {kind.sql(dialect='spark')} is not there", f"There are {names}."
+            )
+        value = self.expr(node.this)
+        if isinstance(value, Literal) and value.kind in ("bigint", "double") and target == "DOUBLE":
+            assert isinstance(value.value, int | float)
+            return Literal("double", float(value.value), at=value.at)
+        return Call("cast", (value,), target, at=self.place(node))
+
+    def _trim(self, node: exp.Trim) -> Expr:
+        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(
+            str(node.args.get("position") or "").upper(), "btrim"
+        )
+        characters = node.args.get("expression")
+        return self._make(name, node, node.this, *([] if characters is None else [characters]))
+
+    def _extract(self, node: exp.Extract) -> Expr:
+        part = node.this.name.lower()
+        name = _EXTRACTS.get(part)
+        if name is None:
+            raise self.error(node, f"EXTRACT does not know {part}", f"There are {', '.join(_EXTRACTS)}.")
+        return self._make(name, node, node.expression)
+
+    def _substring(self, node: exp.Substring) -> Expr:
+        length = node.args.get("length")
+        return self._make(
+            "substring", node, node.this, node.args["start"], *([] if length is None else [length])
+        )
+
+
+_EXTRACTS = {
+    "year": "year", "quarter": "quarter", "month": "month", "week": "weekofyear", "day": "day", "dow": "dayofweek",
+    "doy": "dayofyear", "hour": "hour", "minute": "minute",
+}  # fmt: skip

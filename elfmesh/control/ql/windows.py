@@ -1,0 +1,115 @@
+"""TUMBLE, HOP and Spark's window(...): from the call's arguments to lengths in microseconds.
+
+HOP is (column, slide, size); Spark's window is (column, size[, slide]). The column may be left out: it is then
+`ts`. A month has no fixed length, so it makes no window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from elfmesh.control.ql.nodes import Duration, Expr, Field, Literal, WindowCall
+from elfmesh.control.ql.text_source import Place
+from elfmesh.errors import ConfigError, QueryError
+from elfmesh.units import format_duration, parse_duration_us, unit_us
+
+TIME_COLUMN = "ts"
+"""The event time of a record, as every format delivers it."""
+
+PANES_MAX = 10_000
+"""Panes in one window: more would make an interval's state and its merge unbounded."""
+
+_SHAPES = {
+    "tumble": "TUMBLE(ts, INTERVAL '30' SECOND)",
+    "hop": "HOP(ts, INTERVAL '10' SECOND, INTERVAL '30' SECOND) (slide, then size)",
+    "window": "window(ts, '30 seconds') or window(ts, '30 seconds', '10 seconds') (size, then slide)",
+}
+
+
+class Complain(Protocol):
+    """Makes the error about a node."""
+
+    def __call__(self, node: Any, message: str, hint: str = "") -> QueryError:
+        """The error, not yet raised."""
+        ...
+
+
+def fixed_duration_us(node: exp.Interval, error: Complain) -> int:
+    """Microseconds of an INTERVAL.
+
+    Raises:
+        QueryError: months, years, ranges (DAY TO SECOND) or something that is no constant.
+    """
+    unit, value = node.args.get("unit"), node.this
+    hint = "Write INTERVAL '30' SECOND or INTERVAL 5 MINUTES."
+    if unit is not None and not isinstance(unit, exp.Var):
+        raise error(node, "INTERVAL takes one unit", hint)
+    sign = 1
+    if isinstance(value, exp.Neg):
+        sign, value = -1, value.this
+    if not isinstance(value, exp.Literal):
+        raise error(node, "INTERVAL takes a constant", hint)
+    text = value.name if unit is None else f"{value.name} {unit.name}"
+    if text.startswith("-"):
+        sign, text = -sign, text[1:]
+    if unit is not None and unit_us(unit.name) is None:
+        raise error(node, f"an INTERVAL of {unit.name} has no fixed length", hint)
+    try:
+        return sign * parse_duration_us(text)
+    except ConfigError:
+        raise error(node, f"INTERVAL {value.sql()} is not a duration of fixed length", hint) from None
+
+
+def window_call(
+    name: str, node: exp.Anonymous, translate: Callable[[Any], Expr], error: Complain, at: Place
+) -> WindowCall:
+    """The window of a call of TUMBLE, HOP or window.
+
+    Raises:
+        QueryError: wrong number or kind of arguments, or lengths that make no window.
+    """
+    shape = f"Write {_SHAPES[name]}."
+    args = [translate(arg) for arg in node.expressions]
+    column = TIME_COLUMN
+    if args and isinstance(args[0], Field):
+        column = args.pop(0).path
+    lengths = [_length_us(arg, node, error, shape) for arg in args]
+    most = {"tumble": 1, "hop": 2, "window": 2}[name]
+    least = 2 if name == "hop" else 1
+    if not least <= len(lengths) <= most:
+        extra = " A window that starts off the epoch is not there yet." if len(lengths) > most else ""
+        raise error(node, f"{name} does not take these arguments", shape + extra)
+    if name == "hop":
+        slide, size = lengths
+    else:
+        size = lengths[0]
+        slide = lengths[1] if len(lengths) == 2 else size
+    if slide > size:
+        raise error(
+            node,
+            f"the window slides by {format_duration(slide)} but is {format_duration(size)} wide: records would fall between",
+            f"{shape} The slide is at most the size.",
+        )
+    call = WindowCall("tumble" if slide == size else "hop", column, size, slide, at=at)
+    if size // gcd(size, slide) > PANES_MAX:
+        raise error(node, f"the window is cut into more than {PANES_MAX} panes", "Make the slide longer.")
+    return call
+
+
+def _length_us(arg: Expr, node: exp.Anonymous, error: Complain, shape: str) -> int:
+    if isinstance(arg, Duration):
+        us = arg.us
+    elif isinstance(arg, Literal) and isinstance(arg.value, str):
+        try:
+            us = parse_duration_us(arg.value.lower().removeprefix("interval"))
+        except ConfigError as problem:
+            raise error(node, problem.message, shape) from None
+    else:
+        raise error(node, "the column of a window is a field, its lengths are constants", shape)
+    if us <= 0:
+        raise error(node, "a window must be longer than nothing", shape)
+    return us
