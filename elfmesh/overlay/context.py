@@ -63,10 +63,13 @@ class Context:
         calls.wait(rid, to, Pong, done, calls.timeout(peer) if timeout is None else timeout)
 
     def acceptable(self, contact: Contact) -> bool:
-        """Whether a contact somebody told us can be one at all: hostile ones stop here."""
+        """Whether a contact can be that of another agent at all: hostile ones stop here."""
+        return contact.id != self.me.id and self.well_formed(contact)
+
+    def well_formed(self, contact: Contact) -> bool:
+        """Whether the fields of a contact are within their limits."""
         return (
             len(contact.id) == ID_BYTES
-            and contact.id != self.me.id
             and 0 < contact.port < 65536
             and 0 < len(contact.host) <= HOST_CHARS_MAX
             and len(contact.rack) <= RACK_CHARS_MAX

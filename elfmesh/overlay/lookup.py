@@ -4,9 +4,9 @@
 Refuses to touch the table: that answers admit contacts is membership's business.
 
 Invariants of a search: at most `alpha` requests hold it up (an agent that let one time-out pass is asked
-once more but no longer holds up others: no rounds); it ends when the `k` closest of all not failed have
-answered; only agents that answered, and this agent itself, are returned; the number of agents asked is
-bounded, whatever liars say.
+once more but no longer holds up others: no rounds); it ends when the `k` closest others, as far as not
+failed, have answered; only agents that answered, and this agent itself, are returned; the number of agents
+asked is bounded, whatever liars say.
 """
 
 from __future__ import annotations
@@ -68,25 +68,33 @@ class Lookup:
         self._order: list[int] = []  # distances, ascending
         self._contacts: dict[int, Contact] = {}
         self._states: dict[int, _State] = {}
+        self._known: set[bytes] = set()
         self._in_flight = 0
         self.asked = 0
         self._add(me)
-        self._states[self._order[0]] = _State.ANSWERED
+        self._mine = self._order[0]
+        self._states[self._mine] = _State.ANSWERED
         for contact in known:
             self._add(contact)
 
+    def knows(self, contact: Contact) -> bool:
+        """Whether this search has met the agent, in whatever state."""
+        return contact.id in self._known
+
     def _add(self, contact: Contact) -> None:
-        distance = int.from_bytes(contact.id) ^ self._key
-        if distance not in self._states:
+        if contact.id not in self._known:
+            self._known.add(contact.id)
+            distance = int.from_bytes(contact.id) ^ self._key
             insort(self._order, distance)
             self._states[distance] = _State.NEW
             self._contacts[distance] = contact
 
     def _best(self) -> list[int]:
+        """The closest others that may still be there: this agent's own word is no evidence."""
         best: list[int] = []
         states = self._states
         for distance in self._order:
-            if states[distance] is not _State.FAILED:
+            if states[distance] is not _State.FAILED and distance != self._mine:
                 best.append(distance)
                 if len(best) == self._k:
                     break
@@ -246,8 +254,9 @@ class _Search:
             self._owner._ended()
 
     def answered(self, sender: Contact, told: tuple[Contact, ...]) -> None:
-        told = told[: 2 * self.k]
-        self._lookup.answered(sender, [c for c in told if self._owner.useful(c, self._quarantined_too)])
+        search, owner = self._lookup, self._owner
+        fresh = [contact for contact in told[: 2 * self.k] if not search.knows(contact)]
+        search.answered(sender, [c for c in fresh if owner.useful(c, self._quarantined_too)])
         self.go_on()
 
     def timed_out(self, to: Contact, attempt: int) -> None:

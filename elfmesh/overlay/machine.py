@@ -197,7 +197,7 @@ class Overlay:
         """What a peer wants, or answers. Nothing in here raises, whatever the fields say."""
         context, sender, message = self._context, event.sender, event.message
         if not context.acceptable(sender):
-            if sender.id != self.me.id:
+            if not context.well_formed(sender):
                 context.count("malformed")
                 return
             self._from_own_id(sender, message)

@@ -54,6 +54,10 @@ class Faults:
         )
 
 
+_NEXT = 1e-9
+"""Between two frames of one direction: above the rounding of times, below anything that matters."""
+
+
 class LinkModel:
     """Says what happens to a frame from `src` to `dst`: lost, delayed, doubled, overtaken.
 
@@ -89,7 +93,7 @@ class LinkModel:
         if faults.reorder and rng.random() < faults.reorder:
             delay += faults.reorder_delay * rng.random()
         else:
-            arrival = max(now + delay, self._last.get((src, dst), 0.0))
+            arrival = max(now + delay, self._last.get((src, dst), 0.0) + _NEXT)
             self._last[src, dst] = arrival
             delay = arrival - now
         if faults.duplicate and rng.random() < faults.duplicate:

@@ -1,0 +1,193 @@
+"""A peer may say anything the codec lets through; nothing of it may raise out of `step`."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elfmesh.machine import Contact, Effect, Message, Received, Send, Tick
+from elfmesh.overlay import (
+    MESSAGES,
+    Joined,
+    Lookup,
+    Overlay,
+    PeerUp,
+    Probe,
+    Route,
+    RouteDelivered,
+    Start,
+    Watch,
+)
+from elfmesh.overlay.messages import (
+    Beat,
+    BeatBack,
+    Bye,
+    Find,
+    Found,
+    Hop,
+    HopTaken,
+    Obituary,
+    Ping,
+    Pong,
+    Relay,
+    Relayed,
+    Rows,
+)
+from elfmesh.wire import Codec
+
+ME = Contact(b"\x10" * 20, "me", 1, 3)
+FRIEND = Contact(b"\x20" * 20, "f", 2)
+
+ids = st.one_of(
+    st.sampled_from([ME.id, FRIEND.id, b"", b"short", b"\xff" * 21, b"\x00" * 20]), st.binary(max_size=24)
+)
+numbers = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**64 - 1))
+contacts = st.builds(
+    Contact,
+    ids,
+    st.sampled_from(["", "h", "x" * 300]),
+    st.one_of(st.integers(-2, 3), st.sampled_from([65535, 65536, 1 << 40])),
+    numbers,
+    st.sampled_from(["", "r" * 100]),
+)
+obituaries = st.lists(st.builds(Obituary, ids, numbers), max_size=40).map(tuple)
+told = st.lists(contacts, max_size=20).map(tuple)
+body = st.binary(max_size=30)
+
+
+def messages(rids: st.SearchStrategy[int]) -> st.SearchStrategy[Message]:
+    return st.one_of(
+        st.builds(Ping, rids, obituaries),
+        st.builds(Pong, rids, obituaries),
+        st.builds(Find, rids, ids, numbers),
+        st.builds(Rows, rids),
+        st.builds(Found, rids, told),
+        st.builds(Beat, rids, body, obituaries),
+        st.builds(BeatBack, rids, body, obituaries),
+        st.builds(Relay, rids, contacts),
+        st.builds(Relayed, rids, st.booleans()),
+        st.builds(Hop, contacts, numbers, ids, numbers, body),
+        st.builds(HopTaken, ids, numbers),
+        st.just(Bye()),
+    )
+
+
+def busy() -> tuple[Overlay, list[Effect]]:
+    """A machine with a request of every kind in flight."""
+    overlay = Overlay(ME, rng=random.Random(1))
+    effects = overlay.step(Start((("f", 2),)), 0.0)
+    effects += overlay.step(Received(FRIEND, Ping(1)), 0.1)
+    effects += overlay.step(Watch(FRIEND), 0.1)
+    effects += overlay.step(Lookup(b"\x20" * 20, 1), 0.2)
+    effects += overlay.step(Route(b"\x21" * 20, b"b", b"p"), 0.2)
+    effects += overlay.step(Probe(Contact(b"\x77" * 20, "q", 7), 1), 0.2)
+    return overlay, effects
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_no_message_of_any_content_in_any_order_raises_out_of_step(data: st.DataObject) -> None:
+    overlay, effects = busy()
+    asked = [e.message.rid for e in effects if isinstance(e, Send) and hasattr(e.message, "rid")]
+    now = 0.3
+    for _ in range(data.draw(st.integers(1, 15))):
+        sender = data.draw(st.one_of(st.just(FRIEND), contacts))
+        message = data.draw(messages(st.one_of(st.sampled_from(asked), numbers)))
+        effects = overlay.step(Received(sender, message, b"p"), now)
+        now += data.draw(st.sampled_from([0.0, 0.01, 0.4, 3.0]))
+        effects += overlay.step(Tick(), now)
+        asked += [e.message.rid for e in effects if isinstance(e, Send) and hasattr(e.message, "rid")]
+        for effect in effects:
+            if isinstance(effect, Send):
+                assert effect.to.port in range(1, 65536)
+                assert effect.to.id != ME.id or sender.id == ME.id
+    for key in (b"\x20" * 20, ME.id):
+        assert overlay.contact(ME.id) is None
+        for contact in overlay.closest(key, 1000):
+            assert len(contact.id) == 20
+    overlay.stats()
+
+
+def test_lies_about_contacts_are_stopped_before_anybody_is_pinged() -> None:
+    overlay, effects = busy()
+    (find,) = [
+        e for e in effects if isinstance(e, Send) and isinstance(e.message, Find) and e.message.k == 8
+    ][:1]
+    assert isinstance(find.message, Find)
+    lies = (
+        Contact(ME.id, "h", 1),
+        Contact(b"\x21" * 19, "h", 1),
+        Contact(b"\x21" * 20, "h", 0),
+        Contact(b"\x22" * 20, "h", 65536),
+        Contact(b"\x23" * 20, "", 1),
+        Contact(b"\x24" * 20, "x" * 300, 1),
+        Contact(b"\x25" * 20, "h", 1, -1),
+    )
+    effects = overlay.step(Received(FRIEND, Found(find.message.rid, lies)), 0.3)
+    assert {e.to for e in effects if isinstance(e, Send)} <= {FRIEND}
+
+
+def test_a_huge_list_of_contacts_costs_a_bounded_number_of_pings_and_memory() -> None:
+    overlay, effects = busy()
+    many = tuple(Contact(random.Random(n).randbytes(20), "h", 1) for n in range(5000))
+    sent = 0
+    pending = effects
+    now = 0.3
+    for _ in range(60):
+        answers = [
+            Received(FRIEND, Found(e.message.rid, many))
+            for e in pending
+            if isinstance(e, Send) and e.to.id == FRIEND.id and isinstance(e.message, Find | Rows)
+        ]
+        pending = [e for answer in answers for e in overlay.step(answer, now)]
+        now += 0.2
+        pending += overlay.step(Tick(), now)
+        sent += sum(isinstance(e, Send) for e in pending)
+    assert sent < 3000
+    assert int(overlay.stats()["contacts"]) <= 2
+
+
+@pytest.mark.parametrize(
+    "sender", [Contact(b"x", "h", 1), Contact(b"\x01" * 20, "h", 0), Contact(b"", "", 0)]
+)
+def test_a_sender_that_cannot_be_one_is_counted_and_ignored(sender: Contact) -> None:
+    overlay, _ = busy()
+    assert overlay.step(Received(sender, Ping(1)), 0.3) == []
+    assert overlay.stats()["malformed"] == 1
+
+
+def test_answers_nobody_asked_for_admit_nobody() -> None:
+    overlay, _ = busy()
+    stranger = Contact(b"\x66" * 20, "s", 6)
+    for message in (Pong(12345), Found(12345, (stranger,)), BeatBack(1, b""), Relayed(1, True)):
+        effects = overlay.step(Received(stranger, message), 0.3)
+        assert not any(isinstance(e, PeerUp) for e in effects)
+    assert overlay.stats()["stray_answers"] == 4
+
+
+def test_nobody_can_acknowledge_a_hop_for_somebody_else() -> None:
+    overlay, effects = busy()
+    (hop,) = [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, Hop)]
+    overlay.step(Received(Contact(b"\x66" * 20, "s", 6), HopTaken(ME.id, hop.nonce)), 0.3)
+    assert overlay.stats()["routes"] == 1
+    overlay.step(Received(FRIEND, HopTaken(ME.id, hop.nonce)), 0.3)
+    assert overlay.stats()["routes"] == 0
+
+
+def test_a_routed_message_with_a_false_origin_is_not_delivered() -> None:
+    overlay = Overlay(ME, rng=random.Random(1))
+    assert overlay.step(Start(), 0.0) == [Joined()]
+    for origin in (Contact(b"", "h", 1), Contact(b"\x30" * 20, "h", 0)):
+        effects = overlay.step(Received(FRIEND, Hop(origin, 1, ME.id, 1, b"")), 1.0)
+        assert not any(isinstance(e, RouteDelivered) for e in effects)
+
+
+@settings(max_examples=60, deadline=None)
+@given(messages(st.integers(0, 2**63)))
+def test_every_message_survives_the_wire(message: Message) -> None:
+    codec = Codec(MESSAGES)
+    frame = codec.encode(message)
+    assert codec.decode_header(frame[8:]) == message
