@@ -1,0 +1,155 @@
+"""What the demo shows while it runs: a live table on a terminal, plain lines elsewhere.
+
+Refuses to know where results come from. Values from logs are escaped before they are shown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from types import TracebackType
+from typing import Any, Protocol
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from elfmesh.text import printable
+
+BAR_WIDTH = 28
+EVENTS_SHOWN = 4
+
+
+class View(Protocol):
+    """Where the demo's story is told."""
+
+    def say(self, text: str) -> None:
+        """Something happened."""
+        ...
+
+    def result(self, record: dict[str, Any]) -> None:
+        """An interval of a job closed."""
+        ...
+
+    def status(self, text: str) -> None:
+        """How far the demo is; replaces what it said before."""
+        ...
+
+    def __enter__(self) -> View: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class PlainView:
+    """One line per event and interval, for pipes and log files."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def say(self, text: str) -> None:
+        """Print it."""
+        self._print(text)
+
+    def status(self, text: str) -> None:
+        """Not shown: a log needs no clock."""
+
+    def result(self, record: dict[str, Any]) -> None:
+        """Print the interval's head and its first rows."""
+        best = ", ".join(
+            " ".join(printable(str(value)) for value in row.values()) for row in record["rows"][:3]
+        )
+        self._print(f"{heading(record)}   {best or 'no rows'}")
+
+    def __enter__(self) -> PlainView:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveView:
+    """The newest interval of each job as a table, redrawn in place, with the last events above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._events: deque[str] = deque(maxlen=EVENTS_SHOWN)
+        self._newest: dict[str, dict[str, Any]] = {}
+        self._status = ""
+        self._live = Live(console=console, refresh_per_second=8, get_renderable=self._draw, transient=False)
+        self._began = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Add it to the events."""
+        self._events.append(f"{time.monotonic() - self._began:5.1f} s  {text}")
+
+    def status(self, text: str) -> None:
+        """Show it below the tables."""
+        self._status = text
+
+    def result(self, record: dict[str, Any]) -> None:
+        """Show it in place of the job's interval before."""
+        self._newest[record["job"]] = record
+
+    def __enter__(self) -> LiveView:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._status = ""
+        self._live.stop()
+
+    def _draw(self) -> Group:
+        parts: list[Text | Table] = [Text(event, style="cyan") for event in self._events]
+        parts += [_table(self._newest[job]) for job in sorted(self._newest, reverse=True)]
+        if self._status:
+            parts.append(Text(self._status, style="dim"))
+        return Group(*parts)
+
+
+def heading(record: dict[str, Any]) -> str:
+    """One line about an interval: job, window, completeness, agents, who is missing."""
+    agents = record["agents"]
+    window = record["interval"]
+    missing = (
+        f", missing: {', '.join(printable(name) for name in agents['missing'])}" if agents["missing"] else ""
+    )
+    return (
+        f"{record['job']} {clock(window['start'])}-{clock(window['end'])} {record['state']} "
+        f"completeness {record['completeness']:.3g}, agents {agents['in']}/{agents['expected']}{missing}"
+    )
+
+
+def clock(iso: str | None) -> str:
+    """The time of day of "2026-05-17T10:05:00Z"."""
+    return iso[11:19] if iso else "-"
+
+
+def _table(record: dict[str, Any]) -> Table:
+    rows: list[dict[str, Any]] = record["rows"]
+    complete = record["completeness"] == 1.0
+    table = Table(
+        title=Text(heading(record), style="bold green" if complete else "bold yellow"),
+        title_justify="left",
+        expand=False,
+    )
+    columns = list(rows[0]) if rows else ["no rows in this interval"]
+    table.add_column("", justify="right", style="dim")
+    for name in columns:
+        numeric = bool(rows) and all(isinstance(row[name], int | float) for row in rows)
+        table.add_column(printable(name), justify="right" if numeric else "left", no_wrap=True)
+    sizes = [next((v for v in row.values() if isinstance(v, int | float)), 0) for row in rows]
+    table.add_column("", width=BAR_WIDTH, no_wrap=True)
+    top = max(sizes, default=0) or 1
+    for place, (row, size) in enumerate(zip(rows, sizes, strict=True), 1):
+        bar = Text("\u2588" * max(1, round(BAR_WIDTH * size / top)), style="blue")
+        table.add_row(str(place), *(Text(printable(str(row[name]))) for name in columns), bar)
+    return table
