@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.framelog import FrameLog
+from elfmesh.agent.host import InlineExecutor
+from elfmesh.agent.jobs import LocalJob
+from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.sources import StreamReader
+from elfmesh.agent.storage import MemoryStorage
+from elfmesh.agent.workers import WorkerHost
+from elfmesh.cbt import decode_partial, finish
+from elfmesh.control import events as ctl
+from elfmesh.control import ql
+from elfmesh.control.manifest import Manifest, new_manifest
+from elfmesh.control.records import FIRST
+from elfmesh.machine import Event
+
+COUNT = """CREATE JOB t.count AS SELECT k, count(*) AS n FROM log
+GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k"""
+
+
+def manifest(text: str = COUNT) -> Manifest:
+    job = ql.parse(text).job
+    assert job is not None
+    return new_manifest(job, text, "me", created=0, incarnation="i1")
+
+
+class Host:
+    """A worker host over one real file, and what it said."""
+
+    def __init__(self, path: Path, storage: MemoryStorage, read_from: str = "beginning") -> None:
+        self.path, self.storage = path, storage
+        self.events: list[Event] = []
+        self.errors: list[BaseException] = []
+        self.now_us = 1_780_000_000_000_000
+        config = StreamConfig(str(path), "json", read_from=read_from, idle="1 h")  # type: ignore[arg-type]
+        self.frames = FrameLog(storage)
+        self.host = WorkerHost(
+            self.events.append,
+            streams={"log": config},
+            open_reader=lambda name, config: StreamReader(config.path, StreamFormat(config.format)),
+            frames=self.frames,
+            executor=InlineExecutor(),
+            wall_us=lambda: self.now_us,
+            fatal=self.errors.append,
+        )
+
+    def counts(self, job: Manifest) -> dict[tuple[int, str], int]:
+        """Records per interval and key; each interval must have been sealed once."""
+        found: dict[tuple[int, str], int] = {}
+        for sealed in self.sealed(job):
+            for entry, payload in zip(sealed.parts[0].entries, sealed.parts[0].payloads, strict=True):
+                if payload:
+                    for row in finish(decode_partial(payload))["main"].to_pylist():
+                        key = (entry.interval, row["k0"])
+                        assert key not in found
+                        found[key] = next(value for name, value in row.items() if name != "k0")
+        return found
+
+    def sealed(self, job: Manifest) -> list[ctl.Sealed]:
+        return [e for e in self.events if isinstance(e, ctl.Sealed) and e.job == job.job_id]
+
+    def write(self, *records: tuple[int, str]) -> None:
+        with self.path.open("a") as file:
+            for second, key in records:
+                file.write(json.dumps({"ts": f"2015-05-17T10:{second // 60:02}:{second % 60:02}Z", "k": key}))
+                file.write("\n")
+
+    def write_raw(self, text: str) -> None:
+        with self.path.open("a") as file:
+            file.write(text)
+
+
+FIRST_INDEX = 143185680  # 2015-05-17T10:00:00Z in slides of 10 s
+
+
+@asynccontextmanager
+async def running(path: Path, storage: MemoryStorage, read_from: str = "beginning") -> AsyncIterator[Host]:
+    host = Host(path, storage, read_from)
+    yield host
+    await host.host.close()
+    assert host.errors == []
+
+
+async def until(condition: Callable[[], object], timeout_s: float = 5.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - a condition on what was said, nothing sets an event
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "log"
+    path.touch()
+    return path
+
+
+async def test_intervals_are_sealed_once_the_watermark_has_passed_them(path: Path) -> None:
+    job = manifest()
+    async with running(path, MemoryStorage()) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.write((1, "a"), (2, "b"), (3, "a"), (12, "a"))
+        await until(lambda: host.sealed(job))
+        assert host.counts(job) == {(FIRST_INDEX, "a"): 2, (FIRST_INDEX, "b"): 1}
+        assert host.sealed(job)[0].start == FIRST
+        host.write((35, "c"))
+        await until(lambda: len(host.sealed(job)) > 1)
+        ranges = [(sealed.start, sealed.stop) for sealed in host.sealed(job)]
+        assert ranges == [(FIRST, FIRST_INDEX + 1), (FIRST_INDEX + 1, FIRST_INDEX + 3)]
+
+
+async def test_a_restart_says_the_unreleased_again_and_loses_and_repeats_no_record(path: Path) -> None:
+    job, storage = manifest(), MemoryStorage()
+    async with running(path, storage) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.write((1, "a"), (12, "a"), (13, "b"), (21, "a"), (22, "x"))
+        await until(lambda: host.sealed(job) and host.sealed(job)[-1].stop == FIRST_INDEX + 2)
+        host.host.release(job.job_id, FIRST_INDEX + 1)
+    storage.crash()
+    host.write((23, "x"), (31, "z"))
+    async with running(path, storage) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST_INDEX + 1))
+        await until(lambda: host.sealed(job) and host.sealed(job)[-1].stop == FIRST_INDEX + 3)
+        assert host.counts(job) == {
+            (FIRST_INDEX + 1, "a"): 1,
+            (FIRST_INDEX + 1, "b"): 1,
+            (FIRST_INDEX + 2, "a"): 1,
+            (FIRST_INDEX + 2, "x"): 2,
+        }
+        stops = [FIRST_INDEX + 1] + [sealed.stop for sealed in host.sealed(job)]
+        assert [sealed.start for sealed in host.sealed(job)] == stops[:-1]
+
+
+async def test_reading_from_the_end_is_remembered_across_a_restart_before_the_first_seal(path: Path) -> None:
+    job, storage = manifest(), MemoryStorage()
+    async with running(path, storage, "end") as host:
+        host.write_raw("old line\n")
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        await until(lambda: host.frames.jobs)
+        await asyncio.sleep(0.05)
+    storage.crash()
+    host.write((1, "a"), (12, "a"))
+    async with running(path, storage, "end") as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        await until(lambda: host.counts(job))
+        assert host.counts(job) == {(FIRST_INDEX, "a"): 1}
+        assert all(not isinstance(event, ctl.WorkerReport) for event in host.events)
+
+
+async def test_two_jobs_with_different_windows_share_one_reader(path: Path) -> None:
+    first = manifest()
+    second = manifest(COUNT.replace("t.count", "t.other").replace("'10' SECOND", "'1' MINUTE"))
+    async with running(path, MemoryStorage()) as host:
+        host.host.start_job(ctl.StartWorker(first, FIRST))
+        host.write((1, "a"), (12, "a"))
+        await until(lambda: host.sealed(first))
+        host.host.start_job(ctl.StartWorker(second, FIRST))
+        host.write((13, "b"), (130, "z"))
+        await until(lambda: host.sealed(second) and host.sealed(first)[-1].stop == FIRST_INDEX + 13)
+        assert sum(host.counts(first).values()) == 3
+        assert {key: n for (_, key), n in host.counts(second).items()} == {"a": 2, "b": 1}
+        reader = host.host._streams["log"].reader
+        assert isinstance(reader, StreamReader)
+        await until(lambda: reader.groups == 1)
+
+
+async def test_a_paused_job_reads_nothing_and_goes_on_where_it_stood(path: Path) -> None:
+    paused, other = manifest(), manifest(COUNT.replace("t.count", "t.other"))
+    async with running(path, MemoryStorage()) as host:
+        for job in (paused, other):
+            host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.write((1, "a"), (12, "a"))
+        await until(lambda: host.sealed(paused) and host.sealed(other))
+        host.host.pause_job(paused.job_id)
+        await asyncio.sleep(0.05)
+        host.write((13, "b"), (25, "a"))
+        await until(lambda: len(host.sealed(other)) == 2)
+        assert len(host.sealed(paused)) == 1
+        host.host.resume_job(paused.job_id)
+        await until(lambda: len(host.sealed(paused)) == 2)
+        assert host.counts(paused) == host.counts(other)
+
+
+async def test_a_job_that_ends_leaves_no_frames_and_others_go_on(path: Path) -> None:
+    job, other = manifest(), manifest(COUNT.replace("t.count", "t.other"))
+    async with running(path, MemoryStorage()) as host:
+        for each in (job, other):
+            host.host.start_job(ctl.StartWorker(each, FIRST))
+        host.write((1, "a"), (12, "a"))
+        await until(lambda: host.sealed(job) and host.sealed(other))
+        host.host.stop_job(ctl.StopWorker(job.job_id, "i1"))
+        await until(lambda: host.frames.jobs == [LocalJob.frame_key(other.job_id, "i1")])
+        host.write((25, "a"))
+        await until(lambda: len(host.sealed(other)) == 2)
+        assert len(host.sealed(job)) == 1
+
+
+async def test_one_failing_job_is_reported_and_hurts_no_other(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = manifest(), manifest(COUNT.replace("t.count", "t.other"))
+    async with running(path, MemoryStorage()) as host:
+        for each in (bad, good):
+            host.host.start_job(ctl.StartWorker(each, FIRST))
+        await until(lambda: len(host.host._streams["log"].jobs) == 2)
+        worker = host.host._jobs[bad.job_id].worker
+        monkeypatch.setattr(worker, "seal", lambda upto: 1 // 0)
+        host.write((1, "a"), (12, "a"))
+        await until(lambda: host.sealed(good))
+        reports = [event for event in host.events if isinstance(event, ctl.WorkerReport)]
+        assert [(report.job, report.error) for report in reports] == [
+            (bad.job_id, "integer division or modulo by zero")
+        ]
+        host.write((25, "a"))
+        await until(lambda: len(host.sealed(good)) == 2)
+
+
+async def test_unparsable_lines_are_reported_with_samples(path: Path) -> None:
+    job = manifest()
+    async with running(path, MemoryStorage()) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.write_raw("{broken\n")
+        await until(
+            lambda: any(isinstance(event, ctl.WorkerReport) and event.samples for event in host.events)
+        )
+
+
+async def test_a_failed_sync_ends_the_agent(path: Path) -> None:
+    job, storage = manifest(), MemoryStorage()
+    host = Host(path, storage)
+    storage.open("frames.log").fail_sync = True
+    host.host.start_job(ctl.StartWorker(job, FIRST))
+    await until(lambda: host.errors)
+    assert "cannot sync" in str(host.errors[0])
+    for task in host.host._tasks:
+        task.cancel()
