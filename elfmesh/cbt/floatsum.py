@@ -33,6 +33,10 @@ LIMB_MIN = -34
 LIMB_MAX = 40
 """Limbs a partial may name: 32 holds the top of the largest double, the rest is room for carries."""
 
+WHOLE_LIMB_MAX = 5
+"""The same for integers and decimals: 2**63 values of 38 digits end below limb 6, and what any int64 in these
+limbs stands for has at most 76 digits."""
+
 Limbs = dict[int, np.ndarray]
 """Limb number -> int64[groups]. An absent limb is zero."""
 

@@ -278,7 +278,8 @@ class Sum(Law):
         for name in state.parts.keys() - {"values", *_SPECIALS}:
             match = _LIMB.fullmatch(name)
             lowest = floatsum.LIMB_MIN if fraction else 0
-            if match is None or not lowest <= int(match[1]) <= floatsum.LIMB_MAX:
+            highest = floatsum.LIMB_MAX if fraction else floatsum.WHOLE_LIMB_MAX
+            if match is None or not lowest <= int(match[1]) <= highest:
                 raise ValueError(f"a sum of {type_name(state.type)} has a column {name!r}")
 
 

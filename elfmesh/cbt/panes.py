@@ -122,7 +122,9 @@ class Panes:
         }
         self._tree_options = (root_rows_max, root_bytes_max, limits)
         self._trees: dict[int, dict[str, CompressedBufferTree]] = {}
+        # When a pane last changed; never reused, so that a pane begun anew is not taken for the dropped one.
         self._versions: dict[int, int] = {}
+        self._insertions = 0
         self._suffix: _Suffix | None = None
         self._newest: int | None = None
 
@@ -198,7 +200,8 @@ class Panes:
             if pane not in self._trees:
                 self._trees[pane] = {name: self._new_tree(plan) for name, plan in self._plans.items()}
             self._trees[pane][table_name].insert_rows(rows)
-            self._versions[pane] = self._versions.get(pane, 0) + 1
+            self._insertions += 1
+            self._versions[pane] = self._insertions
 
     def _new_tree(self, plan: Plan) -> CompressedBufferTree:
         root_rows_max, root_bytes_max, limits = self._tree_options

@@ -84,9 +84,7 @@ def test_decimal_sums_are_exact_and_widen_beyond_38_digits(unscaled: list[int]) 
     words = np.frombuffer(raw, "<i8").reshape(-1, 2)
     result = floatsum.to_decimals(floatsum.lift_decimals(words, one_group(len(unscaled)), 1), 1, 0)
     assert int(result[0].as_py()) == sum(unscaled)
-    assert str(result.type) == (
-        "decimal128(38, 0)" if abs(sum(unscaled)) < 10**38 else "decimal256(76, 0)"
-    )
+    assert str(result.type) == ("decimal128(38, 0)" if abs(sum(unscaled)) < 10**38 else "decimal256(76, 0)")
 
 
 @given(

@@ -38,7 +38,9 @@ def test_group_is_the_grouping_of_sql(rows: list[tuple[Any, Any, Any]], width: i
     wanted = [identity(row)[:width] for row in rows]
     assert groups == len(set(wanted))
     assert all(len(column) == groups for column in unique)
-    got = [identity((*(column[int(i)].as_py() for column in unique), *[None] * (3 - width)))[:width] for i in ids]
+    got = [
+        identity((*(column[int(i)].as_py() for column in unique), *[None] * (3 - width)))[:width] for i in ids
+    ]
     assert got == wanted
 
 
@@ -86,7 +88,18 @@ def test_hashes_spread_over_their_top_bits() -> None:
 
 
 def test_hash_tells_apart_what_only_differs_in_embedded_nul_or_place() -> None:
-    tricky = ["", "\0", "\0\0", "a", "a\0", "a\0b", "12345678", "12345678\0", "x" * 65_536, "x" * 65_535 + "y"]
+    tricky = [
+        "",
+        "\0",
+        "\0\0",
+        "a",
+        "a\0",
+        "a\0b",
+        "12345678",
+        "12345678\0",
+        "x" * 65_536,
+        "x" * 65_535 + "y",
+    ]
     assert len(set(kernel.active.hash_rows([pa.array(tricky)], len(tricky), 0).tolist())) == len(tricky)
     pairs = kernel.active.hash_rows([pa.array(["a", "b"]), pa.array(["b", "a"])], 2, 0)
     assert pairs[0] != pairs[1]
@@ -105,7 +118,8 @@ def test_scatter_operations_equal_a_loop(rows: list[tuple[int, int]]) -> None:
 
 
 @given(
-    st.lists(st.integers(0, 2**64 - 1), max_size=30), st.lists(st.integers(0, 2**64 - 1), max_size=4, unique=True)
+    st.lists(st.integers(0, 2**64 - 1), max_size=30),
+    st.lists(st.integers(0, 2**64 - 1), max_size=4, unique=True),
 )
 def test_partition_sorts_and_cuts_at_the_bounds(hashes: list[int], bounds: list[int]) -> None:
     bounds = sorted(bounds)

@@ -105,7 +105,7 @@ def test_float_aggregates_follow_spark(values: list[float | None]) -> None:
     assert got_least == least or (math.isnan(least) and math.isnan(got_least))
     assert got_greatest == greatest or (math.isnan(greatest) and math.isnan(got_greatest))
     total = LAWS["sum"].finish(lift("sum", array), 1)[0].as_py()
-    if math.inf in present and -math.inf in present or any(math.isnan(value) for value in present):
+    if any(math.isnan(value) for value in present) or (math.inf in present and -math.inf in present):
         assert math.isnan(total)
     elif math.inf in present or -math.inf in present:
         assert total == (math.inf if math.inf in present else -math.inf)
@@ -125,7 +125,9 @@ ORDERABLE: list[tuple[Any, pa.DataType]] = [
     (st.dates(), pa.date32()),
     (st.decimals(-(10**30), 10**30, places=3), pa.decimal128(38, 3)),
     (
-        st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1)).map(lambda t: t.replace(tzinfo=dt.UTC)),
+        st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2200, 1, 1)).map(
+            lambda t: t.replace(tzinfo=dt.UTC)
+        ),
         pa.timestamp("us", tz="UTC"),
     ),
     (st.times(), pa.time64("us")),
@@ -151,7 +153,10 @@ def test_min_and_max_of_any_orderable_type(data: st.DataObject) -> None:
 def test_extreme_integers_are_values_not_missing() -> None:
     for kind, value in (("min", 2**63 - 1), ("max", -(2**63))):
         assert result(lift(kind, pa.array([value]))) == value
-        assert result(merge(kind, lift(kind, pa.array([value])), lift(kind, pa.array([None], pa.int64())))) == value
+        assert (
+            result(merge(kind, lift(kind, pa.array([value])), lift(kind, pa.array([None], pa.int64()))))
+            == value
+        )
 
 
 def test_integer_sums_widen_to_decimal_instead_of_wrapping() -> None:
@@ -164,7 +169,9 @@ def test_integer_sums_widen_to_decimal_instead_of_wrapping() -> None:
 
 
 @given(INTS, FLOATS)
-def test_integers_stay_exact_when_a_sum_turns_float(ints: list[int | None], floats: list[float | None]) -> None:
+def test_integers_stay_exact_when_a_sum_turns_float(
+    ints: list[int | None], floats: list[float | None]
+) -> None:
     law = LAWS["sum"]
     wide = law.promote(lift("sum", pa.array(ints, pa.int64())), pa.float64())
     finite = [value for value in floats if value is not None and math.isfinite(value)]
@@ -182,7 +189,7 @@ def test_integers_stay_exact_when_a_sum_turns_float(ints: list[int | None], floa
 
 def test_promoting_min_keeps_nulls() -> None:
     state = LAWS["min"].promote(lift("min", pa.nulls(2)), pa.string())
-    assert state.parts["value"].to_pylist() == [None]
+    assert LAWS["min"].finish(state, 1).to_pylist() == [None]
     assert promote(pa.array([1, None]), pa.float64()).to_pylist() == [1.0, None]
 
 

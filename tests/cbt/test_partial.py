@@ -34,7 +34,10 @@ PLAN = {"n": ("count", None), "s": ("sum", "v"), "lo": ("min", "v"), "hi": ("max
 
 def table(rows: list[tuple[Any, Any, Any]], plan: Any = None, v: Any = None) -> pa.Table:
     tree = CompressedBufferTree(["k"], PLAN if plan is None else plan)
-    columns = [pa.array([row[i] for row in rows], t) for i, t in enumerate((pa.string(), v or pa.float64(), pa.string()))]
+    columns = [
+        pa.array([row[i] for row in rows], t)
+        for i, t in enumerate((pa.string(), v or pa.float64(), pa.string()))
+    ]
     tree.insert(pa.record_batch(dict(zip("kvt", columns, strict=True))))
     return tree.partial()
 
@@ -153,7 +156,7 @@ def test_types_promote_between_agents_and_conflicts_are_named() -> None:
     for order in ([ints, nulls, floats], [floats, ints, nulls]):
         assert rows_of(decode_partial(merge_partials(order))) == [("a", 3, 2.0**53 + 2, 0.5, None)]
     words = encode_partial({"main": table([("a", 1.0, "x")], {**PLAN, "lo": ("min", "t")})})
-    with pytest.raises(TypeConflict, match="'lo' is double|'lo' is float64 in one place and string in another"):
+    with pytest.raises(TypeConflict, match="'lo' is float64 in one place and string in another"):
         merge_partials([floats, words])
     exact = encode_partial({"main": table([("a", Decimal(1), None)], v=pa.decimal128(9, 2))})
     with pytest.raises(TypeConflict, match=r"decimal\(38,2\)"):
@@ -192,7 +195,10 @@ def test_subtracting_what_cannot_be_subtracted_is_refused() -> None:
 
 def reseal(raw: bytes, **options: Any) -> bytes:
     """What a hostile peer does: any content, with a right checksum."""
-    body = zstandard.ZstdCompressor(**options).compress(raw)
+    return seal(zstandard.ZstdCompressor(**options).compress(raw))
+
+
+def seal(body: bytes) -> bytes:
     return struct.pack(">4sBI", b"EPAO", 1, zlib.crc32(body)) + body
 
 
@@ -265,15 +271,13 @@ def test_a_decompression_bomb_is_refused_by_what_it_states_and_by_what_it_gives(
     zeros = bytes(16 << 20)
     with pytest.raises(ProtocolError, match="states a size over the limit"):
         decode_partial(reseal(zeros))
+    stream = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     with pytest.raises(ProtocolError, match="unfolds to more than the limit"):
-        stream = zstandard.ZstdCompressor(write_content_size=False).compressobj()
-        body = stream.compress(zeros) + stream.flush()
-        decode_partial(struct.pack(">4sBI", b"EPAO", 1, zlib.crc32(body)) + body)
+        decode_partial(seal(stream.compress(zeros) + stream.flush()))
+    wide_window = zstandard.ZstdCompressionParameters.from_level(1, window_log=24)
+    stream = zstandard.ZstdCompressor(compression_params=wide_window).compressobj()
     with pytest.raises(ProtocolError, match="states a size over the limit"):
-        parameters = zstandard.ZstdCompressionParameters.from_level(1, window_log=24)
-        stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
-        body = stream.compress(b"x") + stream.flush()
-        decode_partial(struct.pack(">4sBI", b"EPAO", 1, zlib.crc32(body)) + body)
+        decode_partial(seal(stream.compress(b"x") + stream.flush()))
 
 
 def test_large_partials_stream_through_the_bounded_decompressor() -> None:
@@ -282,9 +286,8 @@ def test_large_partials_stream_through_the_bounded_decompressor() -> None:
     tree.insert(pa.record_batch({"k": keys}))
     data = encode_partial({"main": tree.partial()})
     assert Counter(decode_partial(data)["main"]["k"].to_pylist()) == Counter(set(keys.tolist()))
-    body = data[9:-100]
     with pytest.raises(ProtocolError):
-        decode_partial(struct.pack(">4sBI", b"EPAO", 1, zlib.crc32(body)) + body)
+        decode_partial(seal(data[9:-100]))
 
 
 @pytest.mark.parametrize("count", [0, 65])

@@ -41,7 +41,9 @@ Row = tuple[str | None, int | None, float | None, str | None]
 
 def to_batch(rows: list[Row]) -> pa.RecordBatch:
     types = {"k": pa.string(), "j": pa.int64(), "v": pa.float64(), "t": pa.string()}
-    return pa.record_batch({n: pa.array([row[i] for row in rows], t) for i, (n, t) in enumerate(types.items())})
+    return pa.record_batch(
+        {n: pa.array([row[i] for row in rows], t) for i, (n, t) in enumerate(types.items())}
+    )
 
 
 def model(rows: list[Row]) -> dict[Any, tuple[Any, ...]]:
@@ -196,7 +198,9 @@ def test_a_hot_set_stays_in_the_root() -> None:
 
 @given(st.lists(ROW, max_size=120), st.data())
 @settings(max_examples=60, deadline=None)
-def test_same_rows_in_any_order_split_and_merge_shape_give_the_same(rows: list[Row], data: st.DataObject) -> None:
+def test_same_rows_in_any_order_split_and_merge_shape_give_the_same(
+    rows: list[Row], data: st.DataObject
+) -> None:
     shuffled = data.draw(st.permutations(rows))
     whole = CompressedBufferTree(["k", "j"], PLAN)
     whole.insert(to_batch(rows))
@@ -215,7 +219,21 @@ def test_same_rows_in_any_order_split_and_merge_shape_give_the_same(rows: list[R
         assert got.schema == want.schema
 
 
-HOSTILE = ["", "\0", "\0\0", "a", "a\0", "\ud7ff", "é", "e\u0301", "x" * 65_536, "x" * 65_535 + "y", None, " ", "NULL"]
+HOSTILE = [
+    "",
+    "\0",
+    "\0\0",
+    "a",
+    "a\0",
+    "\ud7ff",
+    "é",
+    "e\u0301",
+    "x" * 65_536,
+    "x" * 65_535 + "y",
+    None,
+    " ",
+    "NULL",
+]
 
 
 def test_hostile_keys_stay_apart() -> None:
@@ -228,9 +246,7 @@ def test_hostile_keys_stay_apart() -> None:
 
 
 def test_equal_hashes_stay_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        kernel.active, "hash_rows", lambda keys, rows, seed: np.full(rows, 12345, np.uint64)
-    )
+    monkeypatch.setattr(kernel.active, "hash_rows", lambda keys, rows, seed: np.full(rows, 12345, np.uint64))
     tree = tiny_tree(["k"], {"n": ("count", None)})
     for start in range(0, 600, 20):
         tree.insert(pa.record_batch({"k": [f"key{i % 200}" for i in range(start, start + 20)]}))
@@ -239,7 +255,8 @@ def test_equal_hashes_stay_exact(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_two_hash_values_split_once_and_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
     def parity(keys: Any, rows: int, seed: int) -> np.ndarray:
-        return (keys[0].to_numpy() % 2).astype(np.uint64) << np.uint64(63)
+        bits: np.ndarray = (keys[0].to_numpy() % 2).astype(np.uint64) << np.uint64(63)
+        return bits
 
     monkeypatch.setattr(kernel.active, "hash_rows", parity)
     tree = tiny_tree(["k"], {"n": ("count", None)})

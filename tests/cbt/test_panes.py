@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elfmesh.cbt import Panes, TreeLimits, TypeConflict, finish
+from elfmesh.cbt.laws import Sum
+
+TINY = TreeLimits(buffer_rows_max=24, leaf_rows_max=8, fanout_max=3, pending_rows_min=4)
+
+
+@dataclass(frozen=True)
+class Spec:
+    name: str
+    keys: tuple[str, ...]
+    aggregates: dict[str, tuple[str, str | None]]
+
+
+INVERTIBLE = (
+    Spec("main", ("k",), {"n": ("count", None), "s": ("sum", "v")}),
+    Spec("d0", ("k", "v"), {}),
+    Spec("all", (), {"s": ("sum", "v")}),
+)
+ANY = (
+    Spec("main", ("k",), {"n": ("count", None), "s": ("sum", "v"), "lo": ("min", "v"), "hi": ("max", "v")}),
+)
+
+Record = tuple[int, str | None, float | None]
+RECORDS = st.lists(
+    st.tuples(
+        st.integers(-40, 200),
+        st.none() | st.sampled_from("abc"),
+        st.none() | st.sampled_from([0.1, 0.2, -3.5]),
+    ),
+    max_size=40,
+)
+WINDOWS = st.sampled_from([(10, 10), (20, 10), (30, 20), (50, 10), (100, 10), (90, 20), (5, 10), (7, 3)])
+
+
+def insert(panes: Panes, tables: tuple[Spec, ...], records: list[Record]) -> None:
+    batch = pa.record_batch(
+        {
+            "k": pa.array([r[1] for r in records], pa.string()),
+            "v": pa.array([r[2] for r in records], pa.float64()),
+        }
+    )
+    index = np.array([r[0] // panes.pane_us if panes.pane_us else 0 for r in records], np.int64)
+    for table in tables:
+        panes.insert(table.name, index, batch)
+
+
+def total(values: list[float | None]) -> float | None:
+    present = [Fraction(value) for value in values if value is not None]
+    exact = sum(present, Fraction(0))
+    return exact.numerator / exact.denominator if present else None
+
+
+def brute_force(
+    tables: tuple[Spec, ...], records: list[Record], start: int, stop: int
+) -> dict[str, Any] | None:
+    inside = [record for record in records if start <= record[0] < stop]
+    if not inside:
+        return None
+    out: dict[str, Any] = {}
+    for table in tables:
+        groups: dict[Any, list[float | None]] = defaultdict(list)
+        for _, k, v in inside:
+            groups[tuple({"k": k, "v": v}[key] for key in table.keys)].append(v)
+        out[table.name] = {
+            key: tuple(
+                {
+                    "count": len(values),
+                    "sum": total(values),
+                    "min": min((v for v in values if v is not None), default=None),
+                    "max": max((v for v in values if v is not None), default=None),
+                }[kind]
+                for kind, _ in table.aggregates.values()
+            )
+            for key, values in groups.items()
+        }
+    return out
+
+
+def content(panes: Panes, tables: tuple[Spec, ...], index: int) -> dict[str, Any] | None:
+    window = panes.window(index)
+    if window is None:
+        return None
+    assert list(window) == [table.name for table in tables]
+    out: dict[str, Any] = {}
+    for table in tables:
+        finished = finish(window)[table.name]
+        assert finished.column_names == [*table.keys, *table.aggregates]
+        rows = list(zip(*(column.to_pylist() for column in finished.columns), strict=True))
+        out[table.name] = {row[: len(table.keys)]: row[len(table.keys) :] for row in rows}
+        assert len(out[table.name]) == len(rows)
+    return out
+
+
+@given(st.sampled_from([INVERTIBLE, ANY]), WINDOWS, st.lists(RECORDS, min_size=1, max_size=4), st.booleans())
+@settings(deadline=None)
+def test_windows_equal_brute_force(
+    tables: tuple[Spec, ...], window: tuple[int, int], batches: list[list[Record]], tiny: bool
+) -> None:
+    size, slide = window
+    options: dict[str, Any] = {"root_rows_max": 4, "limits": TINY} if tiny else {}
+    panes = Panes(tables, size, slide, slide_panes_min=3, **options)
+    seen: list[Record] = []
+    for records in batches:
+        insert(panes, tables, records)
+        seen += records
+    for index in range(-60 // slide, 220 // slide):
+        want = brute_force(tables, seen, index * slide, index * slide + size)
+        assert content(panes, tables, index) == want
+
+
+@given(WINDOWS, st.lists(RECORDS, min_size=3, max_size=8), st.integers(0, 10**6))
+@settings(deadline=None)
+def test_late_records_and_dropped_panes_between_windows(
+    window: tuple[int, int], batches: list[list[Record]], seed: int
+) -> None:
+    """Windows are read in order while records, late ones too, come in and old panes are dropped."""
+    size, slide = window
+    panes = Panes(INVERTIBLE, size, slide, slide_panes_min=3)
+    rng, seen, low = random.Random(seed), [], -(10**9)
+    for index in range(-60 // slide, 220 // slide):
+        if batches and rng.random() < 0.3:
+            records = [record for record in batches.pop() if record[0] >= low]
+            insert(panes, INVERTIBLE, records)
+            seen += records
+        want = brute_force(INVERTIBLE, seen, index * slide, index * slide + size)
+        assert content(panes, INVERTIBLE, index) == want
+        if rng.random() < 0.7:
+            low = (index + 1) * slide
+            panes.drop_below(low // panes.pane_us)
+
+
+def test_long_windows_slide_by_subtraction(monkeypatch: pytest.MonkeyPatch) -> None:
+    negated = Counter[str]()
+    original = Sum.negate
+
+    def counted(self: Sum, state: Any) -> Any:
+        negated["sum"] += 1
+        return original(self, state)
+
+    monkeypatch.setattr(Sum, "negate", counted)
+    tables = (Spec("main", ("k",), {"s": ("sum", "v")}),)  # no count(*): the panes keep one of their own
+    panes = Panes(tables, 300, 1)
+    rng = random.Random(1)
+    records: list[Record] = [(t, rng.choice("abcdef"), rng.random()) for t in range(400)]
+    insert(panes, tables, records)
+    for index in range(80):
+        assert content(panes, tables, index) == brute_force(tables, records, index, index + 300)
+        panes.drop_below(index + 1)
+    assert negated["sum"] == 80
+    assert panes.nbytes > 0
+
+
+def test_min_and_max_slide_by_merging() -> None:
+    panes = Panes(ANY, 100, 10)
+    records: list[Record] = [(t, "a", float(t % 17)) for t in range(200)]
+    insert(panes, ANY, records)
+    for index in range(10):
+        assert content(panes, ANY, index) == brute_force(ANY, records, index * 10, index * 10 + 100)
+
+
+def test_without_a_window_everything_is_pane_zero() -> None:
+    panes = Panes(INVERTIBLE, None)
+    assert panes.window(0) is None
+    insert(panes, INVERTIBLE, [(5, "a", 1.0), (10**9, "a", None)])
+    assert panes.panes() == [0]
+    assert content(panes, INVERTIBLE, 0) == brute_force(INVERTIBLE, [(5, "a", 1.0), (6, "a", None)], 0, 10)
+
+
+def test_panes_are_gcd_wide_listed_in_order_and_dropped_from_below() -> None:
+    panes = Panes(INVERTIBLE, 30, 20)
+    assert panes.pane_us == 10
+    insert(panes, INVERTIBLE, [(25, "a", 1.0), (-1, "b", 1.0), (4, "c", None)])
+    assert panes.panes() == [-1, 0, 2]
+    panes.drop_below(0)
+    assert panes.panes() == [0, 2]
+    assert content(panes, INVERTIBLE, -1) == brute_force(INVERTIBLE, [(4, "c", None)], -20, 10)
+    panes.drop_below(100)
+    assert (panes.panes(), panes.nbytes) == ([], 0)
+
+
+def test_the_window_stays_until_its_panes_are_dropped() -> None:
+    panes = Panes(ANY, 10)
+    insert(panes, ANY, [(1, "a", 1.0)])
+    assert content(panes, ANY, 0) == content(panes, ANY, 0)
+    insert(panes, ANY, [(2, "a", 2.0)])
+    assert content(panes, ANY, 0) == {"main": {("a",): (2, 3.0, 1.0, 2.0)}}
+
+
+def test_a_batch_that_fits_one_pane_but_not_another_changes_neither() -> None:
+    panes = Panes(ANY, 10)
+    panes.insert("main", np.array([1]), pa.record_batch({"k": ["a"], "v": [1.5]}))
+    with pytest.raises(TypeConflict, match="'k'"):
+        panes.insert("main", np.array([0, 1]), pa.record_batch({"k": [1, 1], "v": [1.5, 1.5]}))
+    assert panes.panes() == [1]
+    assert content(panes, ANY, 1) == {"main": {("a",): (1, 1.5, 1.5, 1.5)}}
+
+
+def test_old_panes_of_a_hopping_window_are_compressed() -> None:
+    panes = Panes((Spec("main", ("k",), {"n": ("count", None)}),), 100, 10)
+    keys = pa.array([f"/shop/item/{i}" for i in range(20_000)])
+    panes.insert("main", np.zeros(20_000, np.int64), pa.record_batch({"k": keys}))
+    before = panes.nbytes
+    panes.insert("main", np.ones(1, np.int64), pa.record_batch({"k": ["x"]}))
+    assert panes.nbytes < before / 4
+    window = panes.window(0)
+    assert window is not None
+    assert window["main"].num_rows == 20_001
+
+
+def test_special_floats_leave_the_window_with_their_pane() -> None:
+    tables = (Spec("main", ("k",), {"s": ("sum", "v")}),)
+    panes = Panes(tables, 80, 10)
+    insert(
+        panes,
+        tables,
+        [(0, "a", math.nan), (10, "a", math.inf), (20, "a", 0.1), (30, "a", 1e300), (90, "a", 0.2)],
+    )
+    sums = [content(panes, tables, index) for index in range(5)]
+    values = [window["main"][("a",)][0] for window in sums if window]
+    assert math.isnan(values[0])
+    assert values[1:] == [math.inf, total([0.1, 1e300, 0.2]), total([1e300, 0.2]), 0.2]
+
+
+def test_wrong_use_is_refused() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        Panes(ANY, 0)
+    with pytest.raises(ValueError, match="distinct names"):
+        Panes([*ANY, *ANY], 10)
+    panes = Panes(ANY, 10)
+    with pytest.raises(ValueError, match="no table 'other'"):
+        panes.insert("other", np.zeros(1, np.int64), pa.record_batch({"k": ["a"], "v": [1.0]}))
+    with pytest.raises(ValueError, match="2 pane indices for 1 rows"):
+        panes.insert("main", np.zeros(2, np.int64), pa.record_batch({"k": ["a"], "v": [1.0]}))
