@@ -237,7 +237,7 @@ class LogRun:
                 "the format of the log cannot be told from its first lines"
                 + (f" ({sample})" if sample else ""),
                 where=path,
-                hint="Name it: --format json|combined|common|logfmt|csv, or regex:'(?P<level>\\w+) (?P<text>.*)'.",
+                hint="Name it: --format json|combined|common|logfmt|csv or regex:'(?P<level>\\w+)'.",
             )
         if name:
             self.stats.formats[path] = name

@@ -217,9 +217,19 @@ def _chunks(path: str, size: int, stdin: BinaryIO | None, on_bytes: Callable[[in
             raise RuntimeFailure("standard input is closed", hint="Name a log file, or pipe one in.")
         yield from _decoded(stdin, path, size, on_bytes)
         return
+    with _open(path) as file:
+        yield from _decoded(file, path, size, on_bytes)
+
+
+def check_readable(path: str) -> None:
+    """Raise what `read_blocks` would raise when it opened the file."""
+    if path != "-":
+        _open(path).close()
+
+
+def _open(path: str) -> BinaryIO:
     try:
-        with Path(path).open("rb") as file:
-            yield from _decoded(file, path, size, on_bytes)
+        return Path(path).open("rb")
     except FileNotFoundError:
         raise RuntimeFailure("no such file", where=path, hint="Check the path.") from None
     except PermissionError:

@@ -1,0 +1,224 @@
+"""`elf run`: one query or job file over log files, in this process.
+
+Owns the command line of `run`, its progress bar and its summary. Data goes to stdout, everything else to
+stderr. Errors are raised as the error tree and turned into messages and exit codes by `elfmesh.agent.cli`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from elfmesh.errors import DataError, RuntimeFailure, UsageError
+from elfmesh.text import printable
+
+if TYPE_CHECKING:
+    from elfmesh.agent.embedded import LogRun, RunStats
+    from elfmesh.control.ql import Statement
+
+BAR_AFTER_S = 1.0
+NO_QUERY = "no query"
+EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.log"""
+
+
+@click.command("run", short_help="One process, no network: logs in, results out.")
+@click.argument("arguments", nargs=-1, metavar="[QUERY] [LOG]...")
+@click.option(
+    "-f", "--file", "job_file", metavar="FILE", help="Read the query or jobs from FILE; - is stdin."
+)
+@click.option(
+    "--format",
+    "log_format",
+    default="auto",
+    show_default=True,
+    metavar="FORMAT",
+    help="json, combined, common, logfmt, csv, csv:a,b,c, regex:PATTERN or auto.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="How to write the results.",
+)
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Read only the first N records.")
+def run_command(
+    arguments: tuple[str, ...], job_file: str | None, log_format: str, output: str, sample: int | None
+) -> None:
+    """Run QUERY over LOG files (plain, gzip or zstd; - is stdin) and print the rows of every interval.
+
+    Any name after FROM means the given logs. An interval ends with the input, so nothing is ever late.
+    """
+    text, source, logs = _inputs(arguments, job_file)
+    from elfmesh.control.ql import parse_many
+
+    statements = parse_many(text, source=source)
+    paths = _paths(logs)
+    if len(statements) > 1 and "-" in paths:
+        raise UsageError("several jobs cannot share standard input", hint="Save it to a file first.")
+    for number, statement in enumerate(statements):
+        if number and output != "json":
+            click.echo()
+        _run_one(statement, paths, log_format, output, sample)
+
+
+def _inputs(arguments: Sequence[str], job_file: str | None) -> tuple[str, str, list[str]]:
+    """The query's text, where it is from, and the logs."""
+    if job_file is None:
+        if not arguments:
+            raise UsageError(NO_QUERY, hint=f"Write one, or name a file with -f: {EXAMPLE}")
+        return arguments[0], "query", list(arguments[1:])
+    if job_file == "-":
+        if sys.stdin is None:
+            raise RuntimeFailure("standard input is closed", hint="Name the job's file after -f.")
+        return sys.stdin.read(), "stdin", list(arguments)
+    try:
+        return Path(job_file).read_text(encoding="utf-8"), job_file, list(arguments)
+    except UnicodeDecodeError:
+        raise DataError("not UTF-8 text", where=job_file, hint="Is it a job file?") from None
+    except OSError as error:
+        raise RuntimeFailure(error.strerror or str(error), where=job_file, hint="Check the path.") from None
+
+
+def _paths(logs: Sequence[str]) -> list[str]:
+    """The logs to read; a pattern the shell left alone is expanded, a missing file is found out at once."""
+    import glob
+
+    from elfmesh.agent.sources.blocks import check_readable
+
+    if not logs:
+        if sys.stdin is not None and sys.stdin.isatty():
+            raise UsageError("no logs", hint=f"Name log files, or pipe one in: {EXAMPLE}")
+        return ["-"]
+    paths: list[str] = []
+    for log in logs:
+        expanded = sorted(glob.glob(log)) if glob.has_magic(log) and not Path(log).exists() else []  # noqa: PTH207
+        paths += expanded or [log]
+    for path in paths:
+        check_readable(path)
+    return paths
+
+
+def _run_one(
+    statement: Statement, paths: Sequence[str], log_format: str, output: str, sample: int | None
+) -> None:
+    from elfmesh.agent import cli
+    from elfmesh.agent.embedded import LogRun
+    from elfmesh.agent.run_output import writer
+
+    stdin = getattr(sys.stdin, "buffer", None)
+    bar = _Bar(paths)
+    job = LogRun(statement, paths, format=log_format, sample=sample, stdin=stdin, on_bytes=bar.advance)
+    bar.enabled = cli.verbosity >= 0 and sys.stderr.isatty() and not (job.streams and sys.stdout.isatty())
+    bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    with bar.shown():
+        if job.streams:
+            tables = job.tables()
+            first = next(tables)
+            out = writer(output, sys.stdout, job.statement, bold=bold)
+            out.rows(first)
+            for table in tables:
+                out.rows(table)
+            out.end(job.record())
+        else:
+            results = list(job.results()) if bar.enabled else job.results()
+            bar.finish()
+            out = None
+            for result in results:
+                out = out or writer(output, sys.stdout, job.statement, bold=bold)
+                out.interval(result)
+            (out or writer(output, sys.stdout, job.statement, bold=bold)).end(None)
+    sys.stdout.flush()
+    _summarise(job, cli.verbosity)
+
+
+def _summarise(job: LogRun, verbosity: int) -> None:
+    stats = job.stats
+    troubled = stats.parse_errors or stats.field_errors
+    if verbosity < 0 or not (troubled or verbosity > 0):
+        return
+    for line in summary(stats, verbose=verbosity > 0):
+        click.echo(printable(line), err=True)
+
+
+def summary(stats: RunStats, *, verbose: bool) -> Iterator[str]:
+    """What was read and what was wrong with it, in a few lines."""
+    counts = [f"{stats.records} records", _plural(stats.parse_errors, "parse error")]
+    counts += [f"{stats.filtered} filtered"]
+    if stats.field_errors:
+        counts.append(f"{_plural(stats.field_errors, 'value')} of another type than the column, read as null")
+    if stats.replaced:
+        counts.append(f"{_plural(stats.replaced, 'line')} with malformed UTF-8")
+    yield f"elf: {', '.join(counts)}, {stats.seconds:.2f} s"
+    yield from (f"  {sample}" for sample in stats.samples)
+    if verbose:
+        yield from (f"  {path}: {name}" for path, name in stats.formats.items())
+
+
+def _plural(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+class _Bar:
+    """A progress bar on stderr that appears when reading takes longer than a second."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.enabled = False
+        self._paths = paths
+        self._began = time.monotonic()
+        self._read = 0
+        self._progress: Any = None
+
+    def advance(self, count: int) -> None:
+        """So many more bytes were read."""
+        self._read += count
+        if self._progress is not None:
+            self._progress.update(self._task, completed=self._read)
+        elif self.enabled and time.monotonic() - self._began > BAR_AFTER_S:
+            self._show()
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """Take the bar away at the end, however it ends."""
+        try:
+            yield
+        finally:
+            self.finish()
+
+    def finish(self) -> None:
+        """Take the bar away; it does not come back."""
+        self.enabled = False
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        sizes = [Path(path).stat().st_size for path in self._paths if path != "-"]
+        total = sum(sizes) if len(sizes) == len(self._paths) else None
+        columns = BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._progress.add_task("reading", total=total, completed=self._read)
+        self._progress.start()
+
+
+if __name__ == "__main__":
+    from elfmesh.agent.cli import main
+
+    main(["run", *sys.argv[1:]])
