@@ -10,6 +10,8 @@ Rules:
 2. Coverage decides, not the tree's shape. A segment whose agents are all counted already is a
    duplicate; one with none of them is accepted; a partial overlap is reported to the root, which
    collects the range as the next attempt.
+   An agent that learns of an attempt from a peer instead of the root's order has the root order it again:
+   there may be others who never heard of it.
 3. Below the front, and in every attempt after the first, segments go up at once; in later attempts and
    when sent again they go alone, so that they can only be duplicates or disjoint: the collection
    terminates.
@@ -92,6 +94,14 @@ class Barrier:
             self._gates[child].set(frontier)
         self.advance()
 
+    def child_stands(self, child: bytes, frontier: int) -> None:
+        """A child says that everything below `frontier` was claimed and acknowledged: never wait for that."""
+        gate = self._gates.get(child)
+        if gate is not None and gate.frontier is not None and gate.frontier < frontier:
+            self._count("gate_corrected")
+            gate.set(frontier)
+            self.advance()
+
     def child_left(self, child: bytes) -> None:
         """A child is dead or gone: nobody waits for it, and what it left goes up as it came."""
         self._gates.pop(child, None)
@@ -173,21 +183,24 @@ class Barrier:
             shelf.take(FIRST, stop)
         self.advance()
 
-    def recollect(self, epoch: int, start: int, stop: int, attempt: int) -> bool:
-        """Collect the range again; returns whether that was news."""
+    def recollect(self, epoch: int, start: int, stop: int, attempt: int, *, ordered: bool) -> None:
+        """Collect the range again. `ordered`: the root told everybody; otherwise it is told that it must."""
         if not self.meet(epoch):
-            return False
-        news = False
+            return
         for cell in self._cells.pieces(max(start, self.released), stop):
             if cell.attempt < attempt:
                 self._raise(cell.start, cell.stop, attempt)
-                news = True
-        return news
+                if not ordered:
+                    self._above.lagging(cell.start, cell.stop, attempt)
 
-    def next_attempts(self, start: int, stop: int, attempt: int) -> list[Refused]:
-        """The ranges in [start, stop) still at `attempt` or below, with the attempt to collect them as."""
+    def at_least(self, start: int, stop: int, attempt: int, *, behind_only: bool) -> list[Refused]:
+        """What to order so that [start, stop) is collected as `attempt` or later.
+
+        `behind_only` leaves out what is that far already.
+        """
         cells = self._cells.pieces(max(start, self.released), stop)
-        return [Refused(c.start, c.stop, attempt + 1) for c in cells if c.attempt <= attempt]
+        wanted = [cell for cell in cells if cell.attempt < attempt or not behind_only]
+        return [Refused(cell.start, cell.stop, max(cell.attempt, attempt)) for cell in wanted]
 
     def hasten(self, epoch: int, stop: int) -> None:
         """Wait for nobody below `stop`."""
@@ -336,6 +349,7 @@ class Barrier:
                 continue
             if part.attempt > cell.attempt:
                 self._raise(cell.start, cell.stop, part.attempt)
+                self._above.lagging(cell.start, cell.stop, part.attempt)
                 self._intake(part.cut(cell.start, cell.stop), refused)
             elif part.coverage & cell.known == part.coverage:
                 self._count("duplicates")

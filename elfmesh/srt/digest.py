@@ -19,7 +19,9 @@ from elfmesh.errors import ProtocolError
 PREFIX_BYTES = 8
 """Of a tree's id: enough to tell apart the trees two peers share."""
 CHILD, PARENT = 1, 2
-_ROW = struct.Struct(f">{PREFIX_BYTES}sBBHIQI")
+UNKNOWN = -(2**63)
+"""As a frontier: do not conclude anything."""
+_ROW = struct.Struct(f">{PREFIX_BYTES}sBBHIQIQq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Row:
         size: subscribed agents in the subtree.
         era: of the newest multicast, 0 = none.
         seq: of the newest multicast.
+        epoch: of the barrier.
+        front: everything below was claimed and acknowledged, `UNKNOWN` if claims are under way or nothing is.
     """
 
     prefix: bytes
@@ -43,6 +47,8 @@ class Row:
     size: int
     era: int
     seq: int
+    epoch: int
+    front: int
 
 
 def pack(rows: Iterable[Row]) -> bytes:
@@ -56,6 +62,8 @@ def pack(rows: Iterable[Row]) -> bytes:
             min(row.size, 0xFFFFFFFF),
             row.era,
             min(row.seq, 0xFFFFFFFF),
+            row.epoch,
+            row.front,
         )
         for row in rows
     )

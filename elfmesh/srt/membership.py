@@ -149,8 +149,8 @@ class Membership:
         self.root = True
         self.depth = 0
         self._verify_at = now + VERIFY_S
-        self._tenant.became_root()
         self._context.emit(BecameRoot(self._tree))
+        self._tenant.became_root()
 
     def redirected(self, sender: Contact, message: Redirect, now: float) -> None:
         """The agent we asked names another, or none."""
@@ -183,8 +183,8 @@ class Membership:
             self._release(old.id)
         if self.root:
             self._lose_root()
-        self._tenant.attached(sender, seek.join, message)
         self._context.emit(Attached(self._tree, sender))
+        self._tenant.attached(sender, seek.join, message)
 
     def _lose_root(self) -> None:
         self.root = False
@@ -238,8 +238,10 @@ class Membership:
             child is None and len(self.children) >= self._fanout and not self._make_room(sender, join, theirs)
         ):
             return
-        elif child is not None and child.session == join.session and join.token < child.token:
-            self._context.count("stale_join")
+        elif child is not None and child.session == join.session and join.token <= child.token:
+            # Its claims since then may be here already: an old frontier would make the barrier wait for ever.
+            self._context.count("join_repeated")
+            self._context.send(sender, self._tenant.joined_reply(join.token, self.depth + 1))
         else:
             self._accept(sender, join, now)
 

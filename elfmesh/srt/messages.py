@@ -182,7 +182,10 @@ class SegmentAck(Message, frozen=True, tag="srt.segment_ack"):
 
 
 class Overlap(Message, frozen=True, tag="srt.overlap"):
-    """Two partials of [start, stop) overlapped in attempt `attempt`; goes to the root."""
+    """Two partials of [start, stop) overlapped in attempt `attempt`; goes to the root.
+
+    `lagging`: none did, but somebody has not heard that `attempt` is on.
+    """
 
     tree: bytes
     seq: int
@@ -190,6 +193,7 @@ class Overlap(Message, frozen=True, tag="srt.overlap"):
     start: int
     stop: int
     attempt: int
+    lagging: bool = False
 
 
 class Fault(Message, frozen=True, tag="srt.fault"):

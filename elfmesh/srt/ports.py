@@ -24,7 +24,11 @@ class Above(Protocol):
         ...
 
     def overlap(self, start: int, stop: int, attempt: int) -> None:
-        """Partials of this range overlap."""
+        """Partials of this range overlap in this attempt."""
+        ...
+
+    def lagging(self, start: int, stop: int, attempt: int) -> None:
+        """Not everybody knows that this range is being collected as this attempt."""
         ...
 
     def fault(self, start: int, stop: int, coverage: int, error: str) -> None:
@@ -39,8 +43,8 @@ class Owner(Protocol):
         """A part has reached the root."""
         ...
 
-    def overlapped(self, start: int, stop: int, attempt: int) -> None:
-        """A range must be collected again."""
+    def overlapped(self, start: int, stop: int, attempt: int, *, lagging: bool) -> None:
+        """A range must be collected as a later attempt, or (lagging) the order for this one be repeated."""
         ...
 
     def dropped(self, start: int, stop: int, coverage: int, error: str) -> None:

@@ -61,7 +61,7 @@ class Tree:
         self._context = context
         self._session = session
         self._payload_bytes_max = payload_bytes_max
-        self._overlaps: list[Refused] = []
+        self._overlaps: dict[tuple[Refused, bool], None] = {}
         self._recollect_at: float | None = None
         self.uplink = Uplink(context, tree, self, payload_bytes_max)
         self.barrier = Barrier(
@@ -160,7 +160,8 @@ class Tree:
                 self.multicasts.child_joined(sender, message.heard, now)
             case Overlap():
                 if message.epoch == self.barrier.epoch and message.start < message.stop:
-                    self.uplink.overlap(message.start, message.stop, message.attempt)
+                    start, stop, attempt = message.start, message.stop, message.attempt
+                    self.uplink.report(start, stop, attempt, lagging=message.lagging)
                 self._acknowledge(sender, message.seq)
             case Fault():
                 if message.epoch == self.barrier.epoch and message.start < message.stop:
@@ -190,7 +191,7 @@ class Tree:
         self.uplink.acknowledged(message.seq)
         if message.epoch >= self.barrier.epoch and self.barrier.meet(message.epoch):
             for each in message.refused:
-                self.barrier.recollect(message.epoch, each.start, each.stop, each.attempt)
+                self.barrier.recollect(message.epoch, each.start, each.stop, each.attempt, ordered=False)
         self.release(message.released)
 
     def _frontier(self, sender: Contact, message: Frontier) -> None:
@@ -211,7 +212,10 @@ class Tree:
         era, seq = self.multicasts.newest
         load = len(self.membership.children)
         prefix = self.id[: digest.PREFIX_BYTES]
-        return digest.Row(prefix, relation, self.membership.depth, load, self.size, era, seq)
+        quiet = not len(self.uplink) and not self.barrier.merging and self.barrier.standing is not None
+        front = self.barrier.standing if quiet and self.barrier.standing is not None else digest.UNKNOWN
+        depth, epoch = self.membership.depth, self.barrier.epoch
+        return digest.Row(prefix, relation, depth, load, self.size, era, seq, epoch, front)
 
     def told(self, peer: bytes, row: digest.Row | None, now: float) -> None:
         """What a peer's digest says about this tree; None = nothing."""
@@ -219,6 +223,9 @@ class Tree:
         is_child = row is not None and row.relation == digest.CHILD
         self.membership.told_child(peer, (row.load, row.size) if row is not None and is_child else None, now)
         self.membership.told_parent(peer, row.depth if row is not None and is_parent else None, now)
+        if row is not None and is_child and peer in self.membership.children:
+            if row.front != digest.UNKNOWN and row.epoch == self.barrier.epoch:
+                self.barrier.child_stands(peer, row.front)
         parent = self.membership.parent
         if row is not None and is_parent and parent is not None and parent.id == peer:
             self.multicasts.told(parent, row.era, row.seq, now)
@@ -284,10 +291,10 @@ class Tree:
         payloads = tuple(item.payload for item in part.items)
         self._context.emit(Collected(self.id, part.segment(self.barrier.epoch), payloads))
 
-    def overlapped(self, start: int, stop: int, attempt: int) -> None:
-        """A range must be collected again, soon."""
+    def overlapped(self, start: int, stop: int, attempt: int, *, lagging: bool) -> None:
+        """A range must be collected again, or the order for that repeated; soon, with others."""
         if len(self._overlaps) < RANGES_MAX:
-            self._overlaps.append(Refused(start, stop, attempt))
+            self._overlaps[Refused(start, stop, attempt if lagging else attempt + 1), lagging] = None
         else:
             self._context.count("overlaps_dropped")
         if self._recollect_at is None:
@@ -310,24 +317,30 @@ class Tree:
             self.barrier.hasten(order.epoch, order.stop)
         elif kind == RECOLLECT:
             for each in order.ranges:
-                self.barrier.recollect(order.epoch, each.start, each.stop, each.attempt)
+                self.barrier.recollect(order.epoch, each.start, each.stop, each.attempt, ordered=True)
         else:
             self._context.count("unknown_message")
 
     def _recollect_overlaps(self, now: float) -> None:
         """Order what was reported, unless it has been ordered already."""
-        reports, self._overlaps = self._overlaps, []
+        reports, self._overlaps = self._overlaps, {}
         self._recollect_at = None
         if not self.membership.root:
             return
+        fresh = {
+            each
+            for report, lagging in reports
+            for each in self.barrier.at_least(
+                report.start, report.stop, report.attempt, behind_only=not lagging
+            )
+        }
         ranges: list[Refused] = []
-        for report in sorted(reports, key=lambda each: (each.attempt, each.start, each.stop)):
-            for fresh in self.barrier.next_attempts(report.start, report.stop, report.attempt):
-                last = ranges[-1] if ranges else None
-                if last is not None and last.attempt == fresh.attempt and fresh.start <= last.stop:
-                    ranges[-1] = Refused(last.start, max(last.stop, fresh.stop), last.attempt)
-                else:
-                    ranges.append(fresh)
+        for each in sorted(fresh, key=lambda each: (each.attempt, each.start, each.stop)):
+            last = ranges[-1] if ranges else None
+            if last is not None and last.attempt == each.attempt and each.start <= last.stop:
+                ranges[-1] = Refused(last.start, max(last.stop, each.stop), last.attempt)
+            else:
+                ranges.append(each)
         if ranges:
             epoch = self.barrier.epoch
             for each in ranges:

@@ -4,8 +4,8 @@ Owns what is on its way to the parent: numbering, size limits, a window, acknowl
 again. Refuses to know what a segment means and whether it is wanted; the parent's coverage sorts out
 duplicates.
 
-Invariants: at most WINDOW messages and WINDOW_BYTES unacknowledged, but for the last; reports (overlap, fault)
-survive a change of parent, everything else is produced anew by the barrier.
+Invariants: at most WINDOW messages are unacknowledged, and WINDOW_BYTES but for the last of them; reports
+(overlap, fault) survive a change of parent, everything else is produced anew by the barrier.
 """
 
 from __future__ import annotations
@@ -102,11 +102,19 @@ class Uplink:
 
     def overlap(self, start: int, stop: int, attempt: int) -> None:
         """Report an overlap to the root."""
+        self.report(start, stop, attempt, lagging=False)
+
+    def lagging(self, start: int, stop: int, attempt: int) -> None:
+        """Report to the root that its order, or its predecessor's, has not reached everybody."""
+        self.report(start, stop, attempt, lagging=True)
+
+    def report(self, start: int, stop: int, attempt: int, *, lagging: bool) -> None:
+        """Report either to the root."""
         if self.root:
-            self._owner.overlapped(start, stop, attempt)
+            self._owner.overlapped(start, stop, attempt, lagging=lagging)
         else:
             epoch = self.barrier.epoch
-            self._queue(Overlap(self._tree, self.next_seq(), epoch, start, stop, attempt))
+            self._queue(Overlap(self._tree, self.next_seq(), epoch, start, stop, attempt, lagging))
 
     def fault(self, start: int, stop: int, coverage: int, error: str) -> None:
         """Report dropped contributions to the root."""
@@ -139,7 +147,8 @@ class Uplink:
         self.root = True
         for report in reports:
             if isinstance(report, Overlap) and report.epoch == self.barrier.epoch:
-                self._owner.overlapped(report.start, report.stop, report.attempt)
+                start, stop, attempt = report.start, report.stop, report.attempt
+                self._owner.overlapped(start, stop, attempt, lagging=report.lagging)
 
     def acknowledged(self, seq: int) -> None:
         """The parent has taken the message."""
