@@ -101,11 +101,13 @@ class StreamReader:
             boundaries: offsets no block may cross (`JobWorker`'s replay_until).
         """
         self.remove(job)
+        heads = {p.key[:2]: p.head for group in self._groups for p in group.tail.positions()}
         tail = Tail(
             self.pattern,
             positions=positions,
             read_from=read_from,
             boundaries=boundaries,
+            heads=heads,
             block_bytes=self._block_bytes,
             grace_s=self._grace_s,
             clock=self._clock,

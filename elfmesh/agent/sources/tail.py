@@ -110,6 +110,8 @@ class Tail:
         positions: where to resume; files not named there are read by `read_from`.
         read_from: where to begin files that are there at the first poll; later ones are always read from 0.
         boundaries: offsets that no block may reach across (the worker's `replay_until`).
+        heads: length of the first bytes that name a file's generation, for files that another follower has
+            open: the two must agree on what they call it.
         block_bytes: size of a block, more or less.
         line_bytes_max: longer lines are left out and counted.
         grace_s: how long a rotated or deleted file is kept open after its last growth.
@@ -128,6 +130,7 @@ class Tail:
         positions: Iterable[FilePosition] = (),
         read_from: Literal["beginning", "end"] = "beginning",
         boundaries: Iterable[FilePosition] = (),
+        heads: Mapping[SourceId, int] | None = None,
         block_bytes: int = BLOCK_BYTES,
         line_bytes_max: int = LINE_BYTES_MAX,
         grace_s: float = GRACE_S,
@@ -138,6 +141,7 @@ class Tail:
         self.torn = 0
         self.problems: dict[str, str] = {}
         self._resume = {(p.device, p.inode): p for p in positions}
+        self._heads = dict(heads or {})
         self._from_end = read_from == "end"
         self._boundaries: dict[FileKey, set[int]] = {}
         for stop in boundaries:
@@ -257,7 +261,7 @@ class Tail:
         elif self._first and self._from_end:
             file.start_at(_last_line_start(fd, status.st_size), self._limit)
         if not file.offset or stored is None:
-            file.learn_head()
+            file.learn_head(self._heads.pop(identity, HEAD_BYTES))
         self._files[identity] = file
 
     def _find_renamed(self, seen: set[SourceId]) -> None:
