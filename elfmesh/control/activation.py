@@ -54,10 +54,17 @@ class Activation:
         office: the way out.
         book: the roster.
         terms: the state to spread, as it is now.
+        closed: told what a member knows to be closed.
     """
 
-    def __init__(self, office: Office, book: RosterBook, terms: Callable[[], Terms]) -> None:
-        self._office, self._book, self._terms = office, book, terms
+    def __init__(
+        self,
+        office: Office,
+        book: RosterBook,
+        terms: Callable[[], Terms],
+        closed: Callable[[int], None],
+    ) -> None:
+        self._office, self._book, self._terms, self._closed = office, book, terms, closed
         self._applicants: dict[tuple[int, bytes], Applicant] = {}
         self._prepared_at: float | None = None
         self._round = 0
@@ -98,8 +105,8 @@ class Activation:
                 ack = unpack(body)
             except ProtocolError:
                 continue
-            if isinstance(ack, RosterAck) and ack.epoch == self._terms().epoch:
-                self._book.acknowledge(ack.number, ack.version)
+            if isinstance(ack, RosterAck):
+                self._take(ack)
         self.check()
 
     def repeat(self) -> None:
@@ -116,8 +123,13 @@ class Activation:
 
     def acknowledged(self, ack: RosterAck) -> None:
         """A member that was told directly has acknowledged."""
-        self._book.acknowledge(ack.number, ack.version)
+        self._take(ack)
         self.check()
+
+    def _take(self, ack: RosterAck) -> None:
+        if ack.epoch == self._terms().epoch:
+            self._book.acknowledge(ack.number, ack.version)
+            self._closed(ack.closed)
 
     def check(self) -> None:
         """Tell the clients if nothing is outstanding."""

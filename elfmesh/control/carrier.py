@@ -62,6 +62,11 @@ class Carrier:
                 self.stop(job, member.manifest.incarnation)
         self.ask_soon()
 
+    @property
+    def stream_ids(self) -> set[bytes]:
+        """Ids of the groups of this agent's streams."""
+        return {ids.stream_id(name) for name in self.streams}
+
     def ask_soon(self) -> None:
         """Ask the rendezvous of each stream what runs, now and then less and less often."""
         self._asked = 0

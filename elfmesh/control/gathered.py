@@ -65,9 +65,10 @@ class Gathered:
         cover.add(begin, segment.stop, mask)
         return conflicts
 
-    def fail(self, start: int, stop: int, attempt: int, mask: int) -> None:
+    def fail(self, start: int, stop: int, mask: int) -> None:
         """Nothing will come from the agents in `mask` for this range: treat them as covered, empty."""
-        self._covers.setdefault(attempt, Cover(self._start)).add(start, stop, mask)
+        for cover in self._covers.values():
+            cover.add(start, stop, mask)
 
     def covered(self, interval: int) -> int:
         """The agents that are inside an interval."""

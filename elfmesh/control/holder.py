@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from elfmesh.control.events import Append, Persist
 from elfmesh.control.messages import Fetch, Page, Replica, ReplicaRecord, Terms, pack
 from elfmesh.control.office import Office, Timer
@@ -125,6 +127,7 @@ class Holder:
         """A record was published; damaged ones are fetched again later."""
         if message.incarnation != self.copy.incarnation:
             return
+        self.terms = replace(self.terms, closed=max(message.closed, self.terms.closed))
         if self.copy.latest is not None and message.index <= self.copy.latest:
             return
         if message.previous == self.copy.latest and not self.copy.fetching:

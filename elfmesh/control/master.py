@@ -20,6 +20,7 @@ from elfmesh import ids
 from elfmesh.control.activation import Activation, summary
 from elfmesh.control.answers import BAD_REQUEST, error_body
 from elfmesh.control.events import Append, DropLog, Persist
+from elfmesh.control.holder import LogCopy
 from elfmesh.control.master_close import Closer
 from elfmesh.control.master_desk import Desk
 from elfmesh.control.master_replicas import Replicator
@@ -44,7 +45,7 @@ from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import BUCKETS, FIRST, ResultRecord
 from elfmesh.machine import Contact
-from elfmesh.srt.events import Hasten, Recollect, Release, Subscribe
+from elfmesh.srt.events import Hasten, PublishDone, Recollect, Release, Subscribe
 
 UPKEEP_S = 5.0
 """How often soft state is said again: announcement, roots of partitions, holders."""
@@ -83,9 +84,10 @@ class Master:
         self.book = RosterBook(terms.members, terms.version)
         closed = terms.closed if latest is None else max(terms.closed, latest + 1)
         self.closer = Closer(office, terms.manifest, plan, self.book, terms.epoch, closed, self)
-        self.activation = Activation(office, self.book, lambda: self.terms)
+        self.activation = Activation(office, self.book, lambda: self.terms, self.closer.closed_elsewhere)
         self.replicas = Replicator(office, lambda: self.terms)
         self.replicas.latest = latest
+        self.copy: LogCopy | None = None
         self.desk = Desk(office, self.job, self.manifest.incarnation, lambda: self.replicas.latest)
         self.totals = dict.fromkeys(BUCKETS, 0)
         self.recent: deque[ResultRecord] = deque(maxlen=RECENT)
@@ -135,22 +137,28 @@ class Master:
     def begin(self) -> None:
         """Lead a new job: find who carries its stream."""
         self._settle()
+        for partition in range(1, self.manifest.partitions):
+            self._part_root(partition)
         self._announce()
         self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
 
     def take_over(self, *, catching_up: bool) -> None:
-        """Lead a job that another agent led: same roster, new epoch, everything open is collected anew."""
+        """Lead a job that another agent led: same roster, new epoch; what is open comes again."""
         self.closer.behind = catching_up
         self.book.new_term()
+        self._announced = True
         self.activation.prepared()
         self._settle()
         self._changed()
-        for partition in range(self.manifest.partitions):
-            if partition == 0:
-                self._office.emit(Recollect(self.job, self.closer.next, 2**62, 0, self.epoch))
+        for partition in range(1, self.manifest.partitions):
             self._part_root(partition)
         self._announce()
         self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
+
+    def rooted(self) -> None:
+        """This agent is the root of the job's tree now: what could not be multicast can be."""
+        if self.book.unacknowledged:
+            self.activation.spread()
 
     def caught_up(self, latest: int | None) -> None:
         """The copy of the results log is complete; publication may go on behind it."""
@@ -225,9 +233,8 @@ class Master:
         self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
 
     def _part_root(self, partition: int) -> None:
-        if partition:
-            message = PartRoot(self.job, partition, self._office.me, self.epoch, self.closer.closed)
-            self._office.route(ids.partition_tree(self.job, partition), message)
+        message = PartRoot(self.job, partition, self._office.me, self.epoch, self.closer.closed)
+        self._office.route(ids.partition_tree(self.job, partition), message)
 
     def _changed(self) -> None:
         """The terms have changed: everyone has to know."""
@@ -305,14 +312,15 @@ class Master:
 
     def hasten(self, stop: int) -> None:
         """Ask all trees not to wait below `stop`."""
-        self._office.emit(Hasten(self.job, stop, self.epoch))
+        if self.job in self._office.roots:
+            self._office.emit(Hasten(self.job, stop, self.epoch))
         for partition, root in self.part_roots.items():
             order = TreeOrder(self.job, partition, self.epoch, FIRST, stop, 0, recollect=False)
             self._office.send(root, order)
 
     def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
         """Ask a tree for a range again."""
-        if partition == 0:
+        if partition == 0 and self.job in self._office.roots:
             self._office.emit(Recollect(self.job, start, stop, attempt, self.epoch))
         elif partition in self.part_roots:
             order = TreeOrder(self.job, partition, self.epoch, start, stop, attempt, recollect=True)
@@ -328,11 +336,15 @@ class Master:
     def _publish_mark(self) -> None:
         self._mark_timer = None
         closed = self.closer.closed
-        if self._alive and closed > self._marked:
-            self._marked = closed
-            self.book.forget_below(closed)
-            self._office.emit(Release(self.job, closed))
-            self._office.publish(self.job, self._mark(), STOP_S, lambda done: None)
+        if not self._alive or closed <= self._marked:
+            return
+        if self.job not in self._office.roots:
+            self._mark_timer = self._office.after(MARK_S, self._publish_mark)
+            return
+        self._marked = closed
+        self.book.forget_below(closed)
+        self._office.emit(Release(self.job, closed))
+        self._office.publish(self.job, self._mark(), STOP_S, lambda done: None)
 
     # -- ending ----------------------------------------------------------------------------------------
 
@@ -345,9 +357,13 @@ class Master:
         self.closer.stop()
         self.desk.close()
         stop = Stop(self.job, self.manifest.incarnation, self.epoch)
-        self._office.publish(self.job, stop, STOP_S, lambda done: self._over())
+        self._office.publish(self.job, stop, STOP_S, lambda done: self._over(stop, done))
 
-    def _over(self) -> None:
+    def _over(self, stop: Stop, done: PublishDone | None) -> None:
+        answered = {agent for agent, _ in done.answers} if done is not None else set()
+        for entry in self.book.active:
+            if entry.contact.id not in answered:
+                self._office.send(entry.contact, stop)
         withdraw = Withdraw(self.job, self.plan.stream, self.manifest.incarnation, self.epoch)
         self._office.route(ids.stream_id(self.plan.stream), withdraw)
         self.replicas.tell(withdraw)

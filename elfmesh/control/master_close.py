@@ -29,6 +29,7 @@ from elfmesh.control.pages import ROWS_BYTES_MAX
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import ResultRecord, State, add_counts, counts_dict
 from elfmesh.srt.coverage import bits_of
+from elfmesh.srt.events import PartsDropped
 from elfmesh.srt.messages import Segment
 
 IN_FLIGHT_MAX = 8
@@ -167,13 +168,20 @@ class Closer:
         self.passed(frontier)
         self.advance()
 
-    def dropped(self, partition: int, segment: Segment, error: str) -> None:
+    def dropped(self, partition: int, lost: PartsDropped) -> None:
         """Contributions cannot be merged with the others: their agents are missing, and people learn why."""
-        mask = bits_of(segment.coverage)
-        self.errors.append(f"{', '.join(self._book.names(mask))}: {error}")
-        self._failed.append((segment.start, segment.stop, mask))
-        self.trees[partition].fail(segment.start, segment.stop, segment.attempt, mask)
+        mask = bits_of(lost.coverage)
+        self.errors.append(f"{', '.join(self._book.names(mask))}: {lost.error}")
+        self._failed.append((lost.start, lost.stop, mask))
+        self.trees[partition].fail(lost.start, lost.stop, mask)
         self.advance()
+
+    def closed_elsewhere(self, closed: int) -> None:
+        """An earlier master had everything below published: that is not open any more."""
+        if closed > self.next and not self._closing:
+            self.errors.append(f"intervals below {closed} were published by an earlier master")
+            self._move(closed)
+            self.advance()
 
     def finalised(self, interval: int, rows: bytes, error: str) -> None:
         """The rows of an interval are there, or cannot be made."""

@@ -11,6 +11,7 @@ Paper: ELF 3, job worker ("workers are synchronized by the job master to roll up
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from elfmesh.control.cover import END
 from elfmesh.control.events import (
@@ -18,6 +19,7 @@ from elfmesh.control.events import (
     ReleaseWorker,
     ResumeWorker,
     Sealed,
+    SealedPart,
     StartWorker,
     StopWorker,
     WorkerReport,
@@ -78,6 +80,7 @@ class Member:
         self.frontier: int | None = None
         self._sealed_at: deque[tuple[int, float]] = deque()
         self._pending: deque[Sealed] = deque()
+        self._retained: deque[Sealed] = deque()
         self._held = False
         self._unplaced = 0
         self._waiting: Timer | None = None
@@ -122,6 +125,7 @@ class Member:
         """Take the master's terms; the acknowledgement, or None if we are not on the roster."""
         if (terms.epoch, terms.version) < (self.epoch, self.version):
             return self._acknowledgement()
+        new_term = terms.epoch > self.epoch
         self.master, self.epoch, self.version, self.terms = (
             terms.master,
             terms.epoch,
@@ -135,22 +139,34 @@ class Member:
             self.enroll()
         self.entry = entry
         self._release(terms.closed)
-        if entry is not None and joined:
-            first = max(entry.start, terms.closed)
-            self.frontier = first
-            for tree in self.manifest.trees:
-                declared = Segment(self.epoch, 0, first, first, bitmap_of(1 << entry.number))
-                self._office.emit(Contribute(tree, declared))
-            self.begin(first)
-            while self._pending:
-                self._contribute(self._pending.popleft())
+        if entry is not None and (joined or new_term):
+            self._begin_anew(entry)
         self._hold(terms.paused)
         return self._acknowledgement()
+
+    def _begin_anew(self, entry: RosterEntry) -> None:
+        """Under a new number or a new master everything that is open is contributed again.
+
+        The trees forget what was contributed in an earlier epoch.
+        """
+        first = entry.start if self.closed is None else max(entry.start, self.closed)
+        self.frontier = first
+        for tree in self.manifest.trees:
+            declared = Segment(self.epoch, 0, first, first, bitmap_of(1 << entry.number))
+            self._office.emit(Contribute(tree, declared))
+        self.begin(first)
+        again = [*self._retained]
+        self._retained.clear()
+        for event in again:
+            self._contribute(event)
+        while self._pending:
+            self._contribute(self._placed(self._pending.popleft()))
 
     def _acknowledgement(self) -> RosterAck | None:
         if self.entry is None:
             return None
-        return RosterAck(self.job, self.epoch, self.version, self.entry.number)
+        closed = self.entry.start if self.closed is None else self.closed
+        return RosterAck(self.job, self.epoch, self.version, self.entry.number, closed)
 
     def mark(self, mark: Mark) -> None:
         """Everything below the mark is closed."""
@@ -164,6 +180,8 @@ class Member:
         self.closed = closed
         while self._sealed_at and self._sealed_at[0][0] <= closed:
             self._sealed_at.popleft()
+        while self._retained and self._retained[0].stop <= closed:
+            self._retained.popleft()
         for tree in self.manifest.trees:
             self._office.emit(Release(tree, closed))
         self._office.emit(ReleaseWorker(self.job, closed))
@@ -185,7 +203,7 @@ class Member:
             self._pending.append(event)
             self._hold(self.paused)
         else:
-            self._contribute(event)
+            self._contribute(self._placed(event))
 
     def report(self, event: WorkerReport) -> None:
         """Pass on what people should see."""
@@ -199,41 +217,38 @@ class Member:
             self._held = held
             self._office.emit(PauseWorker(self.job) if held else ResumeWorker(self.job))
 
+    def _placed(self, event: Sealed) -> Sealed:
+        """A fresh range, as far as it is ours to contribute.
+
+        Records below our first interval are nobody's; they are counted where our first ones are (D-1).
+        """
+        first = self.entry.start if self.entry is not None else event.start
+        counted, *others = (_from(part, first) for part in event.parts)
+        self._unplaced += sum(entry.counts[0] for entry in event.parts[0].entries if entry.interval < first)
+        if counted.entries and self._unplaced:
+            entry, *rest = counted.entries
+            counts = list(entry.counts)
+            counts[BUCKETS.index("expired")] += self._unplaced
+            self._unplaced = 0
+            entries = (Entry(entry.interval, tuple(counts), entry.size), *rest)
+            counted = SealedPart(entries, counted.payloads)
+        return replace(event, parts=(counted, *others))
+
     def _contribute(self, event: Sealed) -> None:
         entry, start = self.entry, self.frontier
         if entry is None or start is None:
             raise RuntimeError("contributing needs a number")
-        for part in event.parts[:1]:
-            self._unplaced += sum(each.counts[0] for each in part.entries if each.interval < start)
-        if start >= event.stop:
+        if event.stop <= start:
             return
-        for tree, part in zip(self.manifest.trees, event.parts, strict=True):
-            placed = [
-                (each, payload)
-                for each, payload in zip(part.entries, part.payloads, strict=True)
-                if each.interval >= start
-            ]
-            if tree == self.job and placed and self._unplaced:
-                placed[0] = (self._with_expired(placed[0][0]), placed[0][1])
-            segment = Segment(
-                self.epoch,
-                0,
-                start,
-                event.stop,
-                bitmap_of(1 << entry.number),
-                tuple(each for each, _ in placed),
-            )
-            self._office.emit(Contribute(tree, segment, tuple(payload for _, payload in placed)))
+        for tree, whole in zip(self.manifest.trees, event.parts, strict=True):
+            part = _from(whole, start)
+            coverage = bitmap_of(1 << entry.number)
+            segment = Segment(self.epoch, 0, start, event.stop, coverage, part.entries)
+            self._office.emit(Contribute(tree, segment, part.payloads))
         self.frontier = event.stop
+        self._retained.append(event)
         self._sealed_at.append((event.stop, self._office.now))
         self._watch()
-
-    def _with_expired(self, entry: Entry) -> Entry:
-        """Records below our first interval are nobody's; they are counted where the first ones are (D-1)."""
-        counts = list(entry.counts)
-        counts[BUCKETS.index("expired")] += self._unplaced
-        self._unplaced = 0
-        return Entry(entry.interval, tuple(counts), entry.size)
 
     def _watch(self) -> None:
         if self._waiting is None and self._alive:
@@ -255,3 +270,13 @@ class Member:
         self._waiting = self._office.after(
             self._office.jittered(max(WAITING_AGAIN_S, patience)), self._ask_why
         )
+
+
+def _from(part: SealedPart, start: int) -> SealedPart:
+    """What a part has for intervals from `start` on."""
+    kept = [
+        (entry, payload)
+        for entry, payload in zip(part.entries, part.payloads, strict=True)
+        if entry.interval >= start
+    ]
+    return SealedPart(tuple(entry for entry, _ in kept), tuple(payload for _, payload in kept))

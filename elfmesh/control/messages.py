@@ -76,6 +76,7 @@ class Submit(Message, frozen=True, tag="ctl.submit"):
     origin: Contact
     token: int
     dry_run: bool = False
+    hops: int = 0
 
 
 class Announce(Message, frozen=True, tag="ctl.announce"):
@@ -156,12 +157,13 @@ class Roster(Message, frozen=True, tag="ctl.roster"):
 
 
 class RosterAck(Message, frozen=True, tag="ctl.roster_ack"):
-    """A member has taken the roster `version` of this epoch."""
+    """A member has taken the roster `version` of this epoch; it knows that all below `closed` is closed."""
 
     job: bytes
     epoch: int
     version: int
     number: int
+    closed: int
 
 
 class Mark(Message, frozen=True, tag="ctl.mark"):
@@ -281,6 +283,22 @@ class Answered(Message, frozen=True, tag="ctl.reply"):
     body_size: int
 
 
+class Inquire(Message, frozen=True, tag="ctl.inquire"):
+    """The new root of a job's tree to the agents closest to it: what do you know of it?"""
+
+    job: bytes
+    token: int
+
+
+class Known(Message, frozen=True, tag="ctl.known"):
+    """The answer to `Inquire`; `terms` is None if nothing is known."""
+
+    job: bytes
+    token: int
+    terms: Terms | None
+    latest: int | None
+
+
 class Replica(Message, frozen=True, tag="ctl.replica"):
     """The master to the agents closest to the job: what a successor needs, but for the records."""
 
@@ -348,6 +366,8 @@ MESSAGES: tuple[type[Message], ...] = (
     AskAll,
     Question,
     Answered,
+    Inquire,
+    Known,
     Replica,
     ReplicaRecord,
     Fetch,

@@ -27,6 +27,10 @@ PUBLISH_GRACE_S = 2.0
 """How much later than its own time-out a multicast is given up (its root may be another one by now)."""
 
 
+NOT_ROOT_S = 0.02
+"""When a multicast on a tree of another root has failed: its asker may try again at once."""
+
+
 class Timer:
     """A wish to be called; `cancel` takes it back."""
 
@@ -63,6 +67,7 @@ class Office:
         self.out: list[Effect] = []
         self.inbox: deque[tuple[Message, bytes]] = deque()
         self.stats: Counter[str] = Counter()
+        self.roots: dict[bytes, None] = {}
         self._timers: list[Timer] = []
         self._count = 0
         self._open: dict[int, tuple[Callable[[Any], None], Timer]] = {}
@@ -85,7 +90,10 @@ class Office:
     def publish(
         self, tree: bytes, message: Message, timeout_s: float, then: Callable[[PublishDone | None], None]
     ) -> None:
-        """Multicast a message on a tree we are the root of; `then` gets the answers."""
+        """Multicast a message on a tree; `then` gets the answers, or None soon if we are not its root."""
+        if tree not in self.roots:
+            self.after(NOT_ROOT_S, lambda: then(None))
+            return
         token = self._ask(then, timeout_s + PUBLISH_GRACE_S)
         self.out.append(Publish(tree, pack(message), timeout_s, token))
 

@@ -23,6 +23,9 @@ from elfmesh.srt.events import PublishDone
 ANNOUNCE_S = 2.0
 """How long the carriers have for their verdicts."""
 
+NOBODY_S = 1.0
+"""How long the rendezvous waits to become the root of a stream's tree before it says: nobody is there."""
+
 FORGET_S = 30.0
 """Six missed announcements: the master is gone, or another agent is the rendezvous."""
 
@@ -72,13 +75,33 @@ class Rendezvous:
         self._jobs[job] = _Job(stream, message, self._office.now)
         while len(self._jobs) > JOBS_MAX:
             self._jobs.popitem(last=False)
-        if new or message.wanted:
-            tree = ids.stream_id(stream)
-            self._office.publish(tree, message, ANNOUNCE_S, lambda done: self._verdicts(message, done))
-
-    def _verdicts(self, announce: Announce, done: PublishDone | None) -> None:
-        if done is None:
+        if not (new or message.wanted):
             return
+        if ids.stream_id(stream) in self._office.roots:
+            self._ask_carriers(stream, message)
+        else:
+            self._office.after(NOBODY_S, lambda: self._nobody(stream, message))
+
+    def rooted(self, tree: bytes) -> None:
+        """This agent is the root of a tree now: if it is a stream's, its carriers are asked."""
+        for known in list(self._jobs.values()):
+            if ids.stream_id(known.stream) == tree:
+                self._ask_carriers(known.stream, known.announce)
+
+    def _ask_carriers(self, stream: str, announce: Announce) -> None:
+        def done(outcome: PublishDone | None) -> None:
+            if outcome is not None:
+                self._verdicts(announce, outcome)
+
+        self._office.publish(ids.stream_id(stream), announce, ANNOUNCE_S, done)
+
+    def _nobody(self, stream: str, announce: Announce) -> None:
+        """Closest to the stream's id, but no tree is there: nobody carries it yet."""
+        if ids.stream_id(stream) not in self._office.roots:
+            nobody = Announced(announce.manifest.job_id, announce.epoch, (), (), 0)
+            self._office.send(announce.master, nobody)
+
+    def _verdicts(self, announce: Announce, done: PublishDone) -> None:
         verdicts: list[Verdict] = []
         for _, body in done.answers:
             try:

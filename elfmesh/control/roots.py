@@ -25,12 +25,11 @@ HELD_PARTS_MAX = 512
 HELD_BYTES_MAX = 64 << 20
 TREES_MAX = 10_000
 BULK_LANE = 3
-ALL = 2**62
 
 
 @dataclass(slots=True)
 class _Tree:
-    """One tree this agent is the root of. `lost_from` is the first interval of a dropped part."""
+    """One tree this agent is the root of. `lost` is the range and highest attempt of dropped parts."""
 
     job: bytes = b""
     partition: int = 0
@@ -39,7 +38,7 @@ class _Tree:
     parts: OrderedDict[int, tuple[Segment, bytes]] = field(default_factory=OrderedDict)
     nbytes: int = 0
     seq: int = 0
-    lost_from: int | None = None
+    lost: tuple[int, int, int] | None = None
     repeating: bool = False
 
 
@@ -59,8 +58,13 @@ class Roots:
         tree = self._of(event.tree)
         payload = b"".join(event.payloads)
         if len(tree.parts) >= HELD_PARTS_MAX or tree.nbytes + len(payload) > HELD_BYTES_MAX:
-            first = event.segment.start
-            tree.lost_from = first if tree.lost_from is None else min(first, tree.lost_from)
+            segment = event.segment
+            start, stop, attempt = tree.lost or (segment.start, segment.stop, segment.attempt)
+            tree.lost = (
+                min(start, segment.start),
+                max(stop, segment.stop),
+                max(attempt, segment.attempt),
+            )
             self._office.stats["control.parts_dropped"] += 1
             return
         tree.seq += 1
@@ -77,12 +81,9 @@ class Roots:
             self._office.stats["control.fenced"] += 1
             return
         if message.epoch > tree.epoch:
-            known = tree.epoch >= 0
             tree.job, tree.partition = message.job, message.partition
             tree.master, tree.epoch = message.master, message.epoch
-            if known:
-                self._forget(tree)
-                self._office.emit(Recollect(key, message.closed, ALL, 0, message.epoch))
+            self._forget_below(tree, message.epoch)
             for seq in tree.parts:
                 self._send(tree, seq)
         self._office.emit(Release(key, message.closed))
@@ -92,6 +93,7 @@ class Roots:
         tree = self._of(job)
         if epoch > tree.epoch:
             tree.job, tree.partition, tree.master, tree.epoch = job, 0, master, epoch
+            self._forget_below(tree, epoch)
             for seq in tree.parts:
                 self._send(tree, seq)
 
@@ -104,15 +106,16 @@ class Roots:
         part = tree.parts.pop(message.seq, None)
         if part is not None:
             tree.nbytes -= len(part[1])
-        if tree.lost_from is not None and not tree.parts:
-            self._office.emit(Recollect(key, tree.lost_from, ALL, 0, tree.epoch))
-            tree.lost_from = None
+        if tree.lost is not None and not tree.parts and key in self._office.roots:
+            start, stop, attempt = tree.lost
+            self._office.emit(Recollect(key, start, stop, attempt + 1, tree.epoch))
+            tree.lost = None
 
     def ordered(self, message: TreeOrder) -> None:
         """The master wants a range again, or not to be kept waiting for it."""
         key = ids.partition_tree(message.job, message.partition)
         tree = self._trees.get(key)
-        if tree is None or message.epoch < tree.epoch:
+        if tree is None or message.epoch < tree.epoch or key not in self._office.roots:
             return
         if message.recollect:
             self._office.emit(Recollect(key, message.start, message.stop, message.attempt, message.epoch))
@@ -130,10 +133,14 @@ class Roots:
             self._trees.popitem(last=False)
         return tree
 
-    def _forget(self, tree: _Tree) -> None:
-        tree.parts.clear()
-        tree.nbytes = 0
-        tree.lost_from = None
+    @staticmethod
+    def _forget_below(tree: _Tree, epoch: int) -> None:
+        """Members contribute everything that is open again in a new epoch."""
+        for seq, (segment, payload) in list(tree.parts.items()):
+            if segment.epoch < epoch:
+                del tree.parts[seq]
+                tree.nbytes -= len(payload)
+        tree.lost = None
 
     def _send(self, tree: _Tree, seq: int) -> None:
         if tree.master is not None:
