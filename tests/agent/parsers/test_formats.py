@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elfmesh.agent.parsers import AutoParser, StreamFormat, known_columns, sniff
+from elfmesh.agent.parsers.lines import Lines
+from elfmesh.errors import ConfigError
+
+DATA = Path(__file__).parents[3].parent / "shared/data"
+FORMATS = [
+    "json",
+    "combined",
+    "common",
+    "logfmt",
+    "csv",
+    "csv:a,b",
+    r"regex:(?P<a>\w+)(?: (?P<b>.*))?",
+    "auto",
+]
+COLUMNS = ["ts", "a", "b.c", "_raw", "_source", "_host"]
+ACCESS = b'h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5'
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data is not beside this checkout")
+
+
+def real_logs() -> list[Path]:
+    return sorted(p for room in ("lnav", "system_logs") for p in (DATA / room).glob("*") if p.is_file())
+
+
+@needs_data
+@pytest.mark.parametrize("spec", FORMATS)
+def test_no_real_log_crashes_any_parser(spec: str) -> None:
+    for path in real_logs():
+        parsed = StreamFormat(spec).parser(str(path)).parse(path.read_bytes(), COLUMNS)
+        assert parsed.batch.num_rows + parsed.errors == parsed.lines
+        parsed.batch.validate(full=True)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.binary(max_size=120), max_size=3), st.sampled_from(FORMATS))
+def test_no_bytes_crash_any_parser(blocks: list[bytes], spec: str) -> None:
+    parser = StreamFormat(spec).parser("f")
+    for block in blocks:
+        parsed = parser.parse(block, COLUMNS)
+        assert parsed.batch.num_rows + parsed.errors == parsed.lines
+        assert parsed.batch.schema.names == COLUMNS
+        parsed.batch.validate(full=True)
+
+
+@pytest.mark.parametrize(
+    ("block", "name"),
+    [
+        (b'{"a":1}\n{"b":2}\n', "json"),
+        (b'# comment\n{"a":1}\n{"b":2}\n', "json"),
+        (ACCESS + b"\n", "common"),
+        (ACCESS + b' "-" "agent"\n', "combined"),
+        (b'level=info msg="x y"\n', "logfmt"),
+        (b"a,b,c\n1,2,3\n", "csv"),
+        (b"Jul 10 12:00:01 host sshd[1]: hello\n", ""),
+        (b"\n\n", ""),
+        (b"", ""),
+    ],
+)
+def test_auto_recognises(block: bytes, name: str) -> None:
+    assert sniff(block) == name
+
+
+def test_auto_decides_once_per_file_and_says_what() -> None:
+    parser = StreamFormat("auto").parser("f")
+    assert isinstance(parser, AutoParser)
+    assert parser.parse(b"\n", ["a"]).lines == 0
+    assert parser.chosen == ""
+    assert parser.parse(b'{"a":1}\n', ["a"]).batch.num_rows == 1
+    assert parser.chosen == "json"
+    assert parser.parse(ACCESS, ["a"]).errors == 1
+
+
+def test_lines_of_no_known_format_are_errors_with_a_sample() -> None:
+    parsed = StreamFormat("auto").parser("f").parse(b"hello there\nmore\n", ["a"])
+    assert (parsed.lines, parsed.errors) == (2, 2)
+    assert parsed.samples == ["not in any known log format: hello there"]
+
+
+def test_columns_are_known_only_where_the_format_says_them() -> None:
+    assert known_columns("json") is None
+    assert known_columns("csv") is None
+    assert known_columns("csv:a,b") == ("a", "b", "ts", "_raw", "_source", "_host")
+    assert "agent" in (known_columns("combined") or ())
+    assert "agent" not in (known_columns("common") or ())
+    assert known_columns("regex:(?P<x>a)") == ("x", "ts", "_raw", "_source", "_host")
+
+
+@pytest.mark.parametrize("spec", ["jsn", "json:x", "", "combined:a"])
+def test_an_unknown_format_is_refused(spec: str) -> None:
+    with pytest.raises(ConfigError, match="unknown format"):
+        StreamFormat(spec)
+    with pytest.raises(ConfigError, match="json"):
+        StreamFormat("jsn")
+
+
+def test_every_format_has_raw_source_and_host() -> None:
+    parser = StreamFormat("json", host="web-1").parser("/var/log/x")
+    (row,) = parser.parse(b'{"a": 1}\r\n', ["_raw", "_source", "_host"]).batch.to_pylist()
+    assert row == {"_raw": '{"a": 1}', "_source": "/var/log/x", "_host": "web-1"}
+
+
+def test_malformed_utf8_costs_no_line_and_no_neighbour() -> None:
+    block = b'{"a":"x"}\n{"a":"\xff\xfe"}\n{"a":"\xc3"}\n{"a":"y"}\n'
+    parsed = StreamFormat("json").parser().parse(block, ["a"])
+    assert parsed.batch.column(0).to_pylist() == ["x", "��", "�", "y"]
+    assert (parsed.errors, parsed.replaced) == (0, 2)
+
+
+def test_blank_lines_carriage_returns_and_the_byte_order_mark_are_not_records() -> None:
+    lines = Lines(b"\xef\xbb\xbfa\r\n\r\n  \t\n\nb\n\n c")
+    assert lines.texts() == ["a", "b", " c"]
+    assert lines.raw().to_pylist() == ["a", "b", " c"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(st.characters(blacklist_characters="\n", blacklist_categories=["Cs"]), max_size=9)))
+def test_lines_are_what_splitting_says(texts: list[str]) -> None:
+    lines = Lines("\n".join(texts).encode())
+    trimmed = [text.removeprefix("\ufeff") if n == 0 else text for n, text in enumerate(texts)]
+    trimmed = [text.removesuffix("\r") for text in trimmed]
+    assert lines.texts() == [text for text in trimmed if text.strip(" \t")]
+    assert lines.raw().to_pylist() == lines.texts()

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.parsers.text_fields import CsvParser, LogfmtParser, RegexParser, csv_row, logfmt_fields
+from elfmesh.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("level=info msg=ok", {"level": "info", "msg": "ok"}),
+        ('msg="two words" a=', {"msg": "two words", "a": ""}),
+        (r'msg="say \"hi\"\n" flag', {"msg": 'say "hi"\n', "flag": "true"}),
+        ("a=1 a=2", {"a": "2"}),
+        ("url=http://x/?a=b", {"url": "http://x/?a=b"}),
+        ("no pairs here", None),
+        ('msg="never closed a=1', {"msg": "", "never": "true", "closed": "true", "a": "1"}),
+    ],
+)
+def test_logfmt_pairs(line: str, fields: dict[str, str] | None) -> None:
+    assert logfmt_fields(line) == fields
+
+
+def test_logfmt_values_are_text_and_ts_is_a_time() -> None:
+    parsed = LogfmtParser().parse(b"time=2021-09-15T21:17:10Z n=5\nplain words\n", ["n", "ts", "none"])
+    assert parsed.batch.to_pylist() == [
+        {"n": "5", "ts": datetime(2021, 9, 15, 21, 17, 10, tzinfo=UTC), "none": None}
+    ]
+    assert parsed.errors == 1
+
+
+def test_csv_takes_its_columns_from_the_first_line_of_each_file() -> None:
+    formats = StreamFormat("csv")
+    one, two = formats.parser("one"), formats.parser("two")
+    assert one.parse(b"a,b\n1,2\n", ["b"]).batch.to_pylist() == [{"b": "2"}]
+    assert one.parse(b"3,4\n", ["b"]).batch.to_pylist() == [{"b": "4"}]
+    assert two.parse(b"b,a\n1,2\n", ["b"]).batch.to_pylist() == [{"b": "1"}]
+
+
+def test_csv_in_the_middle_of_a_file_knows_its_header() -> None:
+    parser = StreamFormat("csv").parser("f", head=b"a,b\n1,2\n3,")
+    assert parser.parse(b"5,6\n", ["a"]).batch.to_pylist() == [{"a": "5"}]
+
+
+def test_csv_with_declared_columns_has_no_header_line() -> None:
+    parser = StreamFormat("csv:a,b").parser()
+    assert parser.parse(b"1,2\n", ["a", "b"]).batch.to_pylist() == [{"a": "1", "b": "2"}]
+
+
+def test_csv_lines_of_another_width_are_errors_and_empty_fields_are_null() -> None:
+    parsed = CsvParser(header=["a", "b"]).parse(b'1,\n1,2,3\n"x,y",z\nq"r,2\n"open,2\n', ["a", "b"])
+    assert parsed.batch.to_pylist() == [
+        {"a": "1", "b": None},
+        {"a": "x,y", "b": "z"},
+        {"a": 'q"r', "b": "2"},
+    ]
+    assert parsed.errors == 2
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.text(st.sampled_from("ab,;\t é'\\"), max_size=8), min_size=1, max_size=6), st.booleans())
+def test_the_csv_block_reader_equals_the_line_reader(texts: list[str], some: bool) -> None:
+    names = ["a", "c"] if some else []
+    block = "\n".join(texts).encode()
+    parsed = CsvParser(header=["a", "b", "c"]).parse(block, names)
+    expected = [row for text in texts if text.strip(" \t") for row in [csv_row(text)] if len(row) == 3]
+    assert parsed.batch.num_rows == len(expected)
+    assert [tuple(row.values()) for row in parsed.batch.to_pylist()] == [
+        tuple(row["abc".index(name)] or None for name in names) for row in expected
+    ]
+
+
+def test_regex_groups_are_the_columns() -> None:
+    parser = RegexParser(pattern=r"(?P<level>[A-Z]+)(?: (?P<code>\d+))?")
+    parsed = parser.parse(b"ERROR 5\nWARN\nquiet\n", ["level", "code"])
+    assert parsed.batch.to_pylist() == [{"level": "ERROR", "code": "5"}, {"level": "WARN", "code": None}]
+    assert parsed.samples == ["the pattern does not match: quiet"]
+
+
+def test_the_block_extraction_equals_the_line_search() -> None:
+    block = b"x=1 y=\nnothing\nx=22 y=z\n"
+    quick = RegexParser(pattern=r"x=(?P<x>\d+) y=(?P<y>\w*)").parse(block, ["x", "y"])
+    slow = RegexParser(pattern=r"x=(?P<x>\d+) y=(?P<y>\w*)(?:|never)").parse(block, ["x", "y"])
+    assert quick.batch.equals(slow.batch)
+    assert quick.samples == slow.samples
+
+
+@pytest.mark.parametrize("pattern", ["(", "no groups", r"(?=look)(?P<a>b)", r"(?P<a>x)\1"])
+def test_a_pattern_that_cannot_be_is_refused(pattern: str) -> None:
+    with pytest.raises(ConfigError, match="pattern"):
+        StreamFormat(f"regex:{pattern}")
+
+
+def test_a_hostile_pattern_takes_linear_time() -> None:
+    parser = RegexParser(pattern=r"(?P<a>(?:a+)+b)")
+    assert parser.parse(b"a" * 50_000 + b"\n", ["a"]).errors == 1
+
+
+def test_declared_types_cast_and_count_what_does_not_fit() -> None:
+    parser = StreamFormat("logfmt", declared={"n": "int"}).parser()
+    parsed = parser.parse(b"n=5\nn=x\n", ["n"])
+    assert parsed.batch.column(0).to_pylist() == [5, None]
+    assert (parsed.errors, parsed.field_errors) == (0, 1)
