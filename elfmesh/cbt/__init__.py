@@ -5,7 +5,7 @@ Paper: ELF 2.2. May import only the shared modules; knows no network, no clock, 
 
 from __future__ import annotations
 
-from elfmesh.cbt.errors import NotInvertible, TypeConflict
+from elfmesh.cbt.errors import NotInvertible, PartialTooLarge, TypeConflict
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.node import TreeLimits
 from elfmesh.cbt.panes import Panes, TableSpec
@@ -25,6 +25,7 @@ __all__ = [
     "CompressedBufferTree",
     "NotInvertible",
     "Panes",
+    "PartialTooLarge",
     "TableSpec",
     "TreeLimits",
     "TypeConflict",

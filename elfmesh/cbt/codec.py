@@ -34,6 +34,8 @@ from elfmesh.errors import ProtocolError
 
 _WIDTHS = (0, 1, 2, 4, 8)
 _DECIMAL_BYTES = 16
+_ROW_BYTES = 16
+"""Per row and column: the widest fixed value, or the length and the place of a string with its validity."""
 _STRING_BYTES_MAX = (1 << 31) - 1
 
 
@@ -87,6 +89,13 @@ def write_rows(rows: Rows, out: list[bytes]) -> BlockHeader:
         )
         states.append(StateHeader(name, kind, type_name(state.type), parts))
     return BlockHeader(rows.count, keys, tuple(states))
+
+
+def unfolded_bytes(header: BlockHeader) -> int:
+    """Memory that reading a block takes, by its header alone; what a reader takes from its budget."""
+    parts = [part for state in header.states for part in state.parts]
+    fixed = header.rows * (_ROW_BYTES * (len(header.keys) + len(parts)))
+    return fixed + sum(abs(column.size) for column in (*header.keys, *parts))
 
 
 def _write_ints(values: np.ndarray, out: list[bytes]) -> tuple[int, int]:
@@ -155,6 +164,9 @@ class BlockReader:
         try:
             if header.rows < 0 or not (header.keys or header.states):
                 raise ValueError("a block without rows or columns")
+            self._budget -= unfolded_bytes(header)
+            if self._budget < 0:
+                raise ValueError("it unfolds to more than the limit")
             keys = tuple(self._read_array(column, header.rows) for column in header.keys)
             states = tuple(
                 checked_state(state.kind, state.type, dict(self._read_parts(state, header.rows)), header.rows)
@@ -190,15 +202,9 @@ class BlockReader:
         self._at += size
         return memoryview(self._payload)[self._at - size : self._at]
 
-    def _spend(self, size: int) -> None:
-        self._budget -= size
-        if self._budget < 0:
-            raise ValueError("it unfolds to more than the limit")
-
     def _read_ints(self, column: Column, rows: int) -> np.ndarray:
         if column.width not in _WIDTHS:
             raise ValueError(f"integers of {column.width} bytes")
-        self._spend(rows * 8)
         if column.width == 0:
             return np.full(rows, column.base, np.int64)
         raw = np.frombuffer(self._take(rows * column.width), np.uint8)
@@ -216,11 +222,9 @@ class BlockReader:
     def _read_array(self, column: Column, rows: int) -> pa.Array:
         data_type = type_from_name(column.type)
         if pa.types.is_null(data_type):
-            self._spend(rows)
             return pa.nulls(rows)
         valid = None
         if column.nulls:
-            self._spend(rows)
             bits = np.frombuffer(self._take((rows + 7) // 8), np.uint8)
             valid = np.unpackbits(bits, count=rows, bitorder="little").astype(np.bool_)
         if is_bytes(data_type):
@@ -243,7 +247,6 @@ class BlockReader:
             raise ValueError("lengths of strings")
         if rows and int(lengths.max()) > column.size:
             raise ValueError("a string longer than all of them")
-        self._spend(rows * 4 + column.size)
         offsets = np.zeros(rows + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         if offsets[-1] != column.size:
@@ -253,7 +256,6 @@ class BlockReader:
         return pa.Array.from_buffers(data_type, rows, [bitmap, pa.py_buffer(offsets.astype(np.int32)), data])
 
     def _read_decimals(self, rows: int, valid: np.ndarray | None, data_type: pa.DataType) -> pa.Array:
-        self._spend(rows * _DECIMAL_BYTES)
         raw = np.frombuffer(self._take(rows * _DECIMAL_BYTES), np.uint8)
         words = np.ascontiguousarray(raw.reshape(_DECIMAL_BYTES, rows).T)
         bitmap = None if valid is None else _bitmap(valid)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elfmesh.errors import DataError, ElfError
+from elfmesh.errors import DataError, ElfError, RuntimeFailure
 
 
 class TypeConflict(DataError):
@@ -24,3 +24,7 @@ class TypeConflict(DataError):
 
 class NotInvertible(ElfError):
     """A subtraction was asked of aggregates that declare no inverse (min, max, or no count of rows)."""
+
+
+class PartialTooLarge(RuntimeFailure):
+    """A partial would unfold to more than its receivers accept (DECOMPRESSED_BYTES_MAX)."""

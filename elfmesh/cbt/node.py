@@ -40,6 +40,8 @@ class TreeLimits:
     Attributes:
         buffer_rows_max: rows buffered at an inner member before it pushes down: large enough that each child
             gets a run worth compressing.
+        buffer_bytes_max: the same in uncompressed bytes: all of it is unpacked at once, and 2 GiB of keys
+            would not fit one Arrow column.
         leaf_rows_max: keys of a leaf before it splits: one leaf is unpacked at a time, so this bounds the
             working set.
         leaf_bytes_max: the same in uncompressed bytes, for long keys.
@@ -51,6 +53,7 @@ class TreeLimits:
     """
 
     buffer_rows_max: int = 1 << 18
+    buffer_bytes_max: int = 64 << 20
     leaf_rows_max: int = 1 << 16
     leaf_bytes_max: int = 16 << 20
     fanout_max: int = 64
@@ -59,10 +62,10 @@ class TreeLimits:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.buffer_rows_max, self.leaf_rows_max, self.leaf_bytes_max, self.pending_rows_min) < 1:
+        if min(self.buffer_rows_max, self.buffer_bytes_max, self.leaf_rows_max, self.leaf_bytes_max) < 1:
             raise ValueError("limits of a tree must be positive")
-        if self.fanout_max < 2 or self.pending_share <= 0:
-            raise ValueError("a tree needs a fan-out of 2 and a positive share")
+        if self.fanout_max < 2 or self.pending_share <= 0 or self.pending_rows_min < 1:
+            raise ValueError("a tree needs a fan-out of 2, and a positive share and number of pending rows")
 
 
 class BufferNode:
@@ -75,7 +78,7 @@ class BufferNode:
         runs: buffered rows, not yet merged or pushed down.
     """
 
-    __slots__ = ("_limits", "_pending_rows", "base", "children", "low", "runs")
+    __slots__ = ("_limits", "_pending_bytes", "_pending_rows", "base", "children", "low", "runs")
 
     def __init__(self, low: int, limits: TreeLimits, children: list[BufferNode] | None = None) -> None:
         self.low = low
@@ -83,6 +86,7 @@ class BufferNode:
         self.base: CompressedBuffer | None = None
         self.runs: list[CompressedBuffer] = []
         self._pending_rows = 0
+        self._pending_bytes = 0
         self._limits = limits
 
     @property
@@ -109,9 +113,11 @@ class BufferNode:
             New right siblings for the parent, if this member split.
         """
         if rows.count:
-            self.runs.append(CompressedBuffer(rows))
-            self._pending_rows += rows.count
-        return self.settle(types) if self._pending_rows > self._pending_max() else []
+            run = CompressedBuffer(rows)
+            self.runs.append(run)
+            self._pending_rows += run.rows
+            self._pending_bytes += run.raw_bytes
+        return self.settle(types) if self._is_over() else []
 
     def settle(self, types: Types, *, all_down: bool = False) -> list[BufferNode]:
         """Empty the buffer: into the children, or into the base of a leaf.
@@ -145,15 +151,20 @@ class BufferNode:
         for child in self.children:
             yield from child.leaves()
 
-    def _pending_max(self) -> int:
+    def _is_over(self) -> bool:
+        """Whether the buffer has passed its threshold."""
+        limits = self._limits
         if self.children:
-            return self._limits.buffer_rows_max
+            return (
+                self._pending_rows > limits.buffer_rows_max or self._pending_bytes > limits.buffer_bytes_max
+            )
         base = self.base.rows if self.base else 0
-        return max(self._limits.pending_rows_min, int(self._limits.pending_share * base))
+        rows_max = max(limits.pending_rows_min, int(limits.pending_share * base))
+        return self._pending_rows > rows_max or self._pending_bytes > limits.leaf_bytes_max
 
     def _drain(self, types: Types) -> Rows:
         rows = combine([run.unpack() for run in self.runs], types)
-        self.runs, self._pending_rows = [], 0
+        self.runs, self._pending_rows, self._pending_bytes = [], 0, 0
         return rows
 
     def _push_down(self, types: Types) -> list[Rows | None]:

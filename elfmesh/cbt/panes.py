@@ -162,6 +162,9 @@ class Panes:
     def window(self, index: int) -> dict[str, pa.Table] | None:
         """PAO tables of window `index`, one per table of the plan; None if it has no rows. The panes stay.
 
+        Raises:
+            TypeConflict: two of its panes have types without a common one.
+
         Cost: a merge of the window's panes, or of the new panes only where sliding by subtraction applies.
         """
         first = index * self._panes_per_slide

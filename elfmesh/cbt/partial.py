@@ -27,7 +27,8 @@ import pyarrow as pa
 import zstandard
 
 from elfmesh.cbt import kernel
-from elfmesh.cbt.codec import BlockHeader, BlockReader, write_rows
+from elfmesh.cbt.codec import BlockHeader, BlockReader, unfolded_bytes, write_rows
+from elfmesh.cbt.errors import PartialTooLarge
 from elfmesh.cbt.rows import Rows, combine, finish_rows, from_table, subtract_rows, to_table
 from elfmesh.errors import ProtocolError
 from elfmesh.limits import DECOMPRESSED_BYTES_MAX
@@ -63,6 +64,7 @@ def encode_partial(tables: Mapping[str, pa.Table]) -> bytes:
 
     Raises:
         ProtocolError: a table's metadata does not say what its columns are.
+        PartialTooLarge: the receiver would refuse it.
     """
     return _encode({name: from_table(table) for name, table in tables.items()})
 
@@ -82,6 +84,7 @@ def merge_partials(parts: Sequence[bytes]) -> bytes:
     Raises:
         ProtocolError: a part is damaged, or the parts are of different plans.
         TypeConflict: a column has types without a common one.
+        PartialTooLarge: the receiver would refuse the result.
     """
     present = [part for part in parts if part]
     if len(present) <= 1:
@@ -167,7 +170,14 @@ def _encode(tables: Mapping[str, Rows]) -> bytes:
     if not 1 <= len(tables) <= TABLES_MAX:
         raise ProtocolError(f"a partial of {len(tables)} tables")
     chunks: list[bytes] = []
-    header = _encode_header(tuple(_Table(name, write_rows(rows, chunks)) for name, rows in tables.items()))
+    headers = tuple(_Table(name, write_rows(rows, chunks)) for name, rows in tables.items())
+    size = sum(unfolded_bytes(table.block) for table in headers)
+    if size > DECOMPRESSED_BYTES_MAX:
+        raise PartialTooLarge(
+            f"a partial result of {size} bytes is over the limit of {DECOMPRESSED_BYTES_MAX}",
+            hint="Give the job more PARTITIONS, so that its keys are split over several trees.",
+        )
+    header = _encode_header(headers)
     raw = b"".join((_HEADER_LENGTH.pack(len(header)), header, *chunks))
     body = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(raw)
     return _PREFIX.pack(MAGIC, VERSION, zlib.crc32(body)) + body

@@ -41,6 +41,9 @@ OPEN_ROWS_MIN = 1 << 16
 OPEN_BLOCKS_MAX = 256
 """Appended blocks before the open buffer is combined: bounds the overhead of many tiny inserts."""
 
+SMALL_ROWS = 1 << 12
+"""Blocks up to this size are combined together, whatever their order: a combine has a fixed cost."""
+
 Aggregates = Mapping[str, tuple[str, str | None]]
 """Aggregate name -> (kind, input column or None for count of rows)."""
 
@@ -139,7 +142,7 @@ class CompressedBufferTree:
     def empty(self) -> None:
         """Erase everything, types too: start a new batch."""
         self._types = self._plan.layout.null_types
-        # First the combined rows (each key once), then appended blocks.
+        # If anything was combined yet, first that (each key once), then appended blocks.
         self._open: list[Rows] = []
         self._open_rows = 0
         self._open_bytes = 0
@@ -243,21 +246,32 @@ class CompressedBufferTree:
         self._open_bytes += rows.nbytes
         appended = self._open_rows - self._combined_rows
         # Combining when the appended rows outnumber the combined ones makes its cost per row constant.
-        if (
-            appended > max(min(OPEN_ROWS_MIN, self._root_rows_max), self._combined_rows)
-            or len(self._open) > OPEN_BLOCKS_MAX
-            or self._open_bytes > self._root_bytes_max
-        ):
+        many = appended > max(min(OPEN_ROWS_MIN, self._root_rows_max), self._combined_rows)
+        if many or self._open_bytes > self._root_bytes_max:
             self._combine_open()
             if self._open_rows > self._root_rows_max // 2 or self._open_bytes > self._root_bytes_max // 2:
                 self.push_down()
+        elif len(self._open) > OPEN_BLOCKS_MAX:
+            self._combine_tail()
 
     def _combine_open(self) -> None:
-        if len(self._open) == (1 if self._combined_rows else 0):
-            return
-        rows = combine(self._open, self._types)
-        self._open, self._open_rows, self._open_bytes = [rows], rows.count, rows.nbytes
-        self._combined_rows = rows.count
+        if len(self._open) > 1 or (self._open and not self._combined_rows):
+            self._combine_from(0)
+
+    def _combine_tail(self) -> None:
+        """Combine the newest blocks, without those that are much larger than all after them together."""
+        start, newer_rows = len(self._open), 0
+        while start and self._open[start - 1].count <= max(2 * newer_rows, SMALL_ROWS):
+            start -= 1
+            newer_rows += self._open[start].count
+        self._combine_from(start)
+
+    def _combine_from(self, start: int) -> None:
+        self._open[start:] = [combine(self._open[start:], self._types)]
+        self._open_rows = sum(rows.count for rows in self._open)
+        self._open_bytes = sum(rows.nbytes for rows in self._open)
+        if start == 0:
+            self._combined_rows = self._open_rows
 
 
 def _stack(tables: list[pa.Table]) -> pa.Table:

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from elfmesh.cbt import CompressedBufferTree, TreeLimits, TypeConflict, kernel
 from elfmesh.cbt.node import BufferNode
+from elfmesh.cbt.tree import OPEN_BLOCKS_MAX
 from elfmesh.errors import DataError, ProtocolError
 
 TINY = TreeLimits(buffer_rows_max=24, leaf_rows_max=8, fanout_max=3, pending_rows_min=4)
@@ -360,6 +361,29 @@ def test_nbytes_covers_what_is_held_and_compression_pays() -> None:
     assert 8 * 50_000 < tree.nbytes < held / 3
     tree.empty()
     assert (tree.nbytes, tree.rows, tree.depth) == (0, 0, 1)
+
+
+def test_many_tiny_inserts_keep_few_blocks_and_the_answer() -> None:
+    tree = CompressedBufferTree(["k"], {"n": ("count", None)})
+    tree.insert(pa.record_batch({"k": list(range(10_000))}))
+    tree.push_down()
+    tree.insert(pa.record_batch({"k": list(range(10_000))}))
+    for number in range(1_000):
+        tree.insert(pa.record_batch({"k": [number]}))
+        assert len(tree._open) <= OPEN_BLOCKS_MAX
+    assert content(tree.flush(), 1) == {(i,): (3 if i < 1_000 else 2,) for i in range(10_000)}
+
+
+def test_long_keys_pass_thresholds_by_their_bytes() -> None:
+    limits = TreeLimits(buffer_bytes_max=1 << 16, leaf_bytes_max=1 << 16)
+    tree = CompressedBufferTree(["k"], {"n": ("count", None)}, root_bytes_max=1 << 18, limits=limits)
+    rng = random.Random(1)
+    keys = [rng.randbytes(4_000).hex() for _ in range(120)]
+    for key in [*keys, *keys]:
+        tree.insert(pa.record_batch({"k": [key]}))
+    assert content(tree.flush(), 1) == {(key,): (2,) for key in keys}
+    assert tree._root is not None
+    assert max(leaf.base.raw_bytes for leaf in tree._root.leaves() if leaf.base) <= 1 << 16
 
 
 def test_flush_of_an_empty_tree_has_the_columns() -> None:

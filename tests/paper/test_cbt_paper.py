@@ -1,4 +1,4 @@
-"""ELF (USENIX ATC 2014), sections 2.1, 2.2 and Figures 3, 5, 6: what the paper says of the compressed tree."""
+"""ELF (USENIX ATC 2014), sections 2.1, 2.2 and Figures 3, 5, 6: the paper on compressed buffer trees."""
 
 from __future__ import annotations
 
