@@ -43,10 +43,8 @@ def description(office: Office, master: Master) -> dict[str, Any]:
         "due_for_seconds": None if due is None else round(office.now - due, 3),
         "missing": master.book.names(missing) if due is not None else [],
     }
-    tree = next(
-        (each for each in office.facts("trees").get("trees", []) if each.get("tree") == master.job.hex()),
-        None,
-    )
+    trees = office.facts("trees").get("trees", [])
+    tree = next((each for each in trees if each.get("tree") == master.job.hex()), None)
     return {
         **job_row(office, master),
         "text": manifest.text,

@@ -88,6 +88,8 @@ class Master:
         self.replicas = Replicator(office, lambda: self.terms)
         self.replicas.latest = latest
         self.copy: LogCopy | None = None
+        self.on_refused: Callable[[], None] = lambda: None
+        self.stopped = 0
         self.desk = Desk(office, self.job, self.manifest.incarnation, lambda: self.replicas.latest)
         self.totals = dict.fromkeys(BUCKETS, 0)
         self.recent: deque[ResultRecord] = deque(maxlen=RECENT)
@@ -211,7 +213,7 @@ class Master:
         self.activation.refuse(BAD_REQUEST, error_body(text + more, where=self.plan.stream, code=65))
         for participant in message.participants:
             self._office.send(participant.contact, Stop(self.job, self.manifest.incarnation, self.epoch))
-        self.end(lambda: None)
+        self.end(self.on_refused)
 
     def _next_start(self) -> int:
         frontier = self.closer.frontier
@@ -361,6 +363,7 @@ class Master:
 
     def _over(self, stop: Stop, done: PublishDone | None) -> None:
         answered = {agent for agent, _ in done.answers} if done is not None else set()
+        self.stopped = len(answered)
         for entry in self.book.active:
             if entry.contact.id not in answered:
                 self._office.send(entry.contact, stop)

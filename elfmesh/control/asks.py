@@ -1,0 +1,270 @@
+"""Clients' questions where they are answered: at a job's master, or by every agent.
+
+Owns the verbs. What a verb does to a job is the master's business; who the master is, leadership's.
+
+Invariant: every question that arrives is answered, passed on to the master, or refused; it is passed on at
+most `HOPS_MAX` times.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from elfmesh import ids
+from elfmesh.control.activation import summary
+from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, decode_body, error_body, respond
+from elfmesh.control.carrier import Carrier
+from elfmesh.control.describe import description, job_row
+from elfmesh.control.leadership import Leadership
+from elfmesh.control.manifest import Manifest, updated
+from elfmesh.control.master import Master
+from elfmesh.control.messages import Ask, AskAll, Question, Submit
+from elfmesh.control.office import Office
+from elfmesh.control.plan import read_plan
+from elfmesh.control.records import FIRST, encode_json
+from elfmesh.errors import ProtocolError, QueryError
+from elfmesh.limits import DATA_FRAME_BYTES_MAX
+from elfmesh.machine import Contact
+from elfmesh.srt.events import PublishDone
+
+HOPS_MAX = 3
+QUESTION_S = 2.0
+"""How long all agents have to answer."""
+
+ROOT_TRIES = 10
+ROOT_AGAIN_S = 0.2
+"""A young overlay may not have the tree of all agents yet."""
+
+RESET_S = 1.0
+"""Between the end of a job's trees and the beginning of its next version: inner agents forget the old one."""
+
+ANSWER_BYTES_MAX = 64 << 10
+"""One agent's share of an answer of all."""
+
+
+class Asks:
+    """Answers questions that reached this agent.
+
+    Args:
+        office: clock and way out.
+        leadership: who leads what.
+        carrier: what this agent carries.
+    """
+
+    def __init__(self, office: Office, leadership: Leadership, carrier: Carrier) -> None:
+        self._office, self._leadership, self._carrier = office, leadership, carrier
+        self._resetting: dict[bytes, list[Submit]] = {}
+
+    # -- apply -----------------------------------------------------------------------------------------
+
+    def submit(self, message: Submit) -> None:
+        """A job arrived at the agent closest to its id, or at its master."""
+        manifest = message.manifest
+        try:
+            read_plan(manifest.text)
+        except QueryError as error:
+            self._refuse(message.origin, message.token, CONFLICT, str(error))
+            return
+        job = manifest.job_id
+        master = self._leadership.masters.get(job)
+        if job in self._resetting:
+            self._resetting[job].append(message)
+        elif master is not None:
+            self._change(master, message)
+        else:
+            leader = self._leadership.leader(job)
+            if leader is None or leader.id == self._office.me.id:
+                self._create(message)
+            elif message.hops < HOPS_MAX:
+                passed_on = Submit(manifest, message.origin, message.token, message.dry_run, message.hops + 1)
+                self._office.send(leader, passed_on)
+            else:
+                self._refuse(message.origin, message.token, UNAVAILABLE, "the job has no master now")
+
+    def _create(self, message: Submit) -> None:
+        if message.dry_run:
+            self._would(message, message.manifest.version, "new")
+            return
+        master = self._leadership.begin(message.manifest)
+        master.on_refused = lambda: self._leadership.ended(master)
+        master.activation.applied(message.origin, message.token, "new")
+
+    def _change(self, master: Master, message: Submit) -> None:
+        if master.stopping:
+            self._refuse(message.origin, message.token, CONFLICT, "the job is being deleted; apply it again")
+        elif master.manifest.text.strip() == message.manifest.text.strip():
+            if message.dry_run:
+                self._would(message, master.manifest.version, "unchanged")
+            else:
+                master.activation.applied(message.origin, message.token, "unchanged")
+        elif message.dry_run:
+            self._would(message, master.manifest.version + 1, "reset")
+        else:
+            self._reset(master, message)
+
+    def _reset(self, master: Master, message: Submit) -> None:
+        """Another text: the old version ends, the new one begins with the next interval, state anew."""
+        manifest = updated(master.manifest, message.manifest)
+        frontier = master.closer.frontier
+        plan = read_plan(manifest.text)
+        start = FIRST if frontier is None else plan.first_after((frontier + 1) * master.plan.slide_us)
+        self._resetting[master.job] = [message]
+
+        def ended() -> None:
+            self._leadership.ended(master)
+            self._office.after(RESET_S, lambda: self._begin_reset(manifest, start))
+
+        master.end(ended)
+
+    def _begin_reset(self, manifest: Manifest, start: int) -> None:
+        master = self._leadership.begin(manifest, start)
+        master.on_refused = lambda: self._leadership.ended(master)
+        for waiting in self._resetting.pop(manifest.job_id):
+            master.activation.applied(waiting.origin, waiting.token, "reset")
+
+    def _would(self, message: Submit, version: int, state: str) -> None:
+        master = self._leadership.masters.get(message.manifest.job_id)
+        if master is not None:
+            body = summary(master.manifest, master.book, master.start, state) | {"version": version}
+        else:
+            body = {
+                "job": message.manifest.qualified,
+                "version": version,
+                "effective_interval": 0,
+                "acknowledged": 0,
+                "expected": 0,
+                "state": state,
+            }
+        body |= {"dry_run": True, "seconds": {"prepare": 0.0, "activate": 0.0}}
+        if master is not None and state == "reset":
+            body["text"] = master.manifest.text
+        respond(self._office, message.origin, message.token, OK, body)
+
+    # -- one job ---------------------------------------------------------------------------------------
+
+    def ask(self, ask: Ask) -> None:
+        """A question about a job."""
+        master = self._leadership.masters.get(ask.job)
+        if master is None:
+            self._pass_on(ask)
+            return
+        try:
+            body = decode_body(ask.body)
+        except ProtocolError:
+            self._office.stats["control.malformed"] += 1
+            return
+        if ask.verb in ("results", "offsets", "schema"):
+            master.desk.ask(ask, body)
+        elif ask.verb == "describe":
+            respond(self._office, ask.origin, ask.token, OK, description(self._office, master))
+        elif ask.verb in ("pause", "resume"):
+            master.pause(ask.verb == "pause")
+            master.activation.applied(ask.origin, ask.token, "paused" if master.paused else "running")
+        elif ask.verb == "delete":
+            self._delete(master, ask)
+        else:
+            self._refuse(ask.origin, ask.token, NOT_FOUND, f"no verb {ask.verb!r}")
+
+    def _delete(self, master: Master, ask: Ask) -> None:
+        def ended() -> None:
+            self._leadership.ended(master)
+            body = summary(master.manifest, master.book, master.start, "deleted")
+            body["acknowledged"] = master.stopped
+            respond(self._office, ask.origin, ask.token, OK, body)
+
+        master.end(ended)
+
+    def _pass_on(self, ask: Ask) -> None:
+        leader = self._leadership.leader(ask.job)
+        if ask.job in self._resetting:
+            self._refuse(ask.origin, ask.token, UNAVAILABLE, "the job is changing its version; ask again")
+        elif leader is not None and leader.id != self._office.me.id and ask.hops < HOPS_MAX:
+            passed_on = Ask(ask.verb, ask.job, ask.body, ask.origin, ask.token, ask.hops + 1)
+            self._office.send(leader, passed_on)
+        elif ask.verb == "delete" and self._leadership.was_deleted(ask.job):
+            respond(self._office, ask.origin, ask.token, OK, {"state": "deleted"})
+        elif leader is not None:
+            self._refuse(ask.origin, ask.token, UNAVAILABLE, "the job has no master now; ask again soon")
+        else:
+            self._refuse(ask.origin, ask.token, NOT_FOUND, "there is no such job")
+
+    def _refuse(self, origin: Contact, token: int, status: int, text: str) -> None:
+        hint = "`elf get jobs` lists the jobs." if status == NOT_FOUND else ""
+        code = 69 if status == UNAVAILABLE else 1
+        respond(self._office, origin, token, status, error_body(text, hint=hint, code=code))
+
+    # -- all agents ------------------------------------------------------------------------------------
+
+    def ask_all(self, message: AskAll, tries: int = ROOT_TRIES) -> None:
+        """A question for everybody arrived at the rendezvous of all."""
+        if ids.ALL_AGENTS not in self._office.roots:
+            if tries:
+                self._office.after(ROOT_AGAIN_S, lambda: self.ask_all(message, tries - 1))
+            else:
+                text = "this part of the overlay is not ready"
+                self._refuse(message.origin, message.token, UNAVAILABLE, text)
+            return
+
+        def done(outcome: PublishDone | None) -> None:
+            if outcome is not None:
+                self._gathered(message, outcome)
+
+        self._office.publish(ids.ALL_AGENTS, Question(message.verb, message.body), QUESTION_S, done)
+
+    def _gathered(self, message: AskAll, done: PublishDone) -> None:
+        lines, size = [], 0
+        for _, body in sorted(done.answers):
+            size += len(body) + 1
+            if body and b"\n" not in body and size < DATA_FRAME_BYTES_MAX - (64 << 10):
+                lines.append(body)
+        counts = {"answered": len(done.answers), "expected": max(done.expected, len(done.answers))}
+        respond(self._office, message.origin, message.token, OK, {"asked": counts}, b"\n".join(lines))
+
+    def question(self, message: Question) -> bytes:
+        """This agent's share of the answer of all."""
+        items: list[dict[str, Any]] = []
+        masters = self._leadership.masters.values()
+        if message.verb in ("list", "whose"):
+            wanted = self._wanted(message)
+            items = [
+                job_row(self._office, master)
+                for master in masters
+                if wanted is None or master.manifest.qualified == wanted
+            ]
+        elif message.verb == "agents":
+            items = [self._agent()]
+        elif message.verb == "streams":
+            items = [
+                {"stream": stream.name, "format": stream.format, "agent": self._office.name}
+                for stream in self._carrier.streams.values()
+            ]
+        elif message.verb == "trees":
+            names = {master.job.hex(): master.manifest.qualified for master in masters}
+            trees = self._office.facts("trees").get("trees", [])
+            items = [
+                {"agent": self._office.name, **tree, "job": names.get(tree.get("tree", ""), "")}
+                for tree in trees
+            ]
+        while items and len(encode_json({"items": items})) > ANSWER_BYTES_MAX:
+            items = items[: len(items) // 2]
+        return encode_json({"items": items})
+
+    def _wanted(self, message: Question) -> str | None:
+        try:
+            name = decode_body(message.body).get("job") if message.verb == "whose" else None
+        except ProtocolError:
+            return ""
+        return name if isinstance(name, str) else None
+
+    def _agent(self) -> dict[str, Any]:
+        me = self._office.me
+        return {
+            "name": self._office.name,
+            "id": me.id.hex(),
+            "address": f"{me.host}:{me.port}",
+            "labels": self._carrier.labels,
+            "streams": list(self._carrier.streams),
+            "jobs": [member.manifest.qualified for member in self._carrier.members.values()],
+            "masters": [master.manifest.qualified for master in self._leadership.masters.values()],
+            **self._office.facts("agent"),
+        }

@@ -1,0 +1,207 @@
+"""The control machine of one agent: everything about jobs, sans-IO.
+
+Owns which part hears which event. The parts: `requests` (this agent's clients), `asks` (questions answered
+here), `carrier` and `member` (jobs worked on here), `rendezvous` (streams that meet here), `leadership` and
+`master` (jobs led here), `roots` (trees that end here for another's job).
+
+Invariants: a malformed or misplaced message is counted and changes nothing; messages to ourselves are handled
+before the step ends; timers fire in their order.
+
+Paper: ELF 2.4 and 3, Figure 8 (each agent is master, worker or both). The paper's master also merges its
+workers' streams itself; here the trees do, and the master sees merged partials only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from elfmesh import ids
+from elfmesh.control.asks import Asks
+from elfmesh.control.carrier import Carrier
+from elfmesh.control.events import (
+    ClientRequest,
+    Finalised,
+    LocalStreams,
+    LogRead,
+    Restored,
+    Sealed,
+    WorkerReport,
+)
+from elfmesh.control.leadership import Leadership
+from elfmesh.control.mail import Mail
+from elfmesh.control.messages import Replica, Terms, unpack
+from elfmesh.control.office import Office
+from elfmesh.control.rendezvous import Rendezvous
+from elfmesh.control.requests import Requests
+from elfmesh.control.roots import Roots
+from elfmesh.errors import ProtocolError
+from elfmesh.machine import Contact, Effect, Event, Message, Received, Rng, Tick
+from elfmesh.overlay.events import Joined, LookupDone, PeerDown, ProbeDone, RouteDelivered
+from elfmesh.srt.events import (
+    Answer,
+    BecameRoot,
+    Collected,
+    Delivered,
+    LostRoot,
+    PartsDropped,
+    PublishDone,
+    Subscribe,
+)
+
+
+def no_facts(topic: str) -> dict[str, Any]:
+    """A host that tells nothing about itself."""
+    return {}
+
+
+class Control:
+    """See the module's head. `step` is the only mutator.
+
+    Args:
+        me: this agent, as others reach it.
+        name: what people call it.
+        rng: seeded; for jitter and incarnations.
+        facts: what the host knows about this agent by topic: "agent" (merged into `elf get agents`), "trees"
+            ({"trees": [{"tree": hex, ...}]}). Called when a client asks.
+    """
+
+    def __init__(
+        self, me: Contact, name: str, *, rng: Rng, facts: Callable[[str], dict[str, Any]] = no_facts
+    ) -> None:
+        self.office = Office(me, name, rng, facts)
+        self.carrier = Carrier(self.office)
+        self.roots = Roots(self.office)
+        self.rendezvous = Rendezvous(self.office)
+        self.requests = Requests(self.office)
+        self.leadership = Leadership(self.office, self.carrier, self.roots)
+        self.asks = Asks(self.office, self.leadership, self.carrier)
+        self.mail = Mail(
+            self.office,
+            self.carrier,
+            self.roots,
+            self.rendezvous,
+            self.requests,
+            self.leadership,
+            self.asks,
+        )
+        self._subscribed = False
+
+    def step(self, event: Event, now: float) -> list[Effect]:
+        """Apply one event; return what should happen outside."""
+        office = self.office
+        office.now = max(now, office.now)
+        self._take(event)
+        office.fire()
+        while office.inbox:
+            message, payload = office.inbox.popleft()
+            self.mail.received(office.me, message, payload)
+            office.fire()
+        effects, office.out = office.out, []
+        return effects
+
+    @property
+    def deadline(self) -> float | None:
+        """When the next `Tick` is wanted."""
+        return self.office.deadline
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the start, and gauges."""
+        return {
+            **dict(sorted(self.office.stats.items())),
+            "masters": len(self.leadership.masters),
+            "members": len(self.carrier.members),
+            "replicas": len(self.leadership.holders),
+        }
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Tick():
+                pass
+            case Received():
+                self.mail.received(event.sender, event.message, event.payload)
+            case RouteDelivered():
+                message = self._unpacked(event.body)
+                if message is not None:
+                    self.mail.received(event.origin, message, event.payload)
+            case Delivered():
+                message = self._unpacked(event.body)
+                answer = self.mail.delivered(message) if message is not None else b""
+                self.office.emit(Answer(event.tree, event.seq, answer))
+            case PublishDone() | LookupDone() | ProbeDone() | LogRead():
+                self.office.answer(event.token, event)
+            case ClientRequest():
+                self.requests.request(event)
+            case _:
+                self._host_said(event)
+
+    def _host_said(self, event: Event) -> None:
+        masters, members = self.leadership.masters, self.carrier.members
+        match event:
+            case BecameRoot():
+                self.office.roots[event.tree] = None
+                self.rendezvous.rooted(event.tree)
+                self.leadership.became_root(event.tree)
+            case LostRoot():
+                self.office.roots.pop(event.tree, None)
+                self.leadership.lost_root(event.tree)
+            case Collected():
+                self._collected(event)
+            case PartsDropped():
+                if event.tree in masters:
+                    masters[event.tree].closer.dropped(0, event)
+            case PeerDown():
+                for master in masters.values():
+                    master.closer.judge.suspect(event.id)
+            case Sealed():
+                if event.job in members:
+                    members[event.job].sealed(event)
+            case WorkerReport():
+                if event.job in members:
+                    members[event.job].report(event)
+            case Finalised():
+                if event.job in masters and masters[event.job].epoch == event.epoch:
+                    masters[event.job].closer.finalised(event.interval, event.rows, event.error)
+            case LocalStreams():
+                self._subscribe()
+                self.carrier.carries(event)
+            case Joined():
+                self._subscribe()
+                self.carrier.ask_soon()
+            case Restored():
+                self._restore(event)
+            case _:
+                raise TypeError(f"the control machine does not take {type(event).__name__}")
+
+    def _collected(self, event: Collected) -> None:
+        master = self.leadership.masters.get(event.tree)
+        if master is None:
+            self.roots.collected(event)
+        elif event.segment.epoch == master.epoch:
+            master.closer.collected(0, event.segment, event.payloads)
+        else:
+            self.office.stats["control.fenced"] += 1
+
+    def _subscribe(self) -> None:
+        if not self._subscribed:
+            self._subscribed = True
+            self.office.emit(Subscribe(ids.ALL_AGENTS))
+
+    def _restore(self, event: Restored) -> None:
+        epochs: dict[bytes, int] = {}
+        terms: list[Terms] = []
+        for kind, key, data in event.items:
+            if kind == "epoch":
+                epochs[key] = int.from_bytes(data)
+            elif kind == "job":
+                message = self._unpacked(data)
+                if isinstance(message, Replica) and message.terms.manifest.job_id == key:
+                    terms.append(message.terms)
+        self.leadership.restored(epochs, terms, event.logs)
+
+    def _unpacked(self, body: bytes) -> Message | None:
+        try:
+            return unpack(body)
+        except ProtocolError:
+            self.office.stats["control.malformed"] += 1
+            return None

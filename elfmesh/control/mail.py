@@ -1,0 +1,231 @@
+"""Messages of other agents: who of us takes them, and whether they may be acted upon.
+
+Owns the fence (D-5): what a master says passes only with an epoch that is not below the highest seen.
+
+Invariants: the answer to a multicast is made in the step that delivers it; a message nobody here waits for is
+counted.
+"""
+
+from __future__ import annotations
+
+from elfmesh.control import messages as ctl
+from elfmesh.control.asks import Asks
+from elfmesh.control.carrier import Carrier
+from elfmesh.control.leadership import Leadership
+from elfmesh.control.master_replicas import serve_fetch
+from elfmesh.control.messages import pack
+from elfmesh.control.office import Office
+from elfmesh.control.rendezvous import Rendezvous
+from elfmesh.control.requests import Requests
+from elfmesh.control.roots import Roots, split_payload
+from elfmesh.errors import ProtocolError
+from elfmesh.machine import Contact, Message
+
+
+class Mail:
+    """Hands messages to the parts of one agent's control machine."""
+
+    def __init__(
+        self,
+        office: Office,
+        carrier: Carrier,
+        roots: Roots,
+        rendezvous: Rendezvous,
+        requests: Requests,
+        leadership: Leadership,
+        asks: Asks,
+    ) -> None:
+        self._office, self._carrier, self._roots, self._rendezvous = office, carrier, roots, rendezvous
+        self._requests, self._leadership, self._asks = requests, leadership, asks
+
+    # -- multicasts ------------------------------------------------------------------------------------
+
+    def delivered(self, message: Message) -> bytes:
+        """A multicast reached us; our answer."""
+        match message:
+            case ctl.Announce():
+                return pack(self._carrier.announced(message))
+            case ctl.Question():
+                return self._asks.question(message)
+            case ctl.Roster():
+                ack = self._roster(message, None)
+                return pack(ack) if ack is not None else b""
+            case ctl.Mark():
+                self._mark(message)
+            case ctl.Stop():
+                self._stop(message, None)
+            case _:
+                self._office.stats["control.misplaced"] += 1
+        return b""
+
+    def _roster(self, message: ctl.Roster, sender: Contact | None) -> ctl.RosterAck | None:
+        terms = message.terms
+        job = terms.manifest.job_id
+        if not self._leadership.admits(job, terms.epoch, sender):
+            return None
+        self._leadership.rival(job, terms.epoch, terms.master)
+        member = self._carrier.members.get(job)
+        if member is None or member.manifest.incarnation != terms.manifest.incarnation:
+            return None
+        return member.roster(terms)
+
+    def _mark(self, message: ctl.Mark) -> None:
+        member = self._carrier.members.get(message.job)
+        if (
+            member is not None
+            and member.manifest.incarnation == message.incarnation
+            and self._leadership.admits(message.job, message.epoch, None)
+        ):
+            member.mark(message)
+
+    def _stop(self, message: ctl.Stop, sender: Contact | None) -> None:
+        if self._leadership.admits(message.job, message.epoch, sender):
+            self._carrier.stop(message.job, message.incarnation)
+
+    # -- letters ---------------------------------------------------------------------------------------
+
+    def received(self, sender: Contact, message: Message, payload: bytes) -> None:
+        """A message from an agent (or ourselves), sent or routed."""
+        if not (
+            self._from_masters(sender, message)
+            or self._to_masters(message)
+            or self._about_jobs(sender, message, payload)
+        ):
+            self._questions(message, payload)
+
+    def _from_masters(self, sender: Contact, message: Message) -> bool:
+        match message:
+            case ctl.Roster():
+                ack = self._roster(message, sender)
+                if ack is not None:
+                    self._office.send(message.terms.master, ack)
+            case ctl.Mark():
+                self._mark(message)
+            case ctl.Stop():
+                self._stop(message, sender)
+            case ctl.Fenced():
+                self._leadership.admits(message.job, message.epoch, None)
+            case ctl.Announce():
+                if self._leadership.admits(message.manifest.job_id, message.epoch, message.master):
+                    self._rendezvous.announced(message)
+            case ctl.Withdraw():
+                self._rendezvous.withdraw(message)
+                self._leadership.withdrawn(message)
+            case ctl.PartRoot():
+                if self._leadership.admits(message.job, message.epoch, message.master):
+                    self._roots.master_is(message)
+            case ctl.TreeOrder():
+                if self._leadership.admits(message.job, message.epoch, sender):
+                    self._roots.ordered(message)
+            case ctl.Running():
+                self._carrier.running(message)
+            case ctl.PartAck():
+                self._roots.acknowledged(message)
+            case _:
+                return False
+        return True
+
+    def _to_masters(self, message: Message) -> bool:
+        masters = self._leadership.masters
+        match message:
+            case ctl.Announced() | ctl.RosterAck() | ctl.Waiting():
+                master = masters.get(message.job)
+                if master is None or master.epoch != message.epoch:
+                    self._office.stats["control.fenced"] += 1
+                elif isinstance(message, ctl.Announced):
+                    master.announced(message)
+                elif isinstance(message, ctl.RosterAck):
+                    master.activation.acknowledged(message)
+                else:
+                    master.waiting(message)
+            case ctl.Report():
+                if message.job in masters:
+                    masters[message.job].report(message)
+            case ctl.Enroll():
+                self._enroll(message)
+            case ctl.WhatRuns():
+                self._rendezvous.what_runs(message)
+            case _:
+                return False
+        return True
+
+    def _enroll(self, message: ctl.Enroll) -> None:
+        master = self._leadership.masters.get(message.job)
+        contact = message.participant.contact
+        if master is not None:
+            master.enroll(message)
+            return
+        leader = self._leadership.leader(message.job)
+        if leader is not None and leader.id not in (self._office.me.id, contact.id):
+            terms, _ = self._leadership.known(message.job)
+            if terms is not None and terms.epoch >= message.epoch:
+                # The member may be asking the wrong agent: it learns from the terms who leads now.
+                self._office.send(contact, ctl.Roster(terms))
+        elif self._leadership.was_deleted(message.job):
+            stop = ctl.Stop(message.job, message.incarnation, self._leadership.epoch(message.job))
+            self._office.send(contact, stop)
+
+    def _about_jobs(self, sender: Contact, message: Message, payload: bytes) -> bool:
+        leadership = self._leadership
+        match message:
+            case ctl.Part():
+                self._part(sender, message, payload)
+            case ctl.Replica():
+                if leadership.admits(message.terms.manifest.job_id, message.terms.epoch, sender):
+                    leadership.replica(sender, message)
+            case ctl.ReplicaRecord():
+                holder = leadership.holders.get(message.job)
+                if leadership.admits(message.job, message.epoch, sender) and holder is not None:
+                    holder.record(sender, message, payload)
+            case ctl.Handover():
+                leadership.handover(sender, message)
+            case ctl.Inquire():
+                terms, latest = leadership.known(message.job)
+                self._office.send(sender, ctl.Known(message.job, message.token, terms, latest))
+            case ctl.Known():
+                leadership.answered(sender, message)
+            case ctl.Fetch():
+                serve_fetch(self._office, sender, message)
+            case ctl.Page():
+                self._page(sender, message, payload)
+            case _:
+                return False
+        return True
+
+    def _part(self, sender: Contact, message: ctl.Part, payload: bytes) -> None:
+        master = self._leadership.masters.get(message.job)
+        payloads = split_payload(message.segment, payload)
+        if master is None or payloads is None or not 0 <= message.partition < len(master.closer.trees):
+            self._office.stats["control.misplaced"] += 1
+            return
+        self._office.send(sender, ctl.PartAck(message.job, message.partition, message.seq))
+        if message.segment.epoch != master.epoch:
+            self._office.stats["control.fenced"] += 1
+            return
+        if message.partition:
+            master.part_roots[message.partition] = sender
+        master.closer.collected(message.partition, message.segment, payloads)
+
+    def _page(self, sender: Contact, message: ctl.Page, payload: bytes) -> None:
+        holder = self._leadership.holders.get(message.job)
+        master = self._leadership.masters.get(message.job)
+        copy = holder.copy if holder is not None else master.copy if master is not None else None
+        if copy is None:
+            return
+        try:
+            copy.page(sender, message, payload)
+        except ProtocolError:
+            self._office.stats["control.malformed"] += 1
+
+    def _questions(self, message: Message, payload: bytes) -> None:
+        match message:
+            case ctl.Submit():
+                self._asks.submit(message)
+            case ctl.Ask():
+                self._asks.ask(message)
+            case ctl.AskAll():
+                self._asks.ask_all(message)
+            case ctl.Answered():
+                self._requests.answered(message, payload)
+            case _:
+                self._office.stats["control.misplaced"] += 1
