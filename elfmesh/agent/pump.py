@@ -60,6 +60,10 @@ class Workers(Protocol):
         """Stop reading, seal nothing early, flush the frame log."""
         ...
 
+    def kill(self) -> None:
+        """Stop at once, finish nothing."""
+        ...
+
 
 class Results(Protocol):
     """The results logs of the jobs mastered here; synchronous, durable when a call returns."""
@@ -153,6 +157,15 @@ class Pump:
         self.step(Leave())
         if not self.failed.done():
             await self._stored.wait()
+        self._halt()
+        await self.transport.close()
+
+    def kill(self) -> None:
+        """Stop at once, as a crash would; for the simulator."""
+        self.workers.kill()
+        self._halt()
+
+    def _halt(self) -> None:
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -160,7 +173,6 @@ class Pump:
             task.cancel()
         for reply in self._replies.values():
             reply.cancel()
-        await self.transport.close()
 
     async def request(self, verb: str, body: dict[str, Any], timeout_s: float = 30.0) -> ctl.Reply:
         """Ask the control plane.
@@ -207,7 +219,7 @@ class Pump:
                 self._outbox.extend(self.core.step(self._inbox.popleft(), now))
                 self._drain()
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
         finally:
             self._stepping = False
         self._arm()
@@ -240,7 +252,7 @@ class Pump:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Send():
-                self.transport.send(effect.to, effect.message, effect.payload, effect.lane)
+                self._send(effect)
             case MergeRequest():
                 self._spawn(self._merge(effect))
             case ctl.Finalise():
@@ -267,6 +279,13 @@ class Pump:
             case _:
                 raise TypeError(f"nobody carries out {type(effect).__name__}")
 
+    def _send(self, effect: Send) -> None:
+        try:
+            self.transport.send(effect.to, effect.message, effect.payload, effect.lane)
+        except ValueError as error:  # over a limit of the wire: the peer would cut us off for it
+            self.counters["not_sent_too_big"] += 1
+            log.error("cannot send: %s", error)
+
     # -- threads -----------------------------------------------------------------------------------------
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -277,9 +296,10 @@ class Pump:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._fail(error)
+            self.fail(error)
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
+        """Something happened that the agent must not survive: `failed` tells whoever runs it."""
         if not self.failed.done():
             log.error("fatal: %s", error)
             self._stopped = True

@@ -106,6 +106,12 @@ class WorkerHost:
         await self._executor.run("read", self._close_readers)
         await self._executor.run("store", self._frames.close)
 
+    def kill(self) -> None:
+        """Stop at once, finish nothing."""
+        self._closing = True
+        for task in self._tasks:
+            task.cancel()
+
     def describe(self) -> dict[str, object]:
         """What this agent reads and evaluates, for people."""
         return {name: stream.describe() for name, stream in self._streams.items()}
