@@ -31,10 +31,10 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
-from elfmesh.srt.coverage import Cell, Cells, Gate
+from elfmesh.srt.coverage import Cell, Cells, Gate, extend
 from elfmesh.srt.merging import Job, Merger
 from elfmesh.srt.messages import FIRST, Refused
-from elfmesh.srt.parts import Part, Shelf
+from elfmesh.srt.parts import Part, Shelf, runs
 from elfmesh.srt.ports import Above
 
 ENTRIES_MAX = 256
@@ -187,11 +187,14 @@ class Barrier:
         """Collect the range again. `ordered`: the root told everybody; otherwise it is told that it must."""
         if not self.meet(epoch):
             return
+        behind: list[tuple[int, int]] = []
         for cell in self._cells.pieces(max(start, self.released), stop):
             if cell.attempt < attempt:
-                self._raise(cell.start, cell.stop, attempt)
-                if not ordered:
-                    self._above.lagging(cell.start, cell.stop, attempt)
+                extend(behind, cell.start, cell.stop)
+        for low, high in behind:
+            self._raise(low, high, attempt)
+            if not ordered:
+                self._above.lagging(low, high, attempt)
 
     def at_least(self, start: int, stop: int, attempt: int, *, behind_only: bool) -> list[Refused]:
         """What to order so that [start, stop) is collected as `attempt` or later.
@@ -283,20 +286,8 @@ class Barrier:
 
     def _send(self, start: int, stop: int, *, claims: bool) -> None:
         """Send [start, stop) of what is pending, cut where the coverage changes."""
-        parts = self._pending.take(start, stop)
-        edges = sorted({start, stop, *(part.start for part in parts), *(part.stop for part in parts)})
-        run: list[Part] = []
-        begin, coverage = start, 0
-        for low, high in itertools.pairwise(edges):
-            here = [part.cut(low, high) for part in parts if part.start <= low and high <= part.stop]
-            union = 0
-            for part in here:
-                union |= part.coverage
-            if union != coverage:
-                self._launch(begin, low, run, coverage, claims=claims)
-                run, begin, coverage = [], low, union
-            run += here
-        self._launch(begin, stop, run, coverage, claims=claims)
+        for low, high, coverage, parts in runs(self._pending.take(start, stop), start, stop):
+            self._launch(low, high, parts, coverage, claims=claims)
 
     def _launch(self, start: int, stop: int, parts: list[Part], coverage: int, *, claims: bool) -> None:
         """Merge and send a range of constant coverage, in pieces of at most ENTRIES_MAX intervals."""
@@ -358,10 +349,7 @@ class Barrier:
                 self._above.overlap(cell.start, cell.stop, part.attempt)
             else:
                 self._cells.put(Cell(cell.start, cell.stop, part.attempt, cell.known | part.coverage))
-                if accepted and accepted[-1][1] == cell.start:
-                    accepted[-1] = (accepted[-1][0], cell.stop)
-                else:
-                    accepted.append((cell.start, cell.stop))
+                extend(accepted, cell.start, cell.stop)
         for start, stop in accepted:
             self._place(part.cut(start, stop))
 

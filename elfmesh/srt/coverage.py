@@ -141,3 +141,11 @@ class Gate:
             else:
                 merged.append((start, stop))
         self._ahead = merged
+
+
+def extend(ranges: list[tuple[int, int]], start: int, stop: int) -> None:
+    """Add a range that lies above all others, joining it to the last if they touch."""
+    if ranges and ranges[-1][1] == start:
+        ranges[-1] = (ranges[-1][0], stop)
+    else:
+        ranges.append((start, stop))

@@ -6,13 +6,17 @@ back. Refuses to know where parts come from and go to. Never iterates a range, o
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from elfmesh.errors import ProtocolError
 from elfmesh.srt.coverage import bitmap_of, bits_of
-from elfmesh.srt.messages import Entry, Segment
+from elfmesh.srt.messages import FIRST, Entry, Segment
+
+LAST = -FIRST
+"""No interval index is as high."""
 
 PART_OVERHEAD_BYTES = 256
 """Charged per held part beside its payloads, so that many empty parts are bounded too."""
@@ -82,6 +86,28 @@ class Part:
         yield self.cut(start, self.stop)
 
 
+def runs(parts: Sequence[Part], start: int, stop: int) -> Iterator[tuple[int, int, int, list[Part]]]:
+    """[start, stop) cut where the parts' joint coverage changes: (from, to, coverage, parts cut to it).
+
+    The parts lie within the range and cover disjoint agents. Cost: O(parts^2) at worst, for many short parts.
+    """
+    edges = sorted({start, stop, *(part.start for part in parts), *(part.stop for part in parts)})
+    begin, coverage = start, 0
+    inside: list[Part] = []
+    for low, high in itertools.pairwise(edges):
+        here = [part.cut(low, high) for part in parts if part.start <= low and high <= part.stop]
+        union = 0
+        for part in here:
+            union |= part.coverage
+        if union != coverage and begin < low:
+            yield begin, low, coverage, inside
+            begin, inside = low, []
+        coverage = union
+        inside += here
+    if begin < stop:
+        yield begin, stop, coverage, inside
+
+
 def add_counts(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
     """Bucket counts added up; a shorter list is padded with zeros."""
     return tuple(a + b for a, b in zip_longest(left, right, fillvalue=0))
@@ -90,7 +116,8 @@ def add_counts(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
 def check_segment(segment: Segment) -> None:
     """Raise ProtocolError unless the range is a range and the entries are sorted and within it."""
     previous = segment.start - 1
-    if segment.start > segment.stop or segment.attempt < 0 or segment.epoch < 0:
+    is_range = FIRST <= segment.start <= segment.stop <= LAST
+    if not is_range or segment.attempt < 0 or segment.epoch < 0:
         raise ProtocolError(f"segment of epoch {segment.epoch} over [{segment.start}, {segment.stop})")
     for entry in segment.entries:
         if not previous < entry.interval < segment.stop or entry.size < 0:

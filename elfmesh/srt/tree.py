@@ -124,8 +124,9 @@ class Tree:
 
     def release(self, stop: int) -> None:
         """Intervals below `stop` are closed."""
-        self.barrier.release(stop)
-        self.uplink.release(self.barrier.released)
+        if stop > self.barrier.released:
+            self.barrier.release(stop)
+            self.uplink.release(stop)
 
     def _check_root(self, what: str) -> None:
         if not self.membership.root:
@@ -157,7 +158,8 @@ class Tree:
             case MulticastAck():
                 self.multicasts.acknowledged(sender, message, payload)
             case Pull():
-                self.multicasts.child_joined(sender, message.heard, now)
+                if sender.id in self.membership.children:
+                    self.multicasts.child_joined(sender, message.heard, now)
             case Overlap():
                 if message.epoch == self.barrier.epoch and message.start < message.stop:
                     start, stop, attempt = message.start, message.stop, message.attempt

@@ -170,7 +170,9 @@ class Grove:
         self.link.faults = faults or Faults()
 
     def _join(self, number: int) -> None:
-        contact = Contact(self.rng.randbytes(20), f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 7000)
+        contact = Contact(
+            self.rng.randbytes(20), f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 7000
+        )
         seeds = [self.agents[id].me for id in self.rng.sample(list(self.agents), min(2, len(self.agents)))]
         agent = self.agents[contact.id] = GroveAgent(contact, number, self)
         self.network.add(contact, agent)
