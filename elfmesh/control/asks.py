@@ -240,7 +240,7 @@ class Asks:
             ]
         elif message.verb == "trees":
             names = {master.job.hex(): master.manifest.qualified for master in masters}
-            trees = self._office.facts("trees").get("trees", [])
+            trees = self._office.facts("trees").get("items", [])
             items = [
                 {"agent": self._office.name, **tree, "job": names.get(tree.get("tree", ""), "")}
                 for tree in trees

@@ -43,7 +43,7 @@ def description(office: Office, master: Master) -> dict[str, Any]:
         "due_for_seconds": None if due is None else round(office.now - due, 3),
         "missing": master.book.names(missing) if due is not None else [],
     }
-    trees = office.facts("trees").get("trees", [])
+    trees = office.facts("trees").get("items", [])
     tree = next((each for each in trees if each.get("tree") == master.job.hex()), None)
     return {
         **job_row(office, master),

@@ -63,7 +63,7 @@ class Control:
         name: what people call it.
         rng: seeded; for jitter and incarnations.
         facts: what the host knows about this agent by topic: "agent" (merged into `elf get agents`), "trees"
-            ({"trees": [{"tree": hex, ...}]}). Called when a client asks.
+            ({"items": [{"tree": hex, ...}]}). Called when a client asks.
     """
 
     def __init__(

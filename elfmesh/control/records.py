@@ -214,3 +214,16 @@ def ipc_to_table(data: bytes) -> pa.Table:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ProtocolError(f"malformed Arrow stream: {error}") from None
     return table
+
+
+def ipc_schema(data: bytes) -> pa.Schema:
+    """The schema of an Arrow IPC stream; cost: its first message only.
+
+    Raises:
+        ProtocolError: not an Arrow IPC stream.
+    """
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            return reader.schema
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ProtocolError(f"malformed Arrow stream: {error}") from None

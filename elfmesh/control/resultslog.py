@@ -1,0 +1,345 @@
+"""Results on disk: one append-only log per job, readable by interval index.
+
+Owns files only; the records' meaning is the control machine's. Plain and synchronous: one thread uses it.
+
+    DIR/<job id hex>/meta               incarnation and unified schema of the rows, replaced atomically
+    DIR/<job id hex>/<first index>.seg  framed records (see pages.py), indices ascending
+
+Invariants: a record is either whole and checksummed or not there (a torn tail is cut off when the log is
+opened); indices only grow, so that appending a record again changes nothing; retention drops whole segments,
+oldest first, and never the newest; `append` returns when the record is durable (D-17).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from bisect import bisect_left
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from elfmesh.control.events import LOG_PAGE_BYTES_MAX, Append, LogInfo, LogRead, ReadLog
+from elfmesh.control.pages import encode_frame, frames
+from elfmesh.control.records import ResultRecord, ipc_schema
+from elfmesh.errors import ElfError, ProtocolError, StorageError
+
+INTERVALS_MAX = 10_000
+"""Intervals kept per job: a week of minutes."""
+
+BYTES_MAX = 256 << 20
+SEGMENT_BYTES = 8 << 20
+"""A segment is closed beyond this size; retention works in such steps."""
+
+SEGMENT_RECORDS = 1000
+LOGS_OPEN_MAX = 256
+
+
+class _Meta(msgspec.Struct):
+    incarnation: str
+    schema: bytes = b""
+    expired: int | None = None
+
+
+@dataclass(slots=True)
+class _Segment:
+    """One file: the indices of its records and where each ends."""
+
+    path: Path
+    indices: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    def span(self, position: int) -> tuple[int, int]:
+        """Offset and length of a record."""
+        start = self.ends[position - 1] if position else 0
+        return start, self.ends[position] - start
+
+
+class ResultsLog:
+    """The log of one job.
+
+    Args:
+        directory: of this job, created if need be.
+        incarnation: of the results; a log of another one is dropped. None: whatever is there.
+        intervals_max: records kept, roughly (whole segments are dropped).
+        bytes_max: bytes kept, likewise.
+        segment_bytes: size at which a new segment begins.
+        segment_records: number of records at which a new segment begins.
+
+    Raises:
+        StorageError: the disk refuses, or a segment is damaged in its middle.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        incarnation: str | None,
+        *,
+        intervals_max: int = INTERVALS_MAX,
+        bytes_max: int = BYTES_MAX,
+        segment_bytes: int = SEGMENT_BYTES,
+        segment_records: int = SEGMENT_RECORDS,
+    ) -> None:
+        self._directory = directory
+        self._intervals_max, self._bytes_max = intervals_max, bytes_max
+        self._segment_bytes = segment_bytes
+        self._segment_records = max(1, min(segment_records, intervals_max // 4 or 1))
+        directory.mkdir(parents=True, exist_ok=True)
+        self._meta = self._read_meta()
+        if incarnation is not None and incarnation != self._meta.incarnation:
+            for path in directory.glob("*.seg"):
+                path.unlink()
+            self._meta = _Meta(incarnation)
+            self._write_meta()
+        self._segments = self._open_segments()
+
+    @property
+    def incarnation(self) -> str:
+        """Of the results."""
+        return self._meta.incarnation
+
+    @property
+    def earliest(self) -> int | None:
+        """First index held."""
+        return self._segments[0].indices[0] if self._segments else None
+
+    @property
+    def latest(self) -> int | None:
+        """Last index held."""
+        return self._segments[-1].indices[-1] if self._segments else None
+
+    def append(self, record: ResultRecord, rows: bytes) -> None:
+        """Add a record behind the last one; durable when this returns. Lower indices change nothing."""
+        if self.latest is not None and record.index <= self.latest:
+            return
+        segment = self._segments[-1] if self._segments else None
+        full = segment is not None and (
+            segment.size >= self._segment_bytes or len(segment.indices) >= self._segment_records
+        )
+        if segment is None or full:
+            segment = _Segment(self._directory / f"{record.index:+020d}.seg")
+            self._segments.append(segment)
+        self._learn(rows)
+        frame = encode_frame(record, rows)
+        new = not segment.indices
+        with segment.path.open("ab") as file:
+            file.write(frame)
+            file.flush()
+            os.fsync(file.fileno())
+        if new:
+            _sync_directory(self._directory)
+        segment.ends.append(segment.size + len(frame))
+        segment.indices.append(record.index)
+        self._retain()
+
+    def read(self, start: int | None, stop: int | None, limit: int) -> tuple[bytes, int | None]:
+        """A page of records with start <= index < stop, and the index to go on from (None if empty).
+
+        At most `limit` records and, but for a first large one, LOG_PAGE_BYTES_MAX bytes.
+        """
+        parts: list[bytes] = []
+        size, following = 0, None
+        for segment in self._segments:
+            position = 0 if start is None else bisect_left(segment.indices, start)
+            if position >= len(segment.indices):
+                continue
+            with segment.path.open("rb") as file:
+                for place in range(position, len(segment.indices)):
+                    offset, length = segment.span(place)
+                    index = segment.indices[place]
+                    over = bool(parts) and size + length > LOG_PAGE_BYTES_MAX
+                    if len(parts) >= limit or over or (stop is not None and index >= stop):
+                        return b"".join(parts), following
+                    file.seek(offset)
+                    parts.append(file.read(length))
+                    size += length
+                    following = index + 1
+        return b"".join(parts), following
+
+    def describe(self, token: int, page: bytes = b"", following: int | None = None) -> LogRead:
+        """The answer to a `ReadLog`."""
+        return LogRead(
+            token,
+            page,
+            following,
+            self.earliest,
+            self.latest,
+            self._meta.expired,
+            self._meta.schema,
+        )
+
+    # -- files -----------------------------------------------------------------------------------------
+
+    def _read_meta(self) -> _Meta:
+        path = self._directory / "meta"
+        if not path.exists():
+            return _Meta("")
+        try:
+            return msgspec.msgpack.decode(path.read_bytes(), type=_Meta)
+        except msgspec.MsgspecError as error:
+            raise StorageError(
+                f"the results log's description is damaged: {error}", where=str(path)
+            ) from None
+
+    def _write_meta(self) -> None:
+        path = self._directory / "meta"
+        temporary = path.with_suffix(".new")
+        with temporary.open("wb") as file:
+            file.write(msgspec.msgpack.encode(self._meta))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_directory(self._directory)
+
+    def _open_segments(self) -> list[_Segment]:
+        paths = sorted(self._directory.glob("*.seg"), key=lambda path: int(path.stem))
+        segments: list[_Segment] = []
+        for path in paths:
+            last = path == paths[-1]
+            segment = _scan(path, cut=last)
+            if segment.indices:
+                segments.append(segment)
+            else:
+                path.unlink()
+        return segments
+
+    def _learn(self, rows: bytes) -> None:
+        """Widen the log's schema by that of these rows, so that readers know the columns of all of them."""
+        if not rows:
+            return
+        new = ipc_schema(rows)
+        known = pa.ipc.read_schema(pa.py_buffer(self._meta.schema)) if self._meta.schema else None
+        try:
+            merged = new if known is None else pa.unify_schemas([known, new], promote_options="permissive")
+        except pa.ArrowException:
+            return  # nothing both fit into: readers cast what they get and say what does not fit
+        if known is None or not merged.equals(known):
+            self._meta.schema = merged.remove_metadata().serialize().to_pybytes()
+            self._write_meta()
+
+    def _retain(self) -> None:
+        count = sum(len(segment.indices) for segment in self._segments)
+        size = sum(segment.size for segment in self._segments)
+        while len(self._segments) > 1 and (count > self._intervals_max or size > self._bytes_max):
+            oldest = self._segments.pop(0)
+            count, size = count - len(oldest.indices), size - oldest.size
+            self._meta.expired = oldest.indices[-1]
+            self._write_meta()
+            oldest.path.unlink()
+
+
+def _scan(path: Path, *, cut: bool) -> _Segment:
+    """The records of a segment; a torn tail is cut off if this is the last segment."""
+    segment, data = _Segment(path), path.read_bytes()
+    try:
+        for record, _, end in frames(data):
+            if segment.indices and record.index <= segment.indices[-1]:
+                raise ProtocolError(f"interval {record.index} stands behind {segment.indices[-1]}")
+            segment.indices.append(record.index)
+            segment.ends.append(end)
+    except ProtocolError as error:
+        if not cut:
+            raise StorageError(f"the results log is damaged: {error}", where=str(path)) from None
+        with path.open("r+b") as file:
+            file.truncate(segment.size)
+            os.fsync(file.fileno())
+    return segment
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class ResultsLogs:
+    """All results logs of one agent; what the pump carries `Append`, `DropLog` and `ReadLog` out on.
+
+    Args:
+        directory: of all of them, created if need be.
+        intervals_max: records kept per job.
+        bytes_max: bytes kept per job.
+    """
+
+    def __init__(
+        self, directory: Path, *, intervals_max: int = INTERVALS_MAX, bytes_max: int = BYTES_MAX
+    ) -> None:
+        self._directory = directory
+        self._intervals_max, self._bytes_max = intervals_max, bytes_max
+        self._open: OrderedDict[bytes, ResultsLog] = OrderedDict()
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"cannot create it: {error.strerror}", where=str(directory)) from None
+
+    def append(self, effect: Append) -> None:
+        """Add a record; durable when this returns.
+
+        Raises:
+            StorageError: the disk refuses.
+        """
+        try:
+            self._log(effect.job, effect.incarnation).append(effect.record, effect.rows)
+        except OSError as error:
+            raise StorageError(f"cannot write results: {error}", where=str(self._directory)) from None
+
+    def drop(self, job: bytes) -> None:
+        """Delete a job's log."""
+        self._open.pop(job, None)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._path(job))
+
+    def read(self, effect: ReadLog) -> LogRead:
+        """A page of a job's log; a log that is not there is an empty one."""
+        if not self._path(effect.job).exists():
+            return LogRead(effect.token)
+        try:
+            log = self._log(effect.job, None)
+            page, following = b"", None
+            if effect.limit:
+                page, following = log.read(effect.start, effect.stop, effect.limit)
+            return log.describe(effect.token, page, following)
+        except (OSError, ElfError) as error:
+            return LogRead(effect.token, error=str(error))
+
+    def found(self) -> tuple[LogInfo, ...]:
+        """The logs on disk.
+
+        Raises:
+            StorageError: one of them is damaged.
+        """
+        logs = []
+        for path in sorted(self._directory.iterdir()):
+            with contextlib.suppress(ValueError):
+                job = bytes.fromhex(path.name)
+                log = self._log(job, None)
+                logs.append(LogInfo(job, log.incarnation, log.latest))
+        return tuple(logs)
+
+    def _log(self, job: bytes, incarnation: str | None) -> ResultsLog:
+        log = self._open.get(job)
+        if log is None or (incarnation is not None and log.incarnation != incarnation):
+            log = ResultsLog(
+                self._path(job),
+                incarnation,
+                intervals_max=self._intervals_max,
+                bytes_max=self._bytes_max,
+            )
+            self._open[job] = log
+        self._open.move_to_end(job)
+        while len(self._open) > LOGS_OPEN_MAX:
+            self._open.popitem(last=False)
+        return log
+
+    def _path(self, job: bytes) -> Path:
+        return self._directory / job.hex()
