@@ -1,0 +1,151 @@
+"""How the parts of one agent fit together: the same for a real host and for the simulator.
+
+Owns the wiring and what an agent tells people about itself; everything that differs between the two comes in
+as `Parts`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import elfmesh
+from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.core import AgentCore
+from elfmesh.agent.framelog import FrameLog
+from elfmesh.agent.host import Executor
+from elfmesh.agent.jobs import Reader
+from elfmesh.agent.parsers import static_schema
+from elfmesh.agent.pump import Compute, Pump, Results
+from elfmesh.agent.storage import Storage
+from elfmesh.agent.transport import Transport
+from elfmesh.agent.workers import WorkerHost
+from elfmesh.control.events import LocalStreams, StreamInfo
+from elfmesh.control.machine import Control
+from elfmesh.machine import Contact
+from elfmesh.overlay import Overlay
+from elfmesh.srt import Forest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What one agent is made of.
+
+    Attributes:
+        me: its contact.
+        name: what people call it.
+        labels: what jobs select it by.
+        streams: its streams.
+        rng: seeded; every machine gets its own generator from it.
+        transport: to other agents.
+        storage: state and frame log.
+        executor: threads.
+        compute: merging and finalising.
+        results: results logs.
+        open_reader: opens a stream.
+        wall_us: wall clock.
+    """
+
+    me: Contact
+    name: str
+    labels: Mapping[str, str]
+    streams: Mapping[str, StreamConfig]
+    rng: random.Random
+    transport: Transport
+    storage: Storage
+    executor: Executor
+    compute: Compute
+    results: Results
+    open_reader: Callable[[str, StreamConfig], Reader]
+    wall_us: Callable[[], int]
+
+
+class LocalAgent:
+    """One agent, put together; `start` it on a running loop.
+
+    Attributes:
+        pump: drives it.
+        core: its machines.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        me, rng = parts.me, parts.rng
+
+        def own() -> random.Random:
+            return random.Random(rng.getrandbits(64))
+
+        self.overlay = Overlay(me, rng=own(), digest=self._digest)
+        self.forest = Forest(me, rng=own(), next_hop=self.overlay.next_hop)
+        self.control = Control(me, parts.name, rng=own(), facts=self.facts)
+        self.core = AgentCore(self.overlay, self.forest, self.control)
+        self.frames = FrameLog(parts.storage)
+        self.pump = Pump(
+            self.core,
+            me=me,
+            transport=parts.transport,
+            storage=parts.storage,
+            executor=parts.executor,
+            compute=parts.compute,
+            results=parts.results,
+            workers=self._workers,
+            wall_us=parts.wall_us,
+        )
+
+    def start(self, seeds: tuple[tuple[str, int], ...]) -> None:
+        """Restore, open, join."""
+        streams = tuple(
+            StreamInfo(name, config.format, static_schema(config.format))
+            for name, config in self._parts.streams.items()
+        )
+        self.pump.start(LocalStreams(streams, tuple(sorted(self._parts.labels.items()))), seeds)
+
+    def facts(self, topic: str) -> dict[str, Any]:
+        """What this agent knows about itself: "agent" or "trees"."""
+        if topic == "trees":
+            return {"trees": [_tree(info) for info in self.forest.trees()]}
+        parts = self._parts
+        return {
+            "name": parts.name,
+            "id": parts.me.id.hex(),
+            "overlay": f"{parts.me.host}:{parts.me.port}",
+            "incarnation": parts.me.incarnation,
+            "version": elfmesh.__version__,
+            "labels": dict(sorted(parts.labels.items())),
+            "streams": self.host.describe(),
+            "overlay_stats": self.overlay.stats(),
+            "tree_stats": self.forest.stats(),
+            "control_stats": self.control.stats(),
+            "transport": parts.transport.stats(),
+            "frame_log": {"bytes": self.frames.size, "jobs": len(self.frames.jobs)},
+        }
+
+    def _digest(self, peer: bytes) -> bytes:
+        return self.forest.digest_for(peer)
+
+    def _workers(self, emit: Callable[[Any], None]) -> WorkerHost:
+        parts = self._parts
+        self.host = WorkerHost(
+            emit,
+            streams=parts.streams,
+            open_reader=parts.open_reader,
+            frames=self.frames,
+            executor=parts.executor,
+            wall_us=parts.wall_us,
+            fatal=lambda error: self.pump.fail(error),
+        )
+        return self.host
+
+
+def _tree(info: Any) -> dict[str, Any]:
+    return {
+        "tree": info.tree.hex(),
+        "root": info.root,
+        "subscribed": info.subscribed,
+        "parent": info.parent.id.hex() if info.parent else None,
+        "children": [child.id.hex() for child in info.children],
+        "depth": info.depth,
+        "size": info.size,
+    }
