@@ -254,12 +254,11 @@ class Barrier:
             return
         if g is None or self.front is None:
             self._announce(None)
-            if self._pending:
-                start = min(part.start for part in self._pending)
-                self._send(start, max(part.stop for part in self._pending), claims=False)
+            if self._pending.lowest is not None:
+                self._send(self._pending.lowest, max(part.stop for part in self._pending), claims=False)
             return
-        lowest = min((part.start for part in self._pending), default=self.front)
-        if lowest < self.front:
+        lowest = self._pending.lowest
+        if lowest is not None and lowest < self.front:
             self._send(lowest, self.front, claims=False)
         self._announce(self.front)
         if g > self.front:

@@ -89,13 +89,18 @@ class Part:
 def runs(parts: Sequence[Part], start: int, stop: int) -> Iterator[tuple[int, int, int, list[Part]]]:
     """[start, stop) cut where the parts' joint coverage changes: (from, to, coverage, parts cut to it).
 
-    The parts lie within the range and cover disjoint agents. Cost: O(parts^2) at worst, for many short parts.
+    The parts lie within the range and cover disjoint agents. Cost: O(edges * agents that overlap there).
     """
     edges = sorted({start, stop, *(part.start for part in parts), *(part.stop for part in parts)})
+    coming = sorted(parts, key=lambda part: part.start, reverse=True)
+    active: list[Part] = []
     begin, coverage = start, 0
     inside: list[Part] = []
     for low, high in itertools.pairwise(edges):
-        here = [part.cut(low, high) for part in parts if part.start <= low and high <= part.stop]
+        active = [part for part in active if part.stop > low]
+        while coming and coming[-1].start <= low:
+            active.append(coming.pop())
+        here = [part.cut(low, high) for part in active]
         union = 0
         for part in here:
             union |= part.coverage
@@ -146,11 +151,15 @@ def unpack(segment: Segment, payload: bytes, source: bytes, *, alone: bool) -> P
 
 
 class Shelf:
-    """Parts in order of arrival, with the bytes they hold. Every operation costs O(parts)."""
+    """Parts in order of arrival, with the bytes they hold and a bound on their lowest start (None if empty).
+
+    Cost: adding is O(1), everything else O(parts).
+    """
 
     def __init__(self) -> None:
         self._parts: list[Part] = []
         self.nbytes = 0
+        self.lowest: int | None = None
 
     def __iter__(self) -> Iterator[Part]:
         return iter(tuple(self._parts))
@@ -162,6 +171,7 @@ class Shelf:
         """Hold a part."""
         self._parts.append(part)
         self.nbytes += part.nbytes
+        self.lowest = part.start if self.lowest is None else min(self.lowest, part.start)
 
     def pop_oldest(self) -> Part:
         """Stop holding the part that arrived first."""
@@ -203,3 +213,4 @@ class Shelf:
     def _hold(self, parts: list[Part]) -> None:
         self._parts = parts
         self.nbytes = sum(part.nbytes for part in parts)
+        self.lowest = min((part.start for part in parts), default=None)

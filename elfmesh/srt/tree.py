@@ -225,9 +225,8 @@ class Tree:
         is_child = row is not None and row.relation == digest.CHILD
         self.membership.told_child(peer, (row.load, row.size) if row is not None and is_child else None, now)
         self.membership.told_parent(peer, row.depth if row is not None and is_parent else None, now)
-        if row is not None and is_child and peer in self.membership.children:
-            if row.front != digest.UNKNOWN and row.epoch == self.barrier.epoch:
-                self.barrier.child_stands(peer, row.front)
+        if row is not None and is_child and row.epoch == self.barrier.epoch and row.front != digest.UNKNOWN:
+            self.barrier.child_stands(peer, row.front)
         parent = self.membership.parent
         if row is not None and is_parent and parent is not None and parent.id == peer:
             self.multicasts.told(parent, row.era, row.seq, now)

@@ -1,20 +1,21 @@
 """Whole trees in virtual time: overlay and forest of many agents, with a host that counts records by name.
 
-Every agent contributes, per tree and interval, records whose ids say where they come from; a payload is the sorted
-list of the ids in it, merging is a merge of lists. So a record lost or counted twice has a name.
+Every agent contributes, per tree and interval, records whose ids say where they come from; a payload is the
+sorted list of the ids in it, merging is a merge of lists. So a record lost or counted twice has a name.
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 from network import Faults, LinkModel, Network
 
 from elfmesh.ids import distance, job_id
 from elfmesh.machine import Contact, Effect, Event, Received, Tick
+from elfmesh.overlay import MESSAGES as OVERLAY_MESSAGES
 from elfmesh.overlay import (
     Digest,
     Lookup,
@@ -26,7 +27,6 @@ from elfmesh.overlay import (
     Unwatch,
     Watch,
 )
-from elfmesh.overlay import MESSAGES as OVERLAY_MESSAGES
 from elfmesh.srt import (
     FIRST,
     Answer,
@@ -94,11 +94,14 @@ class GroveAgent:
     def __init__(self, contact: Contact, number: int, grove: Grove) -> None:
         rng = random.Random(grove.rng.getrandbits(64))
         self.me, self.number, self.grove = contact, number, grove
-        self.overlay = Overlay(contact, rng=rng, digest=lambda peer: self.forest.digest_for(peer))
+        self.overlay = Overlay(contact, rng=rng, digest=self._digest)
         self.forest = Forest(contact, rng=rng, next_hop=self.overlay.next_hop, **grove.options)
         self.books: dict[bytes, Book] = {}
         self.delivered: Counter[tuple[bytes, bytes]] = Counter()
         self.attempts: list[Recollecting] = []
+
+    def _digest(self, peer: bytes) -> bytes:
+        return self.forest.digest_for(peer)
 
     @property
     def deadline(self) -> float | None:
@@ -222,7 +225,7 @@ class Grove:
                 self.network.at(at, self._later(agent, interval))
         self.network.run_for(intervals * every_s)
 
-    def _later(self, agent: GroveAgent, interval: int):  # type: ignore[no-untyped-def]
+    def _later(self, agent: GroveAgent, interval: int) -> Callable[[], None]:
         def act() -> None:
             if self.network.hosts[agent.me.id].up:
                 for tree in self.trees:
@@ -282,7 +285,8 @@ class Grove:
                 for child in info.children:
                     assert distance(agent.me.id, tree) < distance(child.id, tree)
                 at = self.depth(agent, tree)
-                assert at is not None and at <= depth, f"an agent sits {at} deep"
+                assert at is not None
+                assert at <= depth, f"an agent sits {at} deep"
 
     def missing(self, tree: bytes, needed: int) -> list[int]:
         """Intervals of which no attempt covers all of `needed` at the root."""

@@ -12,7 +12,7 @@ from elfmesh.srt.parts import Item, Part
 
 
 def test_figure_9_agent_1_loses_snapshot_0_and_blocks_agents_5_and_7() -> None:
-    """ELF 3: "Figure 9 shows an example in which agent 1 loses snapshot 0, and thus blocks agent 5 and agent 7"."""
+    """ELF 3: "agent 1 loses snapshot 0, and thus blocks agent 5 and agent 7"."""
     five, six, seven = Rig(), Rig(), Rig()
     five.children(1, 2, frontier=0)
     six.children(3, 4, frontier=0)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,7 +35,7 @@ def test_cells_agree_with_a_plain_table(puts: list[tuple[list[int], int, int]], 
     got = {n: (p.attempt, p.known) for p in pieces for n in range(p.start, p.stop)}
     assert got == model
     states = [(cell.start, cell.stop, cell.attempt, cell.known) for cell in cells._cells]
-    for left, right in zip(states, states[1:], strict=False):
+    for left, right in pairwise(states):
         assert left[1] <= right[0]
         assert left[1] < right[0] or left[2:] != right[2:], "neighbours differ"
 
