@@ -1,0 +1,1 @@
+"""Jobs of the systems we compare with, each run as its users would write it."""

@@ -1,0 +1,75 @@
+"""Spark Structured Streaming: top 10 products per second from a socket of JSON lines, one process, append mode.
+
+usage: python -m benchmarks.peers.spark_windows PORT SECONDS
+Prints `ready`, then one line `WINDOW_END_US SEEN_US` for each window when its rows reach foreachBatch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
+
+SCHEMA = "ts TIMESTAMP, product STRING, directory STRING, clicks_count BIGINT"
+
+
+def session() -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    spark: SparkSession = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def seen(frame: DataFrame, _batch: int) -> None:
+    ranked = F.row_number().over(Window.partitionBy("window").orderBy(F.desc("clicks"), "product"))
+    rows = (
+        frame.withColumn("rank", ranked)
+        .where("rank <= 10")
+        .select(F.unix_micros(F.col("window.end")))
+        .collect()
+    )
+    now = time.time_ns() // 1000
+    for end in sorted({row[0] for row in rows}):
+        print(end, now, flush=True)
+
+
+def main(port: int, seconds: float) -> None:
+    spark = session()
+    lines = spark.readStream.format("socket").option("host", "127.0.0.1").option("port", port).load()
+    events = lines.select(F.from_json("value", SCHEMA).alias("event")).select("event.*")
+    clicks = (
+        events.withWatermark("ts", "0 seconds")
+        .where("directory = 'Video Games'")
+        .groupBy(F.window("ts", "1 second"), "product")
+        .agg(F.sum("clicks_count").alias("clicks"))
+    )
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = (
+            clicks.writeStream.outputMode("append")
+            .foreachBatch(seen)
+            .option("checkpointLocation", checkpoint)
+            .start()
+        )
+        print("ready", flush=True)
+        query.awaitTermination(seconds)
+        query.stop()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))

@@ -1,0 +1,73 @@
+"""Every command that a document shows is run here, in order, as a newcomer would paste it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
+DOCUMENTS = [ROOT / "docs" / "guide.md", ROOT / "README.md"]
+SCRIPT_SECONDS_MAX = 100
+
+
+def shell_blocks(document: Path) -> list[str]:
+    return BLOCK.findall(document.read_text())
+
+
+def make_targets(text: str) -> list[str]:
+    return re.findall(r"^make ([a-z-]+)", text, re.M)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_in_a_document_run_as_shown(document: Path, tmp_path: Path) -> None:
+    blocks = [
+        block
+        for block in shell_blocks(document)
+        if not re.search(r"^(make|pip|git|python3? -m venv) ", block, re.M)
+    ]
+    if not blocks:
+        pytest.skip(f"{document.name} shows set-up commands only")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {
+        **os.environ,
+        "PATH": path,
+        "HOME": str(tmp_path),
+        "NO_COLOR": "1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    script = "set -euo pipefail\n" + "\n".join(blocks)
+    process = subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=SCRIPT_SECONDS_MAX)
+    finally:
+        # Agents that the document started in the background go with their session.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, output
+
+
+@pytest.mark.parametrize(
+    "document", [*DOCUMENTS, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
+)
+def test_make_targets_that_documents_name_exist(document: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for block in shell_blocks(document):
+        for target in make_targets(block):
+            assert re.search(rf"^{target}:", makefile, re.M), f"{document.name} shows `make {target}`"
