@@ -120,7 +120,12 @@ class Desk:
             return
         earliest = read.earliest if read.earliest is not None else 0
         latest = read.latest if read.latest is not None else earliest - 1
-        body: dict[str, Any] = {"earliest": earliest, "latest": latest, "incarnation": self._incarnation}
+        body: dict[str, Any] = {
+            "earliest": earliest,
+            "latest": latest,
+            "expired": read.expired,
+            "incarnation": self._incarnation,
+        }
         if ask.verb == "offsets":
             self._respond(ask, OK, body)
         elif ask.verb == "schema":
@@ -134,7 +139,7 @@ class Desk:
             self._respond(ask, GONE, error_body(f"interval {start} is not kept any more", hint=hint))
         else:
             following = read.next if read.next is not None else (start if start is not None else latest + 1)
-            self._respond(ask, OK, body | {"next": following, "expired": read.expired}, read.page)
+            self._respond(ask, OK, body | {"next": following}, read.page)
 
     def _respond(self, ask: Ask, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
         respond(self._office, ask.origin, ask.token, status, body, payload)

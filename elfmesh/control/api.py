@@ -1,0 +1,228 @@
+"""The local HTTP API: every agent answers for the whole overlay.
+
+Owns routes, parameters and the shape of answers; asks a `Backend` (the pump) for everything else. Where it
+listens is the pump's business (loopback only). JSON unless said otherwise; errors are
+{"error", "where", "hint", "code"}.
+
+Invariants: a request body is bounded; a web page of another origin, or a name that merely resolves to this
+address, gets nothing (the API has no password yet).
+
+    POST   /v1/jobs                        {"text", "creator"?, "dry_run"?} -> as interface.md gives it
+    GET    /v1/jobs                        the jobs of the overlay
+    GET    /v1/jobs/NS/NAME                one job in full
+    DELETE /v1/jobs/NS/NAME
+    POST   /v1/jobs/NS/NAME/pause|resume
+    GET    /v1/jobs/NS/NAME/results        ?from=I&to=J&limit=N&wait=S or &follow=1: JSON lines
+    GET    /v1/jobs/NS/NAME/schema         ?wait=S -> {"ddl", "arrow"}
+    GET    /v1/jobs/NS/NAME/offsets        ?after=I&wait=S -> {"earliest", "latest", "expired", "incarnation"}
+    GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J -> Arrow IPC stream of the intervals in (I, J]
+    GET    /v1/agents /v1/streams /v1/trees /v1/agent /v1/health
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from elfmesh.control.answers import BAD_REQUEST, FAILED, UNAVAILABLE, error_body, error_of
+from elfmesh.control.api_results import arrow, follow, results, schema
+from elfmesh.control.events import Reply
+from elfmesh.control.manifest import TEXT_BYTES_MAX
+from elfmesh.control.records import encode_json
+from elfmesh.errors import ElfError, QueryError, Unreachable, UsageError
+
+log = logging.getLogger("elf.api")
+BODY_BYTES_MAX = 2 * TEXT_BYTES_MAX + 4096
+WAIT_GRACE_S = 15.0
+"""How much longer than its own wait a request may take: the control machine answers within 10 s."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Backend(Protocol):
+    """Who answers: the pump of the agent."""
+
+    async def request(self, verb: str, body: dict[str, Any], timeout_s: float = ...) -> Reply:
+        """Ask the control machine; raises Unreachable if it does not answer in time."""
+        ...
+
+
+BACKEND: web.AppKey[Backend] = web.AppKey("backend", Backend)
+
+
+def make_app(backend: Backend) -> web.Application:
+    """The API over `backend`."""
+    app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_errors, _local_only])
+    app[BACKEND] = backend
+    job = "/v1/jobs/{namespace}/{name}"
+    app.router.add_post("/v1/jobs", _apply)
+    app.router.add_get("/v1/jobs", _plain("list"))
+    app.router.add_get(job, _about("describe"))
+    app.router.add_delete(job, _about("delete"))
+    app.router.add_post(f"{job}/{{verb:pause|resume}}", _pause)
+    app.router.add_get(f"{job}/results", _results)
+    app.router.add_get(f"{job}/schema", _schema)
+    app.router.add_get(f"{job}/offsets", _offsets)
+    app.router.add_get(f"{job}/arrow", _arrow)
+    for verb in ("agents", "streams", "trees", "agent", "health"):
+        app.router.add_get(f"/v1/{verb}", _plain(verb))
+    return app
+
+
+# -- middlewares ---------------------------------------------------------------------------------------
+
+
+@web.middleware
+async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every error as JSON."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        hint = "`GET /v1/health` answers; the routes are in docs/guide.md." if error.status == 404 else ""
+        return respond(error.status, error_body(error.reason, where=request.path, hint=hint))
+    except QueryError as error:
+        return respond(BAD_REQUEST, error_of(error))
+    except UsageError as error:
+        return respond(BAD_REQUEST, error_of(error))
+    except Unreachable as error:
+        return respond(UNAVAILABLE, error_of(error))
+    except ElfError as error:
+        return respond(FAILED, error_of(error))
+    except ConnectionError:
+        raise
+    except Exception:
+        log.exception("%s %s failed", request.method, request.path)
+        return respond(FAILED, error_body("this is a bug in elfmesh; the agent's log has the traceback"))
+
+
+@web.middleware
+async def _local_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse what a web page could make a browser send here."""
+    host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
+    origin = request.headers.get("Origin")
+    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("Host")
+    if foreign or not _is_address(host):
+        return respond(403, error_body("requests of web pages are refused", where=request.path))
+    return await handler(request)
+
+
+def _is_address(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+# -- routes --------------------------------------------------------------------------------------------
+
+
+async def _apply(request: web.Request) -> web.StreamResponse:
+    body = await _json_body(request)
+    known = ("text", "creator", "dry_run", "source")
+    return await _passed_on(request, "apply", {key: value for key, value in body.items() if key in known})
+
+
+async def _pause(request: web.Request) -> web.StreamResponse:
+    return await _passed_on(request, request.match_info["verb"], _job(request))
+
+
+async def _offsets(request: web.Request) -> web.StreamResponse:
+    body = _job(request) | _numbers(request, "after", "wait")
+    return await _passed_on(request, "offsets", body)
+
+
+async def _results(request: web.Request) -> web.StreamResponse:
+    body = _job(request) | _numbers(request, "from", "to", "limit", "wait")
+    if request.query.get("follow") in ("1", "true"):
+        return await follow(request, _asker(request), body)
+    return await results(_asker(request), body)
+
+
+async def _schema(request: web.Request) -> web.StreamResponse:
+    return await schema(_asker(request), _job(request) | _numbers(request, "wait"))
+
+
+async def _arrow(request: web.Request) -> web.StreamResponse:
+    bounds = _numbers(request, "from", "to")
+    if len(bounds) < 2:
+        raise UsageError("arrow needs from=I and to=J: the intervals in (I, J]")
+    return await arrow(request, _asker(request), _job(request), int(bounds["from"]), int(bounds["to"]))
+
+
+def _plain(verb: str) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await _passed_on(request, verb, {})
+
+    return handle
+
+
+def _about(verb: str) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await _passed_on(request, verb, _job(request))
+
+    return handle
+
+
+async def _passed_on(request: web.Request, verb: str, body: dict[str, Any]) -> web.StreamResponse:
+    reply = await _asker(request)(verb, body)
+    return respond(reply.status, reply.body)
+
+
+# -- helpers -------------------------------------------------------------------------------------------
+
+
+def respond(status: int, body: dict[str, Any]) -> web.Response:
+    """A JSON answer."""
+    return web.Response(status=status, body=encode_json(body), content_type="application/json")
+
+
+def _asker(request: web.Request) -> Callable[[str, dict[str, Any]], Awaitable[Reply]]:
+    backend = request.app[BACKEND]
+
+    async def ask(verb: str, body: dict[str, Any]) -> Reply:
+        return await backend.request(verb, body, float(body.get("wait") or 0) + WAIT_GRACE_S)
+
+    return ask
+
+
+def _job(request: web.Request) -> dict[str, Any]:
+    info = request.match_info
+    body: dict[str, Any] = {"job": f"{info['namespace']}/{info['name']}"}
+    if request.query.get("creator"):
+        body["creator"] = request.query["creator"]
+    return body
+
+
+def _numbers(request: web.Request, *names: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in names:
+        text = request.query.get(name)
+        if text is None:
+            continue
+        try:
+            found[name] = min(max(float(text), 0.0), 30.0) if name == "wait" else int(text)
+        except ValueError:
+            raise UsageError(f"{name}={text!r} is not a number") from None
+    return found
+
+
+async def _json_body(request: web.Request) -> dict[str, Any]:
+    if request.content_type != "application/json":
+        raise UsageError("the body is not application/json")
+    try:
+        body = await request.json()
+    except ValueError as error:
+        raise UsageError(f"the body is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise UsageError("the body is not a JSON object")
+    return body

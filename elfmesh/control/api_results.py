@@ -1,0 +1,177 @@
+"""The routes of the API that carry results: JSON lines, Arrow streams, schema.
+
+Owns the step from pages of records to what readers want. Heavy conversions run in a thread, so that a large
+result does not make heartbeats wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pyarrow as pa
+from aiohttp import web
+
+from elfmesh.control import spark_types
+from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, error_body, error_of
+from elfmesh.control.events import Reply
+from elfmesh.control.pages import decode_page
+from elfmesh.control.records import encode_json, ipc_to_table, to_json
+from elfmesh.errors import Unreachable
+
+NEXT = "X-Elf-Next"
+FOLLOW_WAIT_S = 15.0
+FOLLOW_LIMIT = 100
+FOLLOW_PATIENCE_S = 60.0
+"""How long a follower waits for a job whose master is being replaced."""
+
+RETRY_S = 0.5
+THREAD_BYTES = 64 << 10
+PAGE_LIMIT = 1000
+NDJSON = "application/x-ndjson"
+ARROW = "application/vnd.apache.arrow.stream"
+
+Asker = Callable[[str, dict[str, Any]], Awaitable[Reply]]
+
+
+def _lines(page: bytes) -> bytes:
+    return b"".join(
+        encode_json(to_json(record, ipc_to_table(rows))) + b"\n" for record, rows in decode_page(page)
+    )
+
+
+async def _in_thread(call: Callable[[bytes], Any], data: bytes) -> Any:
+    return call(data) if len(data) < THREAD_BYTES else await asyncio.to_thread(call, data)
+
+
+def _json(status: int, body: dict[str, Any]) -> web.Response:
+    return web.Response(status=status, body=encode_json(body), content_type="application/json")
+
+
+async def results(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
+    """One page of results as JSON lines; X-Elf-Next says where to go on."""
+    reply = await ask("results", body)
+    if reply.status != OK:
+        return _json(reply.status, reply.body)
+    lines = await _in_thread(_lines, reply.payload)
+    return web.Response(
+        body=lines, content_type=NDJSON, charset="utf-8", headers={NEXT: str(reply.body["next"])}
+    )
+
+
+async def follow(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
+    """Results as they come, until the reader goes or the job ends; an empty line says that all is well."""
+    first = await ask("results", {**body, "wait": 0})
+    if first.status != OK:
+        return _json(first.status, first.body)
+    response = web.StreamResponse(headers={"Content-Type": NDJSON, "Cache-Control": "no-store"})
+    await response.prepare(request)
+    with contextlib.suppress(ConnectionError):
+        await _follow(response, ask, body, first)
+        await response.write_eof()
+    return response
+
+
+async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any], reply: Reply) -> None:
+    loop = asyncio.get_running_loop()
+    following, heard_at = body.get("from"), loop.time()
+    while True:
+        if reply.status == OK:
+            heard_at = loop.time()
+            await response.write(await _in_thread(_lines, reply.payload) or b"\n")
+            if reply.payload:
+                following = reply.body["next"]
+        elif reply.status != UNAVAILABLE or loop.time() - heard_at > FOLLOW_PATIENCE_S:
+            if reply.status != NOT_FOUND:
+                await response.write(encode_json(reply.body) + b"\n")
+            return
+        else:
+            await asyncio.sleep(RETRY_S)
+            await response.write(b"\n")
+        question = {**body, "from": following, "limit": FOLLOW_LIMIT, "wait": FOLLOW_WAIT_S}
+        try:
+            reply = await ask("results", question)
+        except Unreachable as error:
+            reply = Reply(0, UNAVAILABLE, error_of(error))
+
+
+async def schema(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
+    """The columns of a result row, as Spark DDL and as an Arrow schema."""
+    reply = await ask("schema", body)
+    if reply.status != OK:
+        return _json(reply.status, reply.body)
+    columns = _row_schema(reply)
+    encoded = base64.b64encode(columns.serialize().to_pybytes()).decode()
+    return _json(OK, {"ddl": spark_types.ddl(columns), "arrow": encoded})
+
+
+def _row_schema(reply: Reply) -> pa.Schema:
+    data = base64.b64decode(str(reply.body["arrow"]))
+    return spark_types.row_schema(pa.ipc.read_schema(pa.py_buffer(data)))
+
+
+async def arrow(
+    request: web.Request, ask: Asker, job: dict[str, Any], after: int, upto: int
+) -> web.StreamResponse:
+    """The rows of the intervals in (after, upto] as one Arrow stream; 410 if the first has expired."""
+    known = await ask("schema", job)
+    if known.status not in (OK, CONFLICT):
+        return _json(known.status, known.body)
+    columns = _row_schema(known) if known.status == OK else spark_types.HEAD
+    question = {**job, "from": after + 1, "to": upto, "limit": PAGE_LIMIT, "strict": True}
+    reply = await ask("results", question)
+    if reply.status != OK:
+        return _json(reply.status, reply.body)
+    sink = _Sink()
+    try:
+        first = await _in_thread(lambda page: _tables(page, columns), reply.payload)
+    except pa.ArrowException as error:
+        return _json(CONFLICT, error_body(f"results of different types in one column: {error}"))
+    response = web.StreamResponse(headers={"Content-Type": ARROW})
+    await response.prepare(request)
+    with pa.ipc.new_stream(sink, columns) as writer:
+        tables = first
+        while reply.payload:
+            for table in tables:
+                writer.write_table(table)
+                await response.write(sink.take())
+            reply = await ask("results", {**question, "from": reply.body["next"]})
+            if reply.status != OK:
+                raise ConnectionAbortedError("the results log broke off")
+            tables = await _in_thread(lambda page: _tables(page, columns), reply.payload)
+    await response.write(sink.take())
+    await response.write_eof()
+    return response
+
+
+def _tables(page: bytes, columns: pa.Schema) -> list[pa.Table]:
+    return [
+        spark_types.result_rows(record, ipc_to_table(rows), columns) for record, rows in decode_page(page)
+    ]
+
+
+class _Sink:
+    """A file that forgets what was taken from it."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        part = bytes(data)
+        self._parts.append(part)
+        return len(part)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def take(self) -> bytes:
+        data = b"".join(self._parts)
+        self._parts.clear()
+        return data

@@ -1,0 +1,369 @@
+"""Clients of an agent's HTTP API, for Python programs and the command line.
+
+Owns addresses, requests and the way from an error's JSON back to our error tree. Knows no terminal. `Client`
+needs the standard library only; `AsyncClient` uses aiohttp.
+
+    client = elfmesh.connect("127.0.0.1:7401")
+    client.apply("CREATE JOB shop.top ...")
+    for interval in client.results("shop/top", follow=True): ...
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from elfmesh.control.manifest import split_name
+from elfmesh.errors import ConfigError, ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+API = "127.0.0.1:7401"
+"""Where an agent's API is unless it was told otherwise."""
+
+TIMEOUT_S = 30.0
+"""How long an answer may take beyond the time it was asked to wait."""
+
+FOLLOW_SILENCE_S = 90.0
+"""A follower hears something every 15 s; silence for so long means that the agent hangs."""
+
+RECONNECT_S = 30.0
+"""How long a follower tries to come back to an agent that went away."""
+
+RETRY_S = 0.5
+LINE_BYTES_MAX = 256 << 20
+KINDS = ("jobs", "agents", "streams", "trees")
+
+
+def api_address(address: str | None) -> tuple[str, int]:
+    """Host and port of "HOST:PORT", of ELF_API, or of the default.
+
+    Raises:
+        ConfigError: not an address.
+    """
+    text = address or os.environ.get("ELF_API") or API
+    host, _, port = text.removeprefix("http://").rstrip("/").rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError(f"{text!r} is not HOST:PORT", where="--api")
+    return host.strip("[]"), int(port)
+
+
+def error_from(status: int, body: object, what: str) -> ElfError:
+    """The error an agent has answered with."""
+    said = body if isinstance(body, dict) else {}
+    message = str(said.get("error") or f"{what}: status {status}")
+    hint, where, code = str(said.get("hint") or ""), str(said.get("where") or ""), said.get("code")
+    if code == QueryError.exit_code:
+        line, column = (_int(said.get(name)) for name in ("line", "column"))
+        source = where.removesuffix(f":{line}:{column}") or "query"
+        return QueryError(message, line=line, column=column, hint=hint, source=source)
+    kind = {2: UsageError, 69: Unreachable}.get(code if isinstance(code, int) else 1, RuntimeFailure)
+    if status == http.client.SERVICE_UNAVAILABLE:
+        kind = Unreachable
+    return kind(message, where=where, hint=hint)
+
+
+def _int(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def job_path(job: str) -> str:
+    """The URL path of a job named "shop/top", "shop.top" or "top".
+
+    Raises:
+        UsageError: not the name of a job.
+    """
+    try:
+        namespace, name = split_name(job)
+    except ValueError as error:
+        raise UsageError(str(error), hint="A job is named NAMESPACE/NAME, such as shop/top.") from None
+    return f"/v1/jobs/{quote(namespace, safe='')}/{quote(name, safe='')}"
+
+
+def connect(address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> Client:
+    """A client of the agent at `address` ("HOST:PORT"; default: ELF_API, then 127.0.0.1:7401)."""
+    return Client(address, timeout_s=timeout_s)
+
+
+class Client:
+    """Asks one agent, which answers for the whole overlay. No connection outlives a call.
+
+    Args:
+        address: "HOST:PORT" of an agent's API.
+        timeout_s: how long an answer may take.
+    """
+
+    def __init__(self, address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._host, self._port = api_address(address)
+        self._timeout_s = timeout_s
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+        return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
+
+    def apply(
+        self, text: str, *, creator: str | None = None, dry_run: bool = False, source: str = "query"
+    ) -> dict[str, Any]:
+        """Submit a job, or update it in place; returns when all agents have acknowledged.
+
+        Raises:
+            QueryError: the text is wrong.
+            Unreachable: no agent answers.
+        """
+        body: dict[str, Any] = {"text": text, "dry_run": dry_run, "source": source}
+        if creator:
+            body["creator"] = creator
+        return self._ask("POST", "/v1/jobs", body)
+
+    def get(self, kind: str) -> list[dict[str, Any]]:
+        """All "jobs", "agents", "streams" or "trees" of the overlay."""
+        if kind not in KINDS:
+            raise UsageError(f"{kind!r} is none of {', '.join(KINDS)}")
+        found: list[dict[str, Any]] = self._ask("GET", f"/v1/{kind}")[kind]
+        return found
+
+    def agent(self) -> dict[str, Any]:
+        """The agent that is asked."""
+        return self._ask("GET", "/v1/agent")
+
+    def describe(self, job: str) -> dict[str, Any]:
+        """Everything about a job."""
+        return self._ask("GET", job_path(job))
+
+    def delete(self, job: str) -> dict[str, Any]:
+        """End a job and forget its results."""
+        return self._ask("DELETE", job_path(job))
+
+    def pause(self, job: str) -> dict[str, Any]:
+        """Agents stop reading for a job."""
+        return self._ask("POST", f"{job_path(job)}/pause")
+
+    def resume(self, job: str) -> dict[str, Any]:
+        """Agents go on where they stopped."""
+        return self._ask("POST", f"{job_path(job)}/resume")
+
+    def schema(self, job: str, *, wait_s: float = 0.0) -> dict[str, Any]:
+        """{"ddl", "arrow"} of a result row; waits for the first result for up to `wait_s`."""
+        return self._ask("GET", f"{job_path(job)}/schema?{urlencode({'wait': wait_s})}", wait_s=wait_s)
+
+    def offsets(self, job: str, *, after: int | None = None, wait_s: float = 0.0) -> dict[str, Any]:
+        """{"earliest", "latest", "expired", "incarnation"}; waits for an interval later than `after`."""
+        query = {"wait": wait_s} | ({} if after is None else {"after": after})
+        return self._ask("GET", f"{job_path(job)}/offsets?{urlencode(query)}", wait_s=wait_s)
+
+    def results(
+        self, job: str, *, follow: bool = False, start: int | None = None, limit: int | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The intervals of a job, oldest first, as objects of interface.md.
+
+        Args:
+            job: its name.
+            follow: go on with new intervals for ever; reconnects when the agent comes back.
+            start: index of the first interval; default: the oldest kept.
+            limit: at most so many.
+        """
+        for line in self.lines(job, follow=follow, start=start, limit=limit):
+            yield json.loads(line)
+
+    def lines(
+        self, job: str, *, follow: bool = False, start: int | None = None, limit: int | None = None
+    ) -> Iterator[bytes]:
+        """As `results`, but the JSON text as it came: numbers lose nothing."""
+        left, retry_until = limit, 0.0
+        while left is None or left > 0:
+            query: dict[str, Any] = {} if start is None else {"from": start}
+            query |= {"follow": 1} if follow else {"limit": 1000 if left is None else min(left, 1000)}
+            got = False
+            try:
+                for line in self._stream(f"{job_path(job)}/results?{urlencode(query)}", follow):
+                    start, got = _index(line) + 1, True
+                    retry_until = 0.0
+                    left = None if left is None else left - 1
+                    yield line
+                    if left == 0:
+                        return
+            except Unreachable:
+                now = time.monotonic()
+                retry_until = retry_until or now + RECONNECT_S
+                if not follow or start is None or now > retry_until:
+                    raise
+                time.sleep(RETRY_S)
+                continue
+            if follow or not got:
+                return
+
+    def _stream(self, target: str, follow: bool) -> Iterator[bytes]:
+        connection, response = self._open("GET", target, timeout_s=FOLLOW_SILENCE_S)
+        try:
+            if response.status != http.client.OK:
+                raise error_from(response.status, _json(response.read()), target)
+            while True:
+                try:
+                    line = response.readline(LINE_BYTES_MAX)
+                except (OSError, http.client.HTTPException) as error:
+                    raise Unreachable(f"the agent at {self.address} broke off: {error}") from None
+                if not line:
+                    if follow and not response.isclosed():
+                        raise Unreachable(f"the agent at {self.address} broke off")
+                    return
+                text = line.strip()
+                if text.startswith(b'{"error":'):
+                    raise error_from(0, _json(text), target)
+                if text:
+                    yield text
+        finally:
+            response.close()
+            connection.close()
+
+    def _ask(
+        self, method: str, target: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0
+    ) -> dict[str, Any]:
+        connection, response = self._open(method, target, body, timeout_s=self._timeout_s + wait_s)
+        try:
+            answer = _json(response.read())
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(f"the agent at {self.address} broke off: {error}") from None
+        finally:
+            response.close()
+            connection.close()
+        if response.status != http.client.OK or not isinstance(answer, dict):
+            raise error_from(response.status, answer, target)
+        return answer
+
+    def _open(
+        self, method: str, target: str, body: dict[str, Any] | None = None, *, timeout_s: float
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+        data = None if body is None else json.dumps(body).encode()
+        headers = {} if data is None else {"Content-Type": "application/json"}
+        try:
+            connection.request(method, target, data, headers)
+            return connection, connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise unreachable(self.address, error) from None
+
+
+def unreachable(address: str, error: BaseException) -> Unreachable:
+    """No agent answers there."""
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return Unreachable(
+        f"no agent answers at {address} ({reason})",
+        hint="Start one with `elf agent`, or name another with --api HOST:PORT or ELF_API.",
+    )
+
+
+def _json(data: bytes) -> object:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
+
+
+def _index(line: bytes) -> int:
+    """The interval index of a result line."""
+    return int(json.loads(line)["interval"]["index"])
+
+
+class AsyncClient:
+    """As `Client`, for asyncio programs; use it as an async context manager.
+
+    Args:
+        address: "HOST:PORT" of an agent's API.
+        timeout_s: how long an answer may take.
+    """
+
+    def __init__(self, address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
+        host, port = api_address(address)
+        self._base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        self._timeout_s = timeout_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> AsyncClient:
+        import aiohttp
+
+        self._session = aiohttp.ClientSession()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def apply(self, text: str, *, creator: str | None = None, dry_run: bool = False) -> dict[str, Any]:
+        """Submit a job; see `Client.apply`."""
+        body: dict[str, Any] = {"text": text, "dry_run": dry_run}
+        if creator:
+            body["creator"] = creator
+        return await self._ask("POST", "/v1/jobs", body)
+
+    async def get(self, kind: str) -> list[dict[str, Any]]:
+        """All "jobs", "agents", "streams" or "trees"."""
+        found: list[dict[str, Any]] = (await self._ask("GET", f"/v1/{kind}"))[kind]
+        return found
+
+    async def describe(self, job: str) -> dict[str, Any]:
+        """Everything about a job."""
+        return await self._ask("GET", job_path(job))
+
+    async def delete(self, job: str) -> dict[str, Any]:
+        """End a job and forget its results."""
+        return await self._ask("DELETE", job_path(job))
+
+    async def pause(self, job: str) -> dict[str, Any]:
+        """Agents stop reading for a job."""
+        return await self._ask("POST", f"{job_path(job)}/pause")
+
+    async def resume(self, job: str) -> dict[str, Any]:
+        """Agents go on where they stopped."""
+        return await self._ask("POST", f"{job_path(job)}/resume")
+
+    async def results(
+        self, job: str, *, follow: bool = False, start: int | None = None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The intervals of a job, oldest first; with `follow` for ever."""
+        while True:
+            wait = 20.0 if follow else 0.0
+            query: dict[str, Any] = {"limit": 100, "wait": wait} | ({} if start is None else {"from": start})
+            status, text = await self._request(
+                "GET", f"{job_path(job)}/results?{urlencode(query)}", None, wait
+            )
+            if status != http.client.OK:
+                raise error_from(status, _json(text), job)
+            lines = text.splitlines()
+            for line in lines:
+                interval = json.loads(line)
+                start = interval["interval"]["index"] + 1
+                yield interval
+            if not lines and not follow:
+                return
+
+    async def _ask(self, method: str, target: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        status, text = await self._request(method, target, body, 0.0)
+        answer = _json(text)
+        if status != http.client.OK or not isinstance(answer, dict):
+            raise error_from(status, answer, target)
+        return answer
+
+    async def _request(
+        self, method: str, target: str, body: dict[str, Any] | None, wait_s: float
+    ) -> tuple[int, bytes]:
+        import aiohttp
+
+        if self._session is None:
+            raise RuntimeError("use `async with AsyncClient(...) as client`")
+        timeout = aiohttp.ClientTimeout(total=self._timeout_s + wait_s)
+        try:
+            async with self._session.request(
+                method, self._base + target, json=body, timeout=timeout
+            ) as response:
+                return response.status, await response.read()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise unreachable(self._base.removeprefix("http://"), error) from None
