@@ -74,9 +74,16 @@ def local_session(app_name: str = "elfmesh", *, cores: int = 2, **conf: str) -> 
 def register(spark: Any) -> None:
     """Make `format("elf")` known to a session that does not find `pyspark_elf` by itself."""
     require_pyspark()
+    from pyspark.errors import AnalysisException
+
     from elfmesh.spark_bridge.source import ElfDataSource
 
-    spark.dataSource.register(ElfDataSource)
+    try:
+        spark.dataSource.register(ElfDataSource)
+    except AnalysisException as error:
+        # PySpark before 4.1 refuses what it has found by itself, which then is this same class.
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
 
 
 def results(

@@ -120,13 +120,14 @@ def test_a_batch_that_failed_comes_again_with_the_same_intervals(agent: Any, sta
     with pytest.raises(Exception, match="the sink is full"):
         query.awaitTermination(60)
     agent.publish("shop/top", [("a", 1)])
-    query = start(sink, startingInterval="earliest", available_now=True)
-    assert query.awaitTermination(60)
+    query = start(sink, startingInterval="earliest")
+    wait_until(lambda: len(sink.rows) == 2, query)
     assert failing.batches[0] == sink.batches[0]
     assert sink.intervals == [0, 1]
 
 
 def test_available_now_reads_what_is_there_in_steps_and_ends(agent: Any, start: Start) -> None:
+    pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark before 4.2 reads all at once")
     agent.create("shop/top", first=10)
     for index in range(5):
         agent.publish("shop/top", [("a", index)])
