@@ -122,6 +122,9 @@ class LocalAgent:
             "frame_log": {"bytes": self.frames.size, "jobs": len(self.frames.jobs)},
         }
 
+    def _fatal(self, error: BaseException) -> None:
+        self.pump.fail(error)
+
     def _digest(self, peer: bytes) -> bytes:
         return self.forest.digest_for(peer)
 
@@ -134,7 +137,7 @@ class LocalAgent:
             frames=self.frames,
             executor=parts.executor,
             wall_us=parts.wall_us,
-            fatal=lambda error: self.pump.fail(error),
+            fatal=self._fatal,
         )
         return self.host
 
