@@ -7,6 +7,7 @@ back. Refuses to know where parts come from and go to. Never iterates a range, o
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -92,14 +93,14 @@ def runs(parts: Sequence[Part], start: int, stop: int) -> Iterator[tuple[int, in
     The parts lie within the range and cover disjoint agents. Cost: O(edges * agents that overlap there).
     """
     edges = sorted({start, stop, *(part.start for part in parts), *(part.stop for part in parts)})
-    coming = sorted(parts, key=lambda part: part.start, reverse=True)
+    coming = deque(sorted(parts, key=lambda part: part.start))
     active: list[Part] = []
     begin, coverage = start, 0
     inside: list[Part] = []
     for low, high in itertools.pairwise(edges):
         active = [part for part in active if part.stop > low]
-        while coming and coming[-1].start <= low:
-            active.append(coming.pop())
+        while coming and coming[0].start <= low:
+            active.append(coming.popleft())
         here = [part.cut(low, high) for part in active]
         union = 0
         for part in here:

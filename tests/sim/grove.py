@@ -50,8 +50,7 @@ from elfmesh.srt import (
     bits_of,
 )
 
-TO_FOREST = (LookupDone, PeerDown, SiblingsChanged, Digest)
-TO_OVERLAY = (Lookup, Watch, Unwatch, Start)
+TO_FOREST = (LookupDone, PeerDown, SiblingsChanged, Digest, Subscribe, Contribute, Publish, Release)
 
 
 def encode(records: Iterable[int]) -> bytes:
@@ -119,6 +118,8 @@ class GroveAgent:
         return outside
 
     def _route(self, item: Event | Effect, now: float, outside: list[Effect]) -> list[Effect]:
+        if isinstance(item, TO_FOREST):
+            return self.forest.step(item, now)
         match item:
             case Tick():
                 return [*self.overlay.step(item, now), *self.forest.step(item, now)]
@@ -143,11 +144,8 @@ class GroveAgent:
                 self.attempts.append(item)
             case PublishDone():
                 self.grove.published.append(item)
-            case Event() if not isinstance(item, Effect) or isinstance(
-                item, (Subscribe, Contribute, Publish, Release, *TO_FOREST)
-            ):
-                return self.forest.step(item, now)
-            case Effect():
+            case _:
+                assert isinstance(item, Effect)
                 outside.append(item)
         return []
 

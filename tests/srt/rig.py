@@ -146,17 +146,20 @@ class Wire:
     def give(self, number: int, event: Event) -> list[Effect]:
         """Step one forest; what it sends goes into the mail, its look-ups are answered at once."""
         kept: list[Effect] = []
+        lookups: list[Lookup] = []
         for effect in self.forests[number].step(event, self.now):
             if isinstance(effect, Send):
                 to = int.from_bytes(effect.to.id)
                 self.mail.append((number, to, effect.message, effect.payload))
             elif isinstance(effect, Lookup):
-                known = sorted(self.forests, key=lambda each: distance(contact(each).id, effect.key))
-                found = tuple(contact(each) for each in known)
-                kept += self.give(number, LookupDone(effect.token, effect.key, found))
+                lookups.append(effect)
             else:
                 kept.append(effect)
         self.effects[number] += kept
+        for lookup in lookups:
+            known = sorted(self.forests, key=lambda each: distance(contact(each).id, lookup.key))
+            found = tuple(contact(each) for each in known)
+            kept += self.give(number, LookupDone(lookup.token, lookup.key, found))
         return kept
 
     def deliver(self, *, lose: Iterable[type[Message]] = ()) -> None:

@@ -1,0 +1,275 @@
+"""Joining, moving and leaving, message by message. Agent n sits at distance n from the tree's id."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+from rig import TREE, Wire, contact
+
+from elfmesh.machine import Contact, Received, Send, Tick
+from elfmesh.overlay import Digest, LookupDone, PeerDown, SiblingsChanged, Unwatch, Watch
+from elfmesh.srt import Attached, BecameRoot, Detached, Forest, LostRoot, Subscribe, Unsubscribe
+from elfmesh.srt.membership import CLIMB_S, GRACE_S, JOIN_TIMEOUT_S, VERIFY_S
+from elfmesh.srt.messages import Join, Joined, Leave, Redirect, Reparent
+
+
+def children(wire: Wire, number: int) -> list[int]:
+    info = wire.forests[number].tree(TREE)
+    return [int.from_bytes(child.id) for child in info.children] if info else []
+
+
+def parent(wire: Wire, number: int) -> int | None:
+    info = wire.forests[number].tree(TREE)
+    return int.from_bytes(info.parent.id) if info and info.parent else None
+
+
+def subscribed(wire: Wire, *numbers: int) -> Wire:
+    for number in numbers:
+        wire.give(number, Subscribe(TREE))
+        wire.deliver()
+    return wire
+
+
+def test_a_local_minimum_is_root_only_after_a_look_up() -> None:
+    wire = Wire(1)
+    assert wire.give(1, Subscribe(TREE)) == [BecameRoot(TREE)]
+    assert wire.forests[1].is_root(TREE)
+    assert wire.forests[1].deadline == VERIFY_S
+
+
+def test_joining_asks_the_next_hop_which_becomes_root_of_a_tree_it_did_not_know() -> None:
+    wire = Wire(1, 5)
+    assert wire.give(5, Subscribe(TREE)) == []
+    assert wire.waiting() == [(5, 1, "Join")]
+    wire.deliver()
+    assert wire.take(1) == [Watch(contact(5)), BecameRoot(TREE)]
+    assert wire.take(5) == [Watch(contact(1)), Attached(TREE, contact(1))]
+    assert children(wire, 1) == [5]
+
+
+def test_a_join_stops_at_the_first_agent_in_the_tree() -> None:
+    wire = subscribed(Wire(1, 4), 4)
+    wire.add(9)
+    wire.forests[9]._context.next_hop = lambda key: contact(4)  # the route of 9 leads through 4
+    wire.give(9, Subscribe(TREE))
+    wire.deliver()
+    assert (parent(wire, 9), parent(wire, 4)) == (4, 1)
+
+
+def test_a_full_parent_redirects_to_the_closer_child_with_fewest_children() -> None:
+    wire = subscribed(Wire(1, 2, 3, 8, 9, fanout=2), 2, 3, 8, 9)
+    assert children(wire, 1) == [2, 3]
+    assert sorted(children(wire, 2) + children(wire, 3)) == [8, 9]
+    assert len(children(wire, 2)) == 1, "the first redirect counted at once"
+
+
+def test_a_closer_joiner_takes_the_slot_of_the_farthest_child_and_adopts_it() -> None:
+    wire = subscribed(Wire(1, 5, 8, fanout=2), 5, 8)
+    wire.add(3)
+    wire.give(3, Subscribe(TREE))
+    wire.deliver()
+    assert children(wire, 1) == [5, 3]
+    assert children(wire, 3) == [8]
+    assert Detached(TREE) in wire.take(8)
+
+
+def test_nobody_accepts_an_agent_that_is_closer() -> None:
+    wire = subscribed(Wire(4, 6), 6)
+    join = Join(TREE, 1, 1, 0, None)
+    wire.give(6, Received(contact(5), join))
+    (*_, (source, to, message, _)) = wire.mail
+    assert (source, to, message) == (6, 5, Redirect(TREE, 1, contact(4)))
+    wire.mail.clear()
+    wire.give(4, Received(contact(2), join))
+    assert wire.mail[0][2] == Redirect(TREE, 1, None)
+
+
+def test_a_redirect_to_somebody_farther_is_not_followed() -> None:
+    wire = Wire(1, 5)
+    wire.give(5, Subscribe(TREE))
+    join = wire.mail.pop()[2]
+    assert isinstance(join, Join)
+    wire.give(5, Received(contact(1), Redirect(TREE, join.token, contact(9))))
+    assert wire.waiting() == [(5, 1, "Join")], "it looked the id up instead"
+
+
+def test_a_lost_join_is_sent_again_and_then_the_id_is_looked_up() -> None:
+    wire = Wire(1, 5)
+    wire.give(5, Subscribe(TREE))
+    first = wire.mail.pop()[2]
+    wire.now = JOIN_TIMEOUT_S
+    wire.give(5, Tick())
+    assert wire.mail.pop()[2] == first
+    wire.now = 2 * JOIN_TIMEOUT_S
+    wire.give(5, Tick())
+    again = wire.mail.pop()[2]
+    assert isinstance(again, Join)
+    assert isinstance(first, Join)
+    assert again.token > first.token
+
+
+def test_a_repeated_join_changes_nothing_but_is_answered() -> None:
+    wire = Wire(1, 5)
+    wire.give(5, Subscribe(TREE))
+    (_, _, join, _) = wire.mail[0]
+    wire.deliver()
+    wire.take(1)
+    wire.give(1, Received(contact(5), join))
+    assert wire.waiting() == [(1, 5, "Joined")]
+    wire.deliver()
+    assert (wire.take(1), wire.take(5)[2:]) == ([], [])
+
+
+def test_a_joined_that_nobody_waits_for_is_answered_by_a_leave() -> None:
+    wire = subscribed(Wire(1, 5), 5)
+    wire.give(5, Received(contact(3), Joined(TREE, 99, 1, 0, 0)))
+    assert wire.waiting() == [(5, 3, "Leave")]
+
+
+def test_when_the_parent_dies_the_orphan_joins_another() -> None:
+    wire = subscribed(Wire(1, 5, 9), 5, 9)
+    del wire.forests[1]
+    wire.give(9, PeerDown(contact(1).id))
+    assert wire.take(9)[-2:] == [Unwatch(contact(1).id), Detached(TREE)]
+    wire.give(5, PeerDown(contact(1).id))
+    wire.deliver()
+    assert wire.forests[5].is_root(TREE)
+    assert parent(wire, 9) == 5
+
+
+def test_the_root_gives_way_to_somebody_closer() -> None:
+    wire = subscribed(Wire(5, 9), 9, 5)
+    wire.add(2)
+    wire.give(5, SiblingsChanged())
+    wire.deliver()
+    assert LostRoot(TREE) in wire.take(5)
+    assert (parent(wire, 5), parent(wire, 9)) == (2, 5)
+    assert wire.forests[2].is_root(TREE)
+
+
+def test_the_root_looks_again_every_five_seconds() -> None:
+    wire = subscribed(Wire(5), 5)
+    wire.forests[5]._context.next_hop = lambda key: None
+    wire.add(2)
+    wire.now = VERIFY_S
+    wire.give(5, Tick())
+    assert wire.waiting() == [(5, 2, "Join")]
+
+
+def test_an_old_look_up_changes_nothing() -> None:
+    wire = subscribed(Wire(5), 5)
+    assert wire.give(5, LookupDone(1, TREE, (contact(2),))) == []
+    assert not wire.mail
+
+
+def test_a_forwarder_nobody_needs_prunes_itself() -> None:
+    wire = subscribed(Wire(1, 4), 4)
+    wire.add(9)
+    wire.forests[9]._context.next_hop = lambda key: contact(4)
+    wire.give(9, Subscribe(TREE))
+    wire.deliver()
+    wire.give(4, Unsubscribe(TREE))
+    wire.deliver()
+    assert parent(wire, 9) == 4, "4 stays as a forwarder"
+    wire.give(9, Unsubscribe(TREE))
+    wire.deliver()
+    assert [forest.tree(TREE) for forest in wire.forests.values()] == [None, None, None]
+    assert LostRoot(TREE) in wire.take(1)
+    assert all(not forest._context.links for forest in wire.forests.values()), "nobody is watched"
+
+
+def test_an_old_leave_does_not_end_a_newer_join() -> None:
+    wire = subscribed(Wire(1, 5), 5)
+    wire.give(1, Received(contact(5), Leave(TREE, 0)))
+    assert children(wire, 1) == [5]
+
+
+def test_a_digest_reveals_a_child_the_parent_has_forgotten() -> None:
+    wire = subscribed(Wire(1, 5), 5)
+    wire.now = GRACE_S + 0.1
+    assert wire.forests[1].digest_for(contact(5).id) != b""
+    wire.give(5, Digest(contact(1).id, b""))
+    assert wire.waiting() == [(5, 1, "Join")]
+
+
+def test_a_digest_within_the_grace_changes_nothing() -> None:
+    wire = subscribed(Wire(1, 5), 5)
+    wire.give(5, Digest(contact(1).id, b""))
+    assert wire.waiting() == []
+
+
+def test_a_digest_reveals_a_parent_the_child_has_forgotten() -> None:
+    wire = subscribed(Wire(1, 5), 5, 1)
+    wire.now = 2 * GRACE_S + 0.1
+    wire.give(1, Digest(contact(5).id, b""))
+    assert children(wire, 1) == []
+
+
+def test_digests_carry_the_size_of_subtrees() -> None:
+    wire = subscribed(Wire(1, 5), 5, 1)
+    wire.give(1, Digest(contact(5).id, wire.forests[5].digest_for(contact(1).id)))
+    info = wire.forests[1].tree(TREE)
+    assert info is not None
+    assert info.size == 2
+
+
+def test_a_segment_for_a_tree_the_agent_left_sends_the_child_looking() -> None:
+    wire = subscribed(Wire(1, 5), 5)
+    wire.give(5, Received(contact(1), Reparent(TREE, None)))
+    assert wire.waiting() == [(5, 1, "Join")]
+    wire.deliver()
+    assert children(wire, 1) == [5]
+
+
+def chain(wire: Wire, *numbers: int) -> None:
+    """Each agent joins through the one before it."""
+    for above, number in pairwise(numbers):
+        wire.forests[number]._context.next_hop = lambda key, above=above: contact(above)
+        wire.give(number, Subscribe(TREE))
+        wire.deliver()
+
+
+def test_a_deep_agent_climbs_into_a_free_slot_of_its_grandparent() -> None:
+    wire = Wire(1, 2, 3, 4)
+    chain(wire, 1, 2, 3, 4)
+    assert parent(wire, 4) == 3
+    wire.now = 2 * CLIMB_S
+    wire.give(4, Tick())
+    wire.deliver()
+    assert parent(wire, 4) == 2
+    assert children(wire, 3) == []
+    wire.now = 4 * CLIMB_S
+    wire.give(4, Tick())
+    assert "Join" not in str(wire.waiting()), "two hops down is not deep"
+
+
+def test_climbing_never_pushes_anybody_out() -> None:
+    wire = Wire(1, 2, 3, 4, fanout=1)
+    chain(wire, 1, 2, 3, 4)
+    wire.now = 2 * CLIMB_S
+    wire.give(4, Tick())
+    wire.deliver()
+    assert [parent(wire, number) for number in (2, 3, 4)] == [1, 2, 3]
+
+
+def test_same_events_give_the_same_effects() -> None:
+    def run() -> list[object]:
+        forest = Forest(contact(5), rng=random.Random(3), next_hop=lambda key: contact(1))
+        effects: list[object] = list(forest.step(Subscribe(TREE), 0.0))
+        join = effects[0]
+        assert isinstance(join, Send)
+        assert isinstance(join.message, Join)
+        answer = Joined(TREE, join.message.token, 1, 0, 0)
+        effects += forest.step(Received(contact(1), answer), 0.1)
+        return [*effects, forest.deadline]
+
+    assert run() == run()
+
+
+def test_any_contact_may_speak_without_harm() -> None:
+    forest = Forest(contact(5), rng=random.Random(3), next_hop=lambda key: None)
+    stranger = Contact(b"", "10.9.9.9", 1)
+    forest.step(Received(stranger, Join(b"short", 1, 1, 0, None)), 0.0)
+    forest.step(Received(contact(7), Leave(TREE, 3)), 0.0)
+    assert forest.stats()["not_in_tree"] == 2
