@@ -40,7 +40,7 @@ def test_refused_reconnections_make_it_faster_still_but_never_skip_the_last_stag
         crowd.network.give(watcher, ConnectionLost(victim))
         crowd.network.run_for(0.01)
     assert crowd.downs(watcher) == []
-    crowd.network.run_for(0.6)
+    crowd.network.run_for(0.4)
     assert [id for _, id in crowd.downs(watcher)] == [victim]
 
 

@@ -151,6 +151,6 @@ def test_the_two_halves_of_a_partition_find_each_other_again() -> None:
                 assert found
                 assert found[0].id in (crowd.closest(key, left), crowd.closest(key, right))
         crowd.link.heal()
-        crowd.network.run_for(30)
-        for key, found in crowd.look_ups(40):
+        crowd.network.run_for(8)
+        for key, found in crowd.look_ups(40, wait_s=2):
             assert found[0].id == crowd.closest(key)
