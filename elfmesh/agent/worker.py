@@ -166,6 +166,7 @@ class JobWorker:
             now_us: wall clock, for timestamps too far in the future.
         """
         replaying = self._replaying(block)
+        self._note(parsed)
         batch = parsed.batch.select(list(self.columns)) if self.columns else parsed.batch
         errors = parsed.errors
         panes: Ints | None = None
@@ -173,7 +174,6 @@ class JobWorker:
             batch, panes, undated, past = self._dated(batch, block, now_us)
             errors += undated
             self._count_past(past, block, replaying)
-        self._note(parsed)
         if batch.num_rows and not self._insert(batch, panes, block, replaying):
             errors += batch.num_rows
         if errors:

@@ -120,16 +120,11 @@ class LineCutter:
             self._dropping = False
         newline = chunk.rfind(b"\n")
         if newline < 0:
-            self._rest += chunk
-            if len(self._rest) > self._limit:
-                self._drop(self._rest)
-                self.taken += len(self._rest)
-                self._rest = b""
-                self._dropping = True
+            self._hold(self._rest + chunk)
             return b""
         data = self._rest + chunk[: newline + 1]
-        self._rest = chunk[newline + 1 :]
         self.taken += len(data)
+        self._hold(chunk[newline + 1 :])
         return self._without_overlong(data) if len(data) > self._limit else data
 
     def finish(self) -> bytes:
@@ -144,6 +139,15 @@ class LineCutter:
         found = self.overlong, self.sample
         self.overlong, self.sample = 0, b""
         return found
+
+    def _hold(self, rest: bytes) -> None:
+        """Keep the beginning of a line, unless the line is already too long."""
+        self._rest = rest
+        if len(rest) > self._limit:
+            self._drop(rest)
+            self.taken += len(rest)
+            self._rest = b""
+            self._dropping = True
 
     def _drop(self, line: bytes) -> None:
         self.overlong += 1
@@ -302,8 +306,11 @@ def _unzstd(file: _Prefixed, path: str, size: int) -> Iterator[bytes]:
                     chunk = frame.unused_data
                     frame, begun = context.decompressobj(), False
             if held_bytes >= size:
-                yield b"".join(held)
-                held, held_bytes = [], 0
+                whole = b"".join(held)
+                for start in range(0, held_bytes - held_bytes % size, size):
+                    yield whole[start : start + size]
+                held = [whole[held_bytes - held_bytes % size :]]
+                held_bytes %= size
     except zstandard.ZstdError as error:
         raise _damaged("zstd", path, error) from None
     if held_bytes:

@@ -143,7 +143,11 @@ class StreamReader:
             if any(job in paused for job in group.jobs):
                 continue
             leader = self._groups[0]
-            limits = None if group is leader else {p.key: p.offset for p in leader.tail.positions()}
+            limits = None
+            if group is not leader:
+                ahead = leader.tail.positions()
+                limits = {p.key: p.offset for p in ahead}
+                group.tail.heads = {p.key[:2]: p.head for p in ahead}
             columns = group.columns()
             for block in group.tail.poll(bytes_max, limits):
                 parsed = parse_block(self._parser(group, block), block, columns)

@@ -73,7 +73,7 @@ class _File:
         self.fd = fd
         self.id = identity
         self.head = b""
-        self.generation = b""
+        self.generation = digest(b"")
         self.cutter = LineCutter(limit)
         self.base = 0
         self.at_end = False
@@ -121,6 +121,7 @@ class Tail:
         gaps: how often bytes may have gone unread (truncation, a stored file gone): D-1's source_gap.
         torn: closed files whose last line had no newline; that line was no record.
         problems: path -> why it cannot be read, for `describe`.
+        heads: see the argument; may be replaced between polls.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class Tail:
         self.torn = 0
         self.problems: dict[str, str] = {}
         self._resume = {(p.device, p.inode): p for p in positions}
-        self._heads = dict(heads or {})
+        self.heads = dict(heads or {})
         self._from_end = read_from == "end"
         self._boundaries: dict[FileKey, set[int]] = {}
         for stop in boundaries:
@@ -164,8 +165,8 @@ class Tail:
         return [SourceState(file.id, file.at_end) for file in self._files.values()]
 
     def positions(self) -> tuple[FilePosition, ...]:
-        """Where reading would go on, for every open file that has any content."""
-        return tuple(file.position for file in self._files.values() if file.head)
+        """Where reading would go on, for every open file; one that was empty so far has `head` 0."""
+        return tuple(file.position for file in self._files.values())
 
     def detached(self) -> frozenset[FileKey]:
         """Open files that the pattern no longer leads to and that are read to their end."""
@@ -183,7 +184,9 @@ class Tail:
         self._files.clear()
 
     def poll(self, bytes_max: int = POLL_BYTES, limits: Mapping[FileKey, int] | None = None) -> list[Block]:
-        """Read what has been added, one block per file and round, until `bytes_max` or the end of all files.
+        """Read what has been added, until `bytes_max` or the end of all files.
+
+        Rotated files come first, one after the other; then the others take turns, a block each.
 
         Args:
             bytes_max: about how much to return at most.
@@ -191,16 +194,23 @@ class Tail:
         """
         self.discover()
         blocks: list[Block] = []
-        for attached in (False, True):
-            active = [file for file in self._files.values() if file.attached is attached]
-            while active and bytes_max > 0:
-                still: list[_File] = []
-                for file in active:
-                    taken = self._read(file, blocks, limits or {})
-                    bytes_max -= taken
-                    if taken:
-                        still.append(file)
-                active = still
+        attached: list[_File] = []
+        for file in self._files.values():
+            if file.attached:
+                attached.append(file)
+            while not file.attached and bytes_max > 0:
+                taken = self._read(file, blocks, limits or {})
+                bytes_max -= taken
+                if not taken:
+                    break
+        while attached and bytes_max > 0:
+            still: list[_File] = []
+            for file in attached:
+                taken = self._read(file, blocks, limits or {})
+                bytes_max -= taken
+                if taken:
+                    still.append(file)
+            attached = still
         self._retire()
         return blocks
 
@@ -229,11 +239,11 @@ class Tail:
                 fresh.append((status.st_mtime, path, identity))
         for identity, file in self._files.items():
             file.attached = identity in seen
-        for _, path, identity in sorted(fresh):
-            self._open(path, identity)
         if self._first:
             self._find_renamed(seen)
-            self._first = False
+        for _, path, identity in sorted(fresh):
+            self._open(path, identity)
+        self._first = False
 
     def _open(self, path: str, identity: SourceId, *, attached: bool = True) -> None:
         try:
@@ -258,10 +268,11 @@ class Tail:
                 file.start_at(stored.offset, self._limit)
             else:
                 self.gaps += 1
+                file.learn_head(0)
         elif self._first and self._from_end:
             file.start_at(_last_line_start(fd, status.st_size), self._limit)
-        if not file.offset or stored is None:
-            file.learn_head(self._heads.pop(identity, HEAD_BYTES))
+        if not file.head:
+            file.learn_head(self.heads.get(identity, HEAD_BYTES))
         self._files[identity] = file
 
     def _find_renamed(self, seen: set[SourceId]) -> None:
@@ -269,12 +280,11 @@ class Tail:
         for identity, stored in list(self._resume.items()):
             if identity in seen:
                 continue
-            for entry in _entries(Path(stored.path).parent):
-                if (entry.stat().st_dev, entry.stat().st_ino) == identity:
-                    self._open(str(entry), identity, attached=False)
-                    break
-        self.gaps += len(self._resume)
-        self._resume.clear()
+            for path in _same_file(Path(stored.path).parent, identity):
+                self._open(str(path), identity, attached=False)
+        for identity in [identity for identity in self._resume if identity not in seen]:
+            del self._resume[identity]
+            self.gaps += 1
 
     def _read(self, file: _File, blocks: list[Block], limits: Mapping[FileKey, int]) -> int:
         """One block of one file; returns the bytes read, 0 when there is nothing (more) to read."""
@@ -283,13 +293,13 @@ class Tail:
         if size < at or (size > at and file.head and os.pread(file.fd, len(file.head), 0) != file.head):
             self.gaps += 1
             file.start_at(0, self._limit)
-            file.head = file.generation = b""
+            file.learn_head(0)
             at = 0
         file.at_end = size <= at
         if file.at_end:
             return 0
         if not file.head:
-            file.learn_head()
+            file.learn_head(self.heads.get(file.id, HEAD_BYTES))
         before = file.position
         room = min(self._block_bytes, size - at)
         room = min(room, limits.get(before.key, size) - at)
@@ -330,9 +340,12 @@ class Tail:
                 del self._files[identity]
 
 
-def _entries(directory: Path) -> list[Path]:
+def _same_file(directory: Path, identity: SourceId) -> list[Path]:
+    """What a file is called now, if it is still in its directory."""
     try:
-        return sorted(path for path in directory.iterdir() if path.is_file())
+        with os.scandir(directory) as entries:
+            found = [entry.path for entry in entries if entry.inode() == identity[1]]
+        return [Path(path) for path in found if Path(path).stat().st_dev == identity[0]][:1]
     except OSError:
         return []
 

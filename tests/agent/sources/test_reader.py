@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.sources import Delivery, StreamReader
+
+
+def append(path: Path, *values: int) -> None:
+    with path.open("a") as file:
+        file.writelines(f'{{"v":{value},"w":"x"}}\n' for value in values)
+
+
+def seen(deliveries: list[Delivery], job: str) -> list[int]:
+    return [
+        value
+        for delivery in deliveries
+        if job in delivery.jobs
+        for value in delivery.parsed.batch.column("v").to_pylist()
+    ]
+
+
+def reader(path: Path, block_bytes: int = 40) -> StreamReader:
+    return StreamReader(str(path), StreamFormat("json"), block_bytes=block_bytes)
+
+
+def test_jobs_at_the_same_place_share_one_read_and_one_parse(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, 1, 2, 3)
+    stream = reader(log, 1 << 20)
+    stream.add("a", ["v"])
+    stream.add("b", ["w", "v"])
+    (delivery,) = stream.poll()
+    assert delivery.jobs == ("a", "b")
+    assert delivery.parsed.batch.schema.names == ["v", "w"]
+    assert stream.groups == 1
+    assert stream.at_end("a")
+    stream.close()
+
+
+def test_a_new_job_catches_up_and_is_united(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, *range(10))
+    stream = reader(log)
+    stream.add("old", ["v"])
+    assert seen(stream.poll(), "old") == list(range(10))
+    stream.add("new", ["v"])
+    append(log, 10)
+    first = stream.poll(bytes_max=40)
+    assert stream.groups == 2
+    assert seen(first, "old") == [10]
+    assert seen(first, "new") != [10]
+    got = seen(first, "new")
+    while stream.groups > 1:
+        got += seen(stream.poll(bytes_max=40), "new")
+    assert got == list(range(11))
+    append(log, 11)
+    (delivery,) = stream.poll()
+    assert delivery.jobs == ("old", "new")
+    stream.close()
+
+
+def test_a_follower_catches_up_while_the_log_grows_and_nobody_misses_a_record(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, *range(50))
+    stream = reader(log)
+    stream.add("old", ["v"])
+    deliveries = stream.poll()
+    stream.add("new", ["v"])
+    for step in range(40):
+        append(log, 50 + step)
+        deliveries += stream.poll(bytes_max=80)
+    assert stream.groups == 1
+    assert seen(deliveries, "old") == seen(deliveries, "new") == list(range(90))
+    stream.close()
+
+
+def test_a_job_that_begins_at_the_end_leads_and_the_others_join_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, *range(10))
+    stream = reader(log)
+    stream.add("history", ["v"])
+    stream.add("now", ["v"], read_from="end")
+    append(log, 10)
+    deliveries = [delivery for _ in range(30) for delivery in stream.poll(bytes_max=40)]
+    assert seen(deliveries, "history") == list(range(11))
+    assert seen(deliveries, "now") == [10]
+    assert stream.groups == 1
+    stream.close()
+
+
+def test_a_job_resumes_at_its_own_position(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, 1, 2)
+    stream = reader(log)
+    stream.add("a", ["v"])
+    stream.poll()
+    at = stream.positions("a")
+    stream.remove("a")
+    append(log, 3)
+    stream.add("a", ["v"], positions=at)
+    assert seen(stream.poll(), "a") == [3]
+    stream.close()
+
+
+def test_a_paused_job_is_not_read_for(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, 1)
+    stream = reader(log)
+    stream.add("a", ["v"])
+    assert stream.poll(paused=("a",)) == []
+    assert seen(stream.poll(), "a") == [1]
+    stream.close()
+
+
+def test_removing_the_last_job_closes_the_files(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, 1)
+    stream = reader(log)
+    stream.add("a", ["v"])
+    stream.poll()
+    stream.remove("a")
+    stream.remove("a")
+    assert (stream.groups, stream.jobs, stream.poll(), stream.at_end("a")) == (0, (), [], True)
+
+
+def test_truncation_does_not_keep_cursors_apart(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, *range(20))
+    stream = reader(log)
+    stream.add("a", ["v"])
+    stream.poll()
+    stream.add("b", ["v"])
+    stream.poll(bytes_max=40)
+    log.write_text('{"v":100}\n')
+    for value in range(101, 105):
+        stream.poll()
+        append(log, value)
+    stream.poll()
+    assert stream.groups == 1
+    stream.close()
+
+
+def test_an_overlong_line_is_a_parse_error_with_a_sample(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, 1)
+    with log.open("a") as file:
+        file.write("y" * (2 << 20) + "\n")
+    append(log, 2)
+    stream = reader(log, 1 << 20)
+    stream.add("a", ["v"])
+    deliveries = stream.poll()
+    assert seen(deliveries, "a") == [1, 2]
+    assert sum(delivery.parsed.errors for delivery in deliveries) == 1
+    samples = [sample for delivery in deliveries for sample in delivery.parsed.samples]
+    assert samples[0].startswith("longer than the limit on one line: yyy")
+    stream.close()

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elfmesh.agent.watermark import SINCE_EVER, Watermark
+
+S = 1_000_000
+NOW = 1_700_000_000 * S
+OLD = NOW - 86_400 * S
+
+
+def test_it_is_the_minimum_over_the_sources_of_the_largest_timestamp_minus_lateness() -> None:
+    mark = Watermark(2 * S)
+    mark.fed("a", OLD + 10 * S, NOW)
+    mark.fed("b", OLD + 30 * S, NOW)
+    mark.fed("b", OLD + 20 * S, NOW)
+    assert mark.observe([("a", False), ("b", False)], NOW) == OLD + 8 * S
+    mark.fed("a", OLD + 50 * S, NOW)
+    assert mark.observe([("a", False), ("b", False)], NOW) == OLD + 28 * S
+
+
+def test_a_source_that_has_not_been_read_holds_it() -> None:
+    mark = Watermark()
+    mark.fed("a", OLD, NOW)
+    assert mark.observe([("a", False), ("new", False)], NOW) == SINCE_EVER
+
+
+def test_a_live_source_at_its_end_advances_with_the_clock_at_once() -> None:
+    mark = Watermark(S)
+    mark.fed("a", NOW - 2 * S, NOW)
+    assert mark.observe([("a", True)], NOW) == NOW - S
+    assert mark.observe([("a", True)], NOW + 60 * S) == NOW + 59 * S
+
+
+def test_a_replay_at_its_end_advances_only_after_the_idle_time() -> None:
+    mark = Watermark(idle_us=5 * S)
+    mark.fed("a", OLD, NOW)
+    assert mark.observe([("a", True)], NOW + 4 * S) == OLD
+    assert mark.observe([("a", True)], NOW + 5 * S) == NOW + 5 * S
+
+
+def test_an_unfinished_replay_never_advances_with_the_clock() -> None:
+    mark = Watermark(idle_us=5 * S)
+    mark.fed("a", OLD, NOW)
+    assert mark.observe([("a", False)], NOW + 500 * S) == OLD
+
+
+def test_an_empty_source_and_no_source_at_all_wait_for_the_idle_time() -> None:
+    for sources in ([("empty", True)], []):
+        mark = Watermark(idle_us=5 * S)
+        assert mark.observe(sources, NOW) == SINCE_EVER
+        assert mark.observe(sources, NOW + 5 * S) == NOW + 5 * S
+
+
+def test_a_paused_reader_neither_moves_nor_counts_as_idle() -> None:
+    mark = Watermark(idle_us=5 * S)
+    mark.fed("a", OLD, NOW)
+    mark.observe([("a", True)], NOW)
+    mark.pause(NOW + S)
+    mark.pause(NOW + 50 * S)
+    assert mark.observe([("a", True)], NOW + 100 * S) == OLD
+    mark.resume(NOW + 101 * S)
+    mark.resume(NOW + 500 * S)
+    assert mark.observe([("a", True)], NOW + 104 * S) == OLD
+    assert mark.observe([("a", True)], NOW + 105 * S) == NOW + 105 * S
+
+
+def test_data_again_ends_the_idle_time() -> None:
+    mark = Watermark(idle_us=5 * S)
+    mark.fed("a", OLD, NOW)
+    mark.fed("a", OLD + S, NOW + 4 * S)
+    assert mark.observe([("a", True)], NOW + 6 * S) == OLD + S
+
+
+def test_a_finished_source_is_forgotten() -> None:
+    mark = Watermark()
+    mark.fed("old", OLD, NOW)
+    mark.fed("new", OLD + 60 * S, NOW)
+    mark.observe([("old", False), ("new", False)], NOW)
+    assert mark.observe([("new", False)], NOW) == OLD + 60 * S
+
+
+def test_records_without_a_time_keep_the_source_awake_but_do_not_move_it() -> None:
+    mark = Watermark(idle_us=5 * S)
+    mark.fed("a", OLD, NOW)
+    mark.fed("a", None, NOW + 4 * S)
+    assert mark.observe([("a", True)], NOW + 6 * S) == OLD
+
+
+steps = st.tuples(st.sampled_from("ab"), st.integers(-100, 100), st.booleans(), st.integers(0, 10))
+
+
+@given(st.lists(steps, max_size=30))
+def test_it_never_goes_back(events: list[tuple[str, int, bool, int]]) -> None:
+    mark, now, last = Watermark(S), NOW, SINCE_EVER
+    for source, offset, at_end, passed in events:
+        now += passed * S
+        mark.fed(source, now + offset * S, now)
+        value = mark.observe([("a", at_end), ("b", not at_end)], now)
+        assert value >= last
+        last = value
