@@ -1,7 +1,7 @@
 """Clients of an agent's HTTP API, for Python programs and the command line.
 
 Owns addresses, requests and the way from an error's JSON back to our error tree. Knows no terminal. `Client`
-needs the standard library only; `AsyncClient` uses aiohttp.
+needs the standard library only; `AsyncClient` (client_async.py) uses aiohttp.
 
     client = elfmesh.connect("127.0.0.1:7401")
     client.apply("CREATE JOB shop.top ...")
@@ -14,15 +14,12 @@ import http.client
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from elfmesh.control.manifest import split_name
 from elfmesh.errors import ConfigError, ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
-
-if TYPE_CHECKING:
-    import aiohttp
 
 API = "127.0.0.1:7401"
 """Where an agent's API is unless it was told otherwise."""
@@ -203,7 +200,7 @@ class Client:
         connection, response = self._open("GET", target, timeout_s=FOLLOW_SILENCE_S)
         try:
             if response.status != http.client.OK:
-                raise error_from(response.status, _json(response.read()), target)
+                raise error_from(response.status, parse_json(response.read()), target)
             while True:
                 try:
                     line = response.readline(LINE_BYTES_MAX)
@@ -215,7 +212,7 @@ class Client:
                     return
                 text = line.strip()
                 if text.startswith(b'{"error":'):
-                    raise error_from(0, _json(text), target)
+                    raise error_from(0, parse_json(text), target)
                 if text:
                     yield text
         finally:
@@ -227,7 +224,7 @@ class Client:
     ) -> dict[str, Any]:
         connection, response = self._open(method, target, body, timeout_s=self._timeout_s + wait_s)
         try:
-            answer = _json(response.read())
+            answer = parse_json(response.read())
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(f"the agent at {self.address} broke off: {error}") from None
         finally:
@@ -260,7 +257,8 @@ def unreachable(address: str, error: BaseException) -> Unreachable:
     )
 
 
-def _json(data: bytes) -> object:
+def parse_json(data: bytes) -> object:
+    """The value of a JSON text, None if it is none."""
     try:
         return json.loads(data)
     except ValueError:
@@ -270,100 +268,3 @@ def _json(data: bytes) -> object:
 def _index(line: bytes) -> int:
     """The interval index of a result line."""
     return int(json.loads(line)["interval"]["index"])
-
-
-class AsyncClient:
-    """As `Client`, for asyncio programs; use it as an async context manager.
-
-    Args:
-        address: "HOST:PORT" of an agent's API.
-        timeout_s: how long an answer may take.
-    """
-
-    def __init__(self, address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
-        host, port = api_address(address)
-        self._base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        self._timeout_s = timeout_s
-        self._session: aiohttp.ClientSession | None = None
-
-    async def __aenter__(self) -> AsyncClient:
-        import aiohttp
-
-        self._session = aiohttp.ClientSession()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-
-    async def apply(self, text: str, *, creator: str | None = None, dry_run: bool = False) -> dict[str, Any]:
-        """Submit a job; see `Client.apply`."""
-        body: dict[str, Any] = {"text": text, "dry_run": dry_run}
-        if creator:
-            body["creator"] = creator
-        return await self._ask("POST", "/v1/jobs", body)
-
-    async def get(self, kind: str) -> list[dict[str, Any]]:
-        """All "jobs", "agents", "streams" or "trees"."""
-        found: list[dict[str, Any]] = (await self._ask("GET", f"/v1/{kind}"))[kind]
-        return found
-
-    async def describe(self, job: str) -> dict[str, Any]:
-        """Everything about a job."""
-        return await self._ask("GET", job_path(job))
-
-    async def delete(self, job: str) -> dict[str, Any]:
-        """End a job and forget its results."""
-        return await self._ask("DELETE", job_path(job))
-
-    async def pause(self, job: str) -> dict[str, Any]:
-        """Agents stop reading for a job."""
-        return await self._ask("POST", f"{job_path(job)}/pause")
-
-    async def resume(self, job: str) -> dict[str, Any]:
-        """Agents go on where they stopped."""
-        return await self._ask("POST", f"{job_path(job)}/resume")
-
-    async def results(
-        self, job: str, *, follow: bool = False, start: int | None = None
-    ) -> AsyncIterator[dict[str, Any]]:
-        """The intervals of a job, oldest first; with `follow` for ever."""
-        while True:
-            wait = 20.0 if follow else 0.0
-            query: dict[str, Any] = {"limit": 100, "wait": wait} | ({} if start is None else {"from": start})
-            status, text = await self._request(
-                "GET", f"{job_path(job)}/results?{urlencode(query)}", None, wait
-            )
-            if status != http.client.OK:
-                raise error_from(status, _json(text), job)
-            lines = text.splitlines()
-            for line in lines:
-                interval = json.loads(line)
-                start = interval["interval"]["index"] + 1
-                yield interval
-            if not lines and not follow:
-                return
-
-    async def _ask(self, method: str, target: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        status, text = await self._request(method, target, body, 0.0)
-        answer = _json(text)
-        if status != http.client.OK or not isinstance(answer, dict):
-            raise error_from(status, answer, target)
-        return answer
-
-    async def _request(
-        self, method: str, target: str, body: dict[str, Any] | None, wait_s: float
-    ) -> tuple[int, bytes]:
-        import aiohttp
-
-        if self._session is None:
-            raise RuntimeError("use `async with AsyncClient(...) as client`")
-        timeout = aiohttp.ClientTimeout(total=self._timeout_s + wait_s)
-        try:
-            async with self._session.request(
-                method, self._base + target, json=body, timeout=timeout
-            ) as response:
-                return response.status, await response.read()
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise unreachable(self._base.removeprefix("http://"), error) from None
