@@ -30,10 +30,10 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from elfmesh.control.answers import BAD_REQUEST, FAILED, UNAVAILABLE, error_body, error_of
-from elfmesh.control.api_results import arrow, follow, results, schema
 from elfmesh.control.events import Reply
 from elfmesh.control.manifest import TEXT_BYTES_MAX
 from elfmesh.control.records import encode_json
+from elfmesh.control.web.results import arrow, follow, results, schema
 from elfmesh.errors import ElfError, QueryError, Unreachable, UsageError
 
 log = logging.getLogger("elf.api")

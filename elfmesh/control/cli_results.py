@@ -37,7 +37,8 @@ def results_command(
 ) -> None:
     """The results of JOB, oldest first."""
     # Every record published today is final, so that both states show the same ones.
-    printer: _Printer = {"table": _Table, "json": _Lines, "csv": _Csv}[output]()
+    printers: dict[str, type[_Printer]] = {"table": _Table, "json": _Lines, "csv": _Csv}
+    printer = printers[output]()
     count = 0
     try:
         for line in Client(api).lines(job, follow=follow, start=start, limit=limit):

@@ -1,7 +1,7 @@
 """Clients of an agent's HTTP API, for Python programs and the command line.
 
 Owns addresses, requests and the way from an error's JSON back to our error tree. Knows no terminal. `Client`
-needs the standard library only; `AsyncClient` (client_async.py) uses aiohttp.
+needs the standard library only; `AsyncClient` (web/client.py) uses aiohttp.
 
     client = elfmesh.connect("127.0.0.1:7401")
     client.apply("CREATE JOB shop.top ...")
