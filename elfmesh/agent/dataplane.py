@@ -29,6 +29,7 @@ LAST = 1
 END = 2
 """Flag, alone and without data: the sender has nothing more to say on this connection."""
 CONTROL_LANE = 0
+LANE_MAX = 0xFFFF
 GOODBYE = CHUNK.pack(0, END, CONTROL_LANE)
 FRAME_BYTES_MAX = 8 + CONTROL_FRAME_BYTES_MAX + DATA_FRAME_BYTES_MAX
 """A whole frame of `elfmesh.wire`: two lengths, header, payload."""
@@ -81,7 +82,7 @@ class Multiplexer:
 
     def offer(self, lane: int, frame: bytes) -> bool:
         """Queue a frame; False if it was refused because the lane or the connection is full."""
-        if not 0 <= lane <= 0xFFFF:
+        if not 0 <= lane <= LANE_MAX:
             raise ValueError(f"lane {lane} does not fit in 16 bits")
         if not 0 < len(frame) <= FRAME_BYTES_MAX:
             raise ValueError(f"a frame of {len(frame)} bytes is over the limit")

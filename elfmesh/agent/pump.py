@@ -137,7 +137,8 @@ class Pump:
         self._stored.set()
         self._stepping = False
         self._stopped = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._replies: dict[int, asyncio.Future[ctl.Reply]] = {}
         self._token = 0
@@ -218,11 +219,11 @@ class Pump:
             while self._inbox:
                 self._outbox.extend(self.core.step(self._inbox.popleft(), now))
                 self._drain()
+            self._arm()
         except Exception as error:
             self.fail(error)
         finally:
             self._stepping = False
-        self._arm()
 
     def _arm(self) -> None:
         """Keep one timer, never later than the core's deadline; an early one is harmless."""
@@ -230,9 +231,10 @@ class Pump:
         if deadline is None or self._stopped:
             return
         if self._timer is not None:
-            if self._timer.when() <= deadline:
+            if self._timer_at <= deadline:
                 return
             self._timer.cancel()
+        self._timer_at = deadline
         self._timer = asyncio.get_running_loop().call_at(deadline, self._tick)
 
     def _tick(self) -> None:

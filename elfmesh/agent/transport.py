@@ -19,6 +19,7 @@ from collections import Counter
 from typing import Protocol
 
 from elfmesh.agent.connection import Connection, Hello, HelloRefused
+from elfmesh.agent.dataplane import CONTROL_LANE, LANE_MAX
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
@@ -122,7 +123,7 @@ class TcpTransport:
         connection = connection or self._dialling.get(address) or self._dial(to)
         if connection is None:
             self.counters["not_sent_backoff"] += 1
-        elif not connection.queue(lane, frame):
+        elif not connection.queue(wire_lane(lane), frame):
             self.counters["not_sent_queue_full"] += 1
         else:
             self.counters["messages_out"] += 1
@@ -290,3 +291,8 @@ class TcpTransport:
     def _close_idle(self, connection: Connection) -> None:
         self.counters["closed_idle"] += 1
         self.ended(connection)
+
+
+def wire_lane(lane: int) -> int:
+    """The 16-bit lane of any bulk stream's number; two streams in one lane share its weight, no more."""
+    return CONTROL_LANE if lane == CONTROL_LANE else 1 + lane % LANE_MAX

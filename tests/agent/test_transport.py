@@ -83,6 +83,14 @@ async def test_messages_and_payloads_arrive_in_order_and_answers_use_the_same_co
         assert a.transport.stats()["connections"] == b.transport.stats()["connections"] == 1
 
 
+async def test_any_number_names_a_bulk_stream() -> None:
+    a, b = Peer(1), Peer(2)
+    async with fleet(a, b):
+        for lane in (1, 0xFFFF, 0x10000, 0xFFFFFFFF, 1 << 60):
+            a.say(b.contact, lane, b"x", lane)
+        await until(lambda: len(b.heard) == 5)
+
+
 async def test_an_address_alone_is_enough_to_meet_a_stranger() -> None:
     a, b = Peer(1), Peer(2)
     async with fleet(a, b):
