@@ -50,13 +50,24 @@ EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.l
     help="How to write the results.",
 )
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Read only the first N records.")
+@click.option("-v", "--verbose", count=True, help="Say more; twice: tracebacks.")
+@click.option("-q", "--quiet", is_flag=True, help="Errors only.")
 def run_command(
-    arguments: tuple[str, ...], job_file: str | None, log_format: str, output: str, sample: int | None
+    arguments: tuple[str, ...],
+    job_file: str | None,
+    log_format: str,
+    output: str,
+    sample: int | None,
+    verbose: int,
+    quiet: bool,
 ) -> None:
     """Run QUERY over LOG files (plain, gzip or zstd; - is stdin) and print the rows of every interval.
 
     Any name after FROM means the given logs. An interval ends with the input, so nothing is ever late.
     """
+    from elfmesh.agent import cli
+
+    cli.verbosity = -1 if quiet else max(cli.verbosity, verbose)
     text, source, logs = _inputs(arguments, job_file)
     from elfmesh.control.ql import parse_many
 

@@ -17,8 +17,8 @@ from elfmesh.errors import DataError, RuntimeFailure
 TEXT = b"".join(b"line %d\n" % n for n in range(5000))
 
 
-def whole(path: Path, **options: int) -> bytes:
-    return b"".join(block.data for block in read_blocks(str(path), **options))
+def whole(path: Path) -> bytes:
+    return b"".join(block.data for block in read_blocks(str(path)))
 
 
 @pytest.mark.parametrize("kind", ["plain", "gzip", "gzip members", "zstd", "zstd frames"])

@@ -198,9 +198,9 @@ def test_no_block_crosses_a_boundary_or_a_limit(tmp_path: Path) -> None:
     first.close()
     tail = Tail(str(log), boundaries=[start.at(4)])
     assert [block.data for block in tail.poll(limits={start.key: 6})] == [b"1\n2\n", b"3\n"]
-    assert not tail.at_end
+    assert [state.at_end for state in tail.sources()] == [False]
     assert text(tail.poll()) == "4\n"
-    assert tail.at_end
+    assert [state.at_end for state in tail.sources()] == [True]
     tail.close()
 
 
