@@ -197,7 +197,7 @@ class Client:
                 return
 
     def _stream(self, target: str, follow: bool) -> Iterator[bytes]:
-        connection, response = self._open("GET", target, timeout_s=FOLLOW_SILENCE_S)
+        connection, response = self.open("GET", target, timeout_s=FOLLOW_SILENCE_S)
         try:
             if response.status != http.client.OK:
                 raise error_from(response.status, parse_json(response.read()), target)
@@ -222,7 +222,7 @@ class Client:
     def _ask(
         self, method: str, target: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0
     ) -> dict[str, Any]:
-        connection, response = self._open(method, target, body, timeout_s=self._timeout_s + wait_s)
+        connection, response = self.open(method, target, body, timeout_s=self._timeout_s + wait_s)
         try:
             answer = parse_json(response.read())
         except (OSError, http.client.HTTPException) as error:
@@ -234,9 +234,14 @@ class Client:
             raise error_from(response.status, answer, target)
         return answer
 
-    def _open(
+    def open(
         self, method: str, target: str, body: dict[str, Any] | None = None, *, timeout_s: float
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """The answer of any status, unread, and its connection; the caller closes both.
+
+        Raises:
+            Unreachable: no agent answers.
+        """
         connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
         data = None if body is None else json.dumps(body).encode()
         headers = {} if data is None else {"Content-Type": "application/json"}

@@ -1,6 +1,6 @@
 """A job's results log as Spark sees it: offsets, schema and Arrow batches over the agents' HTTP API.
 
-Owns the questions the data source asks an agent and the code words its errors begin with. An exception in a
+Owns the questions the data source asks agents and the code words its errors begin with. An exception in a
 Python data source reaches the user wrapped in two traces, so its first word is a stable code and its first
 sentence says what is wrong and what to do. Refuses to know Spark: this module imports no pyspark.
 
@@ -12,16 +12,16 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import pyarrow as pa
 
+from elfmesh.control.client import Client, job_path
 from elfmesh.control.manifest import split_name
 from elfmesh.errors import ConfigError, DataError, ElfError, RuntimeFailure, Unreachable, UsageError
 
@@ -40,10 +40,13 @@ TIMEOUT_S = 30.0
 SCHEMA_WAIT_S = 30.0
 """How long to wait for a new job's first result; agents let a question wait no longer than this."""
 
-ROUNDS = 3
-"""How often each address is tried: an agent that restarts is back within a second."""
+SILENT_ROUNDS = 3
+"""How often silent addresses are tried: an agent that restarts is back within a second."""
 
-ROUND_PAUSE_S = 0.3
+PATIENCE_S = 30.0
+"""How long agents may say that the job's master is being replaced."""
+
+PAUSE_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +82,18 @@ class JobLog:
 
         Raises:
             UsageError: `job` is not the name of a job.
-            ConfigError: no address is given, here or in ELF_API, or it is not one.
+            ConfigError: an address, here or in ELF_API, is not HOST:PORT.
         """
         try:
             namespace, name = split_name(job)
+            clients = [Client(part.strip()) for part in (api or "").split(",")]
         except ValueError as error:
             hint = 'Give the option job, as "shop/top".'
             raise UsageError(f"{BAD_OPTION}: {error}", hint=hint) from None
-        text = api or os.environ.get("ELF_API", "")
-        addresses = tuple(part.strip() for part in text.split(",") if part.strip())
-        if not addresses:
-            raise ConfigError(
-                f"{BAD_OPTION}: no agent's address is given",
-                hint='Give the option api, as "127.0.0.1:7401", or set ELF_API.',
-            )
-        for address in addresses:
-            host, _, port = address.removeprefix("http://").rpartition(":")
-            if not host or not port.rstrip("/").isdigit():
-                raise ConfigError(f"{BAD_OPTION}: {address!r} is not HOST:PORT")
-        return cls(addresses, namespace, name)
+        except ConfigError as error:
+            hint = 'Give the option api, as "127.0.0.1:7401".'
+            raise ConfigError(f"{BAD_OPTION}: {error.message}", hint=hint) from None
+        return cls(tuple(client.address for client in clients), namespace, name)
 
     @property
     def job(self) -> str:
@@ -153,12 +149,11 @@ class JobLog:
     def _open(
         self, route: str, *, wait_s: float = 0.0, **query: object
     ) -> Iterator[http.client.HTTPResponse]:
-        path = f"/v1/jobs/{quote(self.namespace, safe='')}/{quote(self.name, safe='')}/{route}"
-        target = f"{path}?{urlencode(query)}" if query else path
+        target = f"{job_path(self.job)}/{route}" + (f"?{urlencode(query)}" if query else "")
         connection, response = self._connect(target, wait_s + TIMEOUT_S)
         try:
             if response.status != http.client.OK:
-                raise self._refusal(response, query)
+                raise self._refusal(route, response, query)
             yield response
         finally:
             response.close()
@@ -167,36 +162,40 @@ class JobLog:
     def _connect(
         self, target: str, timeout_s: float
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        """The first answer any agent gives; an agent that says 503 is passed over like a silent one."""
-        reason = "no answer"
-        for attempt in range(ROUNDS):
-            if attempt:
-                time.sleep(ROUND_PAUSE_S)
+        """The first answer any agent gives.
+
+        An agent that answers 503 looks for the job's new master: worth more patience than silence.
+        """
+        reason, silent_rounds = "", 0
+        until = time.monotonic() + PATIENCE_S
+        while silent_rounds < SILENT_ROUNDS and time.monotonic() < until:
+            silent_rounds += 1
             for address in self.addresses:
-                host, _, port = address.removeprefix("http://").rstrip("/").rpartition(":")
-                connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout_s)
                 try:
-                    connection.request("GET", target)
-                    response = connection.getresponse()
-                except (OSError, http.client.HTTPException) as error:
-                    connection.close()
-                    reason = f"{address}: {error or type(error).__name__}"
+                    connection, response = Client(address).open("GET", target, timeout_s=timeout_s)
+                except Unreachable as error:
+                    reason = error.message
                     continue
                 if response.status != http.client.SERVICE_UNAVAILABLE:
                     return connection, response
-                reason = f"{address}: {_said(response) or 'not ready'}"
+                reason, silent_rounds = f"{address}: {_said(response) or 'not ready'}", 0
                 connection.close()
+            time.sleep(PAUSE_S)
         raise Unreachable(
-            f"{UNREACHABLE}: no agent answers at {', '.join(self.addresses)} ({reason}). "
-            "Start one, or give the option api the address an agent printed on its ready line."
+            f"{UNREACHABLE}: {reason}. Start an agent, or give the option api the address one printed on "
+            "its ready line."
         )
 
-    def _refusal(self, response: http.client.HTTPResponse, query: dict[str, object]) -> ElfError:
+    def _refusal(self, route: str, response: http.client.HTTPResponse, query: dict[str, object]) -> ElfError:
         said = _said(response)
         if response.status == http.client.NOT_FOUND:
             return RuntimeFailure(
                 f"{JOB_UNKNOWN}: no job {self.job!r} runs on this overlay ({said or 'not found'}). "
                 "`elf get jobs` lists them; a deleted job's results are gone with it."
+            )
+        if response.status == http.client.CONFLICT and route == "arrow":
+            return DataError(
+                f"{SCHEMA_MISMATCH}: job {self.job!r}: {said}. CAST it in the query to one type."
             )
         if response.status == http.client.CONFLICT:
             return RuntimeFailure(

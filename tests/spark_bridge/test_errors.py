@@ -11,6 +11,7 @@ import pytest
 
 from elfmesh import spark_bridge
 from elfmesh.errors import ConfigError, ElfError, RuntimeFailure, Unreachable, UsageError
+from elfmesh.spark_bridge import joblog
 from elfmesh.spark_bridge.joblog import JobLog
 
 spark_only = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -34,11 +35,19 @@ def test_no_agent_is_exit_code_69_and_says_where() -> None:
     assert caught.value.exit_code == 69
 
 
-def test_the_next_address_is_asked_when_one_is_silent_or_not_ready(agent: Any) -> None:
+def test_silent_agents_are_passed_over_and_one_without_a_master_is_waited_for(
+    agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agent.create("shop/top")
     log = JobLog.of("shop/top", f"127.0.0.1:{free_port()}, {agent.api}")
     assert log.offsets().latest == -1
     agent.broken = True
+    healed = threading.Timer(1.5, setattr, (agent, "broken", False))  # as while a master is replaced
+    healed.start()
+    assert log.offsets().latest == -1
+    healed.join()
+    agent.broken = True
+    monkeypatch.setattr(joblog, "PATIENCE_S", 0.5)
     with pytest.raises(Unreachable, match="the overlay has no quorum"):
         log.offsets()
 
@@ -58,12 +67,11 @@ def test_options_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ELF_API", raising=False)
     with pytest.raises(UsageError, match="ELF_BAD_OPTION: '' is not the name of a job"):
         JobLog.of("", "127.0.0.1:1")
-    with pytest.raises(ConfigError, match="no agent's address"):
-        JobLog.of("top", None)
+    assert JobLog.of("top", None).addresses == ("127.0.0.1:7401",)
     with pytest.raises(ConfigError, match="'nonsense' is not HOST:PORT"):
         JobLog.of("top", "nonsense")
-    monkeypatch.setenv("ELF_API", "127.0.0.1:7401")
-    assert JobLog.of("top", None) == JobLog(("127.0.0.1:7401",), "default", "top")
+    monkeypatch.setenv("ELF_API", "127.0.0.1:7411")
+    assert JobLog.of("top", None) == JobLog(("127.0.0.1:7411",), "default", "top")
     assert JobLog.of("shop.top", None).job == JobLog.of("shop/top", None).job == "shop/top"
 
 
