@@ -1,9 +1,9 @@
 """From a SELECT to a plan: what is computed per record, what is reduced, what is computed at the end.
 
-Every expression is split at the aggregates: below them it runs on the agents, batch by batch; above them it
-runs once per interval over the reduced tables, where grouping keys are k0, k1, ..., aggregates a0, a1, ... and
-distinct counts d0, d1, .... A query without aggregates groups by all its output expressions with a hidden
-count, so that it, too, reduces.
+Every expression is split at the aggregates: below them it runs on the agents, batch by batch; above them
+it runs once per interval over the reduced tables, where grouping keys are k0, k1, ..., aggregates a0, a1,
+... and distinct counts d0, d1, .... A query without aggregates groups by all its output expressions with
+a hidden count, so that it, too, reduces.
 
 Invariants: no field is left above the aggregates; `fields` names everything that is read.
 Paper: ELF 2.1-2.2 (map to key and PAO on the agents, reduce in the tree, final function at the root).
@@ -161,7 +161,9 @@ class _Analyser:
             filtered, ordered, select.limit, select.distinct, repeat,
             one_row=grouped and self._group is None and self._window is None,
             aliases_as_keys=tuple(
-                expr for expr in self._group or [] if isinstance(expr, Field) and self._names.is_alias_key(expr)
+                expr
+                for expr in self._group or []
+                if isinstance(expr, Field) and self._names.is_alias_key(expr)
             ),
         )  # fmt: skip
         return Analysis(plan, self._window, self._fields(plan), reduction.tables(), self._star)

@@ -1,11 +1,11 @@
 """CAST as Spark does it with ANSI off: what cannot be read is null, numbers are cut to fit.
 
-Every function takes and returns whole arrays. `cast` is the only entry; implicit conversions use it too, so
-that CAST(x AS DOUBLE) and x + 1.5 read the same string the same way.
+Every function takes and returns whole arrays. `cast` is the only entry; implicit conversions use it too,
+so that CAST(x AS DOUBLE) and x + 1.5 read the same string the same way.
 
-Deviation: a narrow integer type (INT, SMALLINT, TINYINT) cuts the value as in Spark, but the result is stored as
-a bigint; a time of day without a date and zones given by region name are null (Spark would look at the clock
-or at its zone tables); FLOAT and DECIMAL are refused by the parser.
+Deviation: a narrow integer type (INT, SMALLINT, TINYINT) cuts the value as in Spark, but the result is
+stored as a bigint; a time of day without a date and zones given by region name are null (Spark would look
+at the clock or at its zone tables); FLOAT and DECIMAL are refused by the parser.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _TIME = r"(?P<h>\d{1,2})(?::(?P<mi>\d{1,2})(?::(?P<s>\d{1,2})(?:\.(?P<f>\d*))?)?
 _STAMP = r"(?i)^[+]?(?P<y>\d{4,6})(?:-(?P<m>\d{1,2})(?:-(?P<d>\d{1,2})(?:[ T]" + _TIME + r")?)?)?$"
 _DAY = r"(?s)^[+]?(?P<y>\d{4,6})(?:-(?P<m>\d{1,2})(?:-(?P<d>\d{1,2})(?:[ T].*)?)?)?$"
 _INTEGER = r"^[+-]?(?:\d+(?:\.\d*)?|\.\d*)$"
+_WHOLE = r"^[+-]?\d+$"
 _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?$"
 
 
@@ -48,8 +49,13 @@ def castable(source: pa.DataType, target: str) -> bool:
     return not (target == "DATE" and source in (BIGINT, DOUBLE, BOOLEAN))
 
 
-def cast(array: pa.Array, target: str) -> pa.Array:
+def cast(array: pa.Array, target: str, *, strict: bool = False) -> pa.Array:
     """Cast an array of one of the ELF-QL types to the type named `target`.
+
+    Args:
+        array: of an ELF-QL type.
+        target: one of TARGETS.
+        strict: TRY_CAST: a number that does not fit is null instead of cut, and '5.7' is no integer.
 
     Raises:
         ValueError: a pair that Spark refuses; ask `castable` first.
@@ -59,7 +65,7 @@ def cast(array: pa.Array, target: str) -> pa.Array:
     if array.type == VOID:
         return pa.nulls(len(array), TARGETS[target])
     if target in ("BIGINT", "INT", "SMALLINT", "TINYINT"):
-        return _to_integer(array, target)
+        return _to_integer(array, target, strict)
     if array.type == TARGETS[target]:
         return array
     return {
@@ -68,31 +74,42 @@ def cast(array: pa.Array, target: str) -> pa.Array:
     }[target](array)  # fmt: skip
 
 
-def _to_integer(array: pa.Array, target: str) -> pa.Array:
+def _to_integer(array: pa.Array, target: str, strict: bool) -> pa.Array:
     bits = _BITS.get(target, 64)
-    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     kind = array.type
     if kind == STRING:
-        whole = _text_to_bigint(array)
-        inside = pc.and_(pc.greater_equal(whole, low), pc.less_equal(whole, high))
-        return whole if bits == 64 else pc.if_else(inside, whole, None)
+        return _in_range(_text_to_bigint(array, _WHOLE if strict else _INTEGER), bits)
     if kind == BOOLEAN:
         return pc.cast(array, BIGINT)
     if kind == DATE:
         return pa.nulls(len(array), BIGINT)
     null = null_mask(array)
+    if kind == TIMESTAMP:
+        return _in_range(from_numpy(int_values(array) // SECOND_US, null, BIGINT), bits)
     if kind == DOUBLE:
+        doubles = float_values(array)
+        if strict:
+            fits = np.abs(np.trunc(doubles)) < 2.0**63
+            return _in_range(from_numpy(saturate(doubles), null | ~fits, BIGINT), bits)
         # Spark goes through int for the narrow types: first cut to its range, then keep the low bits.
-        values = saturate(float_values(array), 32 if bits < 64 else 64)
-    elif kind == TIMESTAMP:
-        values = int_values(array) // SECOND_US
+        values = saturate(doubles, 32 if bits < 64 else 64)
+    elif strict or bits == 64:
+        return _in_range(array, bits)
     else:
-        if bits == 64:
-            return array
         values = int_values(array)
     if bits < 64:
-        values = ((values + high + 1) & (2**bits - 1)) - high - 1
+        half = 1 << (bits - 1)
+        values = ((values + half) & (2 * half - 1)) - half
     return from_numpy(values, null, BIGINT)
+
+
+def _in_range(array: pa.Array, bits: int) -> pa.Array:
+    """The integers that fit into `bits`; null for the others."""
+    if bits == 64:
+        return array
+    edge = 1 << (bits - 1)
+    inside = pc.and_(pc.greater_equal(array, -edge), pc.less(array, edge))
+    return pc.if_else(inside, array, None)
 
 
 def saturate(
@@ -106,9 +123,9 @@ def saturate(
     return np.where(values <= -edge, -(2 ** (bits - 1)), whole)
 
 
-def _text_to_bigint(array: pa.Array) -> pa.Array:
+def _text_to_bigint(array: pa.Array, shape: str) -> pa.Array:
     text = pc.utf8_trim(array, _CONTROL)
-    text = pc.if_else(pc.match_substring_regex(text, _INTEGER), text, None)
+    text = pc.if_else(pc.match_substring_regex(text, shape), text, None)
     # "+007.9" -> "7": sign and fraction off, no leading zeros, so that the length tells the size.
     text = pc.replace_substring_regex(text, r"^\+|\..*$", "")
     text = pc.replace_substring_regex(text, r"^(-?)0+(\d)", r"\1\2")

@@ -1,5 +1,4 @@
-"""Calendar arithmetic on whole columns: years, months and days to microseconds and back, without a time zone
-database.
+"""Calendar arithmetic on whole columns, without a time zone database: civil dates to microseconds.
 
 Everything is proleptic Gregorian and UTC. Arrays are numpy int64 of equal length; validity travels as a
 separate boolean array, because an impossible date (30 February) is a null, never an error.

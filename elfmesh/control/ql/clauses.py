@@ -14,12 +14,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.control.ql import functions  # noqa: F401 - fills the registry
 from elfmesh.control.ql.refusals import (
     AGGREGATES,
     MARK,
+    PLAIN_FORMS,
     SPECIAL_FORMS,
     UNSUPPORTED_FUNCTIONS,
     UNSUPPORTED_WORDS,
@@ -209,7 +210,7 @@ class Cutter:
     def _from(self, begin: int) -> tuple[str, str, tuple[tuple[str, str], ...], list[Token]]:
         depth = 0
         self._at = begin
-        while self._at < len(self._tokens) and not (depth == 0 and self._word() == "FROM"):
+        while self._at < len(self._tokens) and not (depth == 0 and self._is_from()):
             depth += {"(": 1, ")": -1}.get(self._word(), 0)
             self._at += 1
         if self._at >= len(self._tokens):
@@ -234,6 +235,8 @@ class Cutter:
             self._refuse_option_after_from()
             alias = self._identifier("an alias")
         self._refuse_option_after_from()
+        if self._word() == "(":
+            raise self._error("the columns of a stream cannot be renamed here", "Use AS in the select list.")
         if self._word() == ",":
             raise self._error("several streams in one query are not there yet", "Name one stream after FROM.")
         keep = self._tokens[begin : self._at]
@@ -242,6 +245,9 @@ class Cutter:
             self._at += 1
             labels = self._labels()
         return stream, alias, labels, keep + self._tokens[self._at :]
+
+    def _is_from(self) -> bool:
+        return self._word() == "FROM" and self._word(-1) != "DISTINCT"  # not IS DISTINCT FROM
 
     def _refuse_option_after_from(self) -> None:
         word = self._word()
@@ -302,9 +308,8 @@ class Cutter:
         marked = []
         for at, token in enumerate(tokens):
             following = tokens[at + 1] if at + 1 < len(tokens) else None
-            if following is not None and following.token_type == TokenType.L_PAREN:
-                token = self._mark(token, tokens, at)
-            marked.append(token)
+            called = following is not None and following.token_type == TokenType.L_PAREN
+            marked.append(self._mark(token, tokens, at) if called else token)
         return marked
 
     def _mark(self, token: Token, tokens: list[Token], at: int) -> Token:
@@ -318,8 +323,8 @@ class Cutter:
             )
         if name in UNSUPPORTED_FUNCTIONS:
             raise self._source.error(f"{name} is not there", token.start, UNSUPPORTED_FUNCTIONS[name])
-        if token.token_type == TokenType.VAR and not known:
-            names = (*FUNCTIONS, *AGGREGATES, *WINDOWS, "cast", "try_cast")
+        if token.token_type == TokenType.VAR and not known and name not in PLAIN_FORMS:
+            names = (*FUNCTIONS, *AGGREGATES, *WINDOWS, *PLAIN_FORMS)
             hint = suggest(name, names) or "docs/elf-ql.md lists the functions there are."
             raise self._source.error(f"unknown function {token.text}", token.start, hint)
         return token
@@ -345,8 +350,8 @@ def _merge_strings(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
         if last is not None and last.token_type == token.token_type == TokenType.STRING:
             quote = source.text[token.start] if last.end + 1 == token.start else ""
             merged[-1] = Token(
-                TokenType.STRING, last.text + quote + token.text, line=last.line, col=last.col, start=last.start,
-                end=token.end,
+                TokenType.STRING, last.text + quote + token.text, line=last.line, col=last.col,
+                start=last.start, end=token.end,
             )  # fmt: skip
         else:
             merged.append(token)

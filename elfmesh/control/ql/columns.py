@@ -7,14 +7,15 @@ constant column.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Value = pa.Array | pa.Scalar
+Value: TypeAlias = Any
+"""A pa.Array with one element per row, or a pa.Scalar."""
 Bools = npt.NDArray[np.bool_]
 
 
@@ -68,10 +69,7 @@ def map_distinct(function: Callable[[Any], Any], array: pa.Array, kind: pa.DataT
 
     Cost: one call per distinct value and one dictionary encoding of the column.
     """
-    if isinstance(array, pa.DictionaryArray):
-        encoded = array
-    else:
-        encoded = array.dictionary_encode()
+    encoded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
     mapped = pa.array([function(value) for value in encoded.dictionary.to_pylist()], type=kind)
     return mapped.take(encoded.indices)
 

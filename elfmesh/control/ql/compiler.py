@@ -104,14 +104,14 @@ class Compiler:
             return Operand(TIMESTAMP, _reader(window_column(expr.side), TIMESTAMP))
         assert isinstance(expr, Call), expr
         args = [self.compile(arg) for arg in expr.args]
-        if expr.name == "cast":
+        if expr.name in ("cast", "try_cast"):
             return self._cast(expr, args[0])
         operator = OPERATORS.get(expr.name)
         if operator is not None:
             return operator(self, expr, args)
         for arg, operand in zip(expr.args, args, strict=True):
             if operand.type == DURATION:
-                raise self.error(arg, "an INTERVAL can only be added to or subtracted from a time")
+                raise self.error(expr, "an INTERVAL can only be added to or subtracted from a time")
         return FUNCTIONS[expr.name].build(self, expr, args)
 
     def _column(self, expr: Expr, name: str) -> Operand:
@@ -129,7 +129,8 @@ class Compiler:
         target = call.option
         if operand.type == DURATION or not castable(operand.type, target):
             raise self.error(call, f"{type_name(operand.type)} cannot be cast to {target}")
-        return lift_arrays(TARGETS[target], lambda array: cast(array, target), operand)
+        strict = call.name == "try_cast"
+        return lift_arrays(TARGETS[target], lambda array: cast(array, target, strict=strict), operand)
 
 
 def _reader(name: str, kind: pa.DataType) -> Any:

@@ -1,8 +1,8 @@
 """The last step of an interval: from reduced tables to the rows a user sees.
 
 Works on finished aggregate columns; knows no PAOs and no trees. The order of the rows is total: ORDER BY
-first, then every output column ascending with nulls first, so that equal content always gives equal tables and
-LIMIT always keeps the same rows (interface: "ties are broken by the remaining columns").
+first, then every output column ascending with nulls first, so that equal content always gives equal
+tables and LIMIT always keeps the same rows (interface: "ties are broken by the remaining columns").
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _first_of_equal(ranked: Ints, columns: Sequence[pa.Array]) -> Ints:
     names = table.column_names
     numbered = table.append_column("row", pa.array(np.arange(len(ranked))))
     firsts = numbered.group_by(names, use_threads=False).aggregate([("row", "min")]).column("row_min")
-    return ranked[np.sort(firsts.to_numpy())]
+    return np.asarray(ranked[np.sort(firsts.to_numpy())])
 
 
 def _repeated(ranked: Ints, counts: Ints, limit: int | None) -> Ints:

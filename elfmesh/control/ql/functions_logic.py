@@ -81,9 +81,10 @@ def _extreme(context: Context, call: Call, args: list[Operand]) -> Operand:
     # The first argument wins ties, as in Spark; a null never wins; NaN is greater than every number.
     sign = ">" if call.name == "greatest" else "<"
     operands = [convert(operand, kind) for operand in args]
+    comparison = Call(sign, call.args, at=call.at)
 
     def better(best: Operand, other: Operand) -> Operand:
-        wins = OPERATORS[sign](context, call, [other, best])
+        wins = OPERATORS[sign](context, comparison, [other, best])
 
         def pick(won: Value, x: Value, y: Value) -> Value:
             return pc.if_else(pc.or_(pc.fill_null(won, False), pc.is_null(x)), y, x)

@@ -63,7 +63,7 @@ def _by_value(
 def _case(
     kernel: Callable[[pa.Array], pa.Array], python: Callable[[str], str]
 ) -> Callable[[pa.Array], pa.Array]:
-    """Letter case: Arrow's kernel for ASCII; Python's full mapping (one letter may become two) for the rest."""
+    """Letter case: Arrow's kernel for ASCII; for the rest Python's, where one letter may become two."""
 
     def over(array: pa.Array) -> pa.Array:
         if pc.all(pc.string_is_ascii(array)).as_py() is not False:
@@ -122,25 +122,28 @@ def _concat(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @function("concat_ws", 1, None, signature="$(separator, x, y, ...)")
 def _concat_ws(context: Context, call: Call, args: list[Operand]) -> Operand:
-    separator, *parts = _texts(context, call, args)
-    if not parts:
-        return lift(STRING, lambda s: pc.if_else(pc.is_valid(s), "", s), separator)
+    separator = literal_text(context, call, args, 0, "the separator")
+    if separator is None:
+        return nothing(STRING)
 
-    def join(between: Value, *xs: Value) -> Value:
-        return pc.binary_join_element_wise(*xs, between, null_handling="skip")
+    def join(*xs: Value) -> Value:
+        # The empty text before everything keeps Arrow from dropping rows that are null throughout.
+        joined = pc.binary_join_element_wise("", *xs, separator, null_handling="skip")
+        return pc.utf8_slice_codeunits(joined, len(separator))
 
-    joined = lift(STRING, join, separator, *parts)
-    return lift(
-        STRING, lambda s, x: pc.if_else(pc.is_valid(s), x, pa.scalar(None, STRING)), separator, joined
-    )
+    return lift(STRING, join, *_texts(context, call, args)[1:])
 
 
 # -- cutting
 
 
 @function("trim", 1, signature="$(x), trim(BOTH 'c' FROM x)")
-@function("btrim ltrim rtrim", 1, 2, signature="$(x[, characters])")
+@function("btrim", 1, 2, signature="$(x[, characters])")
+@function("ltrim rtrim", 1, 2, signature="$([characters, ]x)")
 def _trim(context: Context, call: Call, args: list[Operand]) -> Operand:
+    if len(args) == 2 and call.name in ("ltrim", "rtrim"):
+        # Spark's order: ltrim(characters, x), but btrim(x, characters).
+        args, call = args[::-1], Call(call.name, call.args[::-1], at=call.at)
     kernel = {"ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}.get(call.name, pc.utf8_trim)
     strip = {"ltrim": str.lstrip, "rtrim": str.rstrip}.get(call.name, str.strip)
     if len(args) == 2 and not args[1].constant:
@@ -239,6 +242,9 @@ def _instr(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @function("locate position", 2, 3, signature="$(part, x[, start])")
 def _locate(context: Context, call: Call, args: list[Operand]) -> Operand:
+    if len(args) == 3:  # a start that is null finds nothing, as in Spark
+        start = argument(context, call, args, 2, BIGINT)
+        args = [*args[:2], lift(BIGINT, lambda x: pc.coalesce(x, 0), start)]
     order = [1, 0, *range(2, len(args))]
     turned = Call(call.name, tuple(call.args[at] for at in order), at=call.at)
     return _by_value(context, turned, [args[at] for at in order], BIGINT, locate, (STRING, STRING, BIGINT))

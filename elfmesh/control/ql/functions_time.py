@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -124,7 +125,12 @@ def _unix_timestamp(context: Context, call: Call, args: list[Operand]) -> Operan
         stamp = nothing(TIMESTAMP) if read is None else lift_arrays(TIMESTAMP, read, convert(args[0], STRING))
     else:
         raise context.error(call, f"{call.name} reads times and strings, not {type_name(kind)}")
-    return _epoch(stamp, SECOND_US)
+
+    def seconds(array: pa.Array) -> pa.Array:
+        micros = int_values(array)  # cut towards zero, unlike unix_seconds
+        return from_numpy(np.sign(micros) * (np.abs(micros) // SECOND_US), null_mask(array), BIGINT)
+
+    return lift_arrays(BIGINT, seconds, stamp)
 
 
 def _epoch(stamp: Operand, unit_us: int) -> Operand:

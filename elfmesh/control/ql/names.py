@@ -1,8 +1,9 @@
 """Which names mean what: aliases against the stream's own fields, in GROUP BY, HAVING, ORDER BY and WHERE.
 
-JSON logs have no schema, so Spark's rule "a column if there is one, else the alias" cannot be asked of the
-data. The rule here gives the same answer whenever it gives one: a name is the stream's field if the query reads
-that field anywhere else; otherwise it is the alias; and where the two would differ, the query is refused.
+JSON logs have no schema, so Spark's rule "a column if there is one, else the alias" cannot be asked of
+the data. The rule here gives the same answer whenever it gives one: a name is the stream's field if the
+query reads that field anywhere else; otherwise it is the alias; and where the two would differ, the query
+is refused.
 """
 
 from __future__ import annotations
@@ -41,8 +42,9 @@ class Names:
     def in_group_by(self, expr: Expr) -> Expr:
         """The expression a GROUP BY item means."""
         item = self.alias(expr)
-        assert item is None or isinstance(expr, Field)
-        return expr if item is None or expr.path in self._read else item.expr
+        if item is None or (isinstance(expr, Field) and expr.path in self._read):
+            return expr
+        return item.expr
 
     def is_alias_key(self, expr: Expr) -> bool:
         """Whether `in_group_by` reads the name as an alias of something else."""

@@ -45,7 +45,7 @@ class Literal(Expr):
     """A constant; `kind` is "null", "bool", "bigint", "double" or "string"."""
 
     kind: str
-    value: None | bool | int | float | str
+    value: bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)

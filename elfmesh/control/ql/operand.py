@@ -1,8 +1,9 @@
 """Compiled expressions: a type, and a closure over a batch.
 
-An `Operand` is what the compiler makes of an expression for one input schema. Running it over an `Env` gives a
-value (array, or scalar for a constant). Every compiled call is run at most once per batch: the result is kept
-in the Env's memo, so that a key, a filter and an aggregate that share an expression share the work.
+An `Operand` is what the compiler makes of an expression for one input schema. Running it over an `Env`
+gives a value (array, or scalar for a constant). Every compiled call is run at most once per batch: the
+result is kept in the Env's memo, so that a key, a filter and an aggregate that share an expression share
+the work.
 
 Invariant: running never raises because of data; a row that cannot be computed is null.
 """
@@ -20,7 +21,8 @@ from elfmesh.control.ql.columns import Value, as_array
 from elfmesh.control.ql.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP
 
 _CAST_NAMES = {
-    BIGINT: "BIGINT", DOUBLE: "DOUBLE", STRING: "STRING", BOOLEAN: "BOOLEAN", DATE: "DATE", TIMESTAMP: "TIMESTAMP",
+    BIGINT: "BIGINT", DOUBLE: "DOUBLE", STRING: "STRING", BOOLEAN: "BOOLEAN", DATE: "DATE",
+    TIMESTAMP: "TIMESTAMP",
 }  # fmt: skip
 
 

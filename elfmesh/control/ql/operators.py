@@ -29,7 +29,6 @@ from elfmesh.control.ql.types import (
     TIMESTAMP,
     VOID,
     compared_type,
-    is_numeric,
     wider_type,
 )
 
@@ -367,7 +366,7 @@ def common(context: Context, call: Call, args: list[Operand], positions: list[in
         if wider is None:
             raise context.error(
                 call.args[at],
-                f"the results of {call.name.upper()} are of different types: {type_name(kind)} and {type_name(args[at].type)}",
+                f"{call.name.upper()} mixes {type_name(kind)} and {type_name(args[at].type)} as results",
                 "Convert one of them: CAST(... AS ...).",
             )
         kind = wider

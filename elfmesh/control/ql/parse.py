@@ -15,7 +15,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.control.ql.analysis import Select, analyse
 from elfmesh.control.ql.clauses import Cut, Cutter
@@ -156,11 +156,18 @@ def _select(tree: exp.Select, translator: Translator, cut: Cut, start: Place) ->
             raise translator.error(
                 given if isinstance(given, exp.Expr) else tree, f"{name.upper()} is not there"
             )
+    table = (tree.args.get("from_") or tree.args["from"]).this
+    if not isinstance(table, exp.Table) or any(
+        given and name not in ("this", "alias") for name, given in table.args.items()
+    ):
+        raise translator.error(
+            table, "FROM takes the name of a stream", "Write FROM stream alias ON (k = 'v')."
+        )
     distinct = tree.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
         raise translator.error(distinct, "DISTINCT ON is not there", "Use GROUP BY with min or max.")
     if not tree.expressions:
-        raise translator.error(tree, "the query selects nothing", "Name columns after SELECT.")
+        raise translator.error(None, "the query selects nothing", "Name columns after SELECT.")
     items: list[tuple[str | None, Expr]] = []
     for node in tree.expressions:
         if isinstance(node, exp.Alias):
@@ -201,7 +208,10 @@ def _limit(tree: exp.Select, translator: Translator) -> int | None:
     limit = tree.args.get("limit")
     if limit is None:
         return None
-    count = translator.expr(limit.expression) if isinstance(limit, exp.Limit) and limit.expression else None
+    plain = isinstance(limit, exp.Limit) and not any(
+        given for name, given in limit.args.items() if name != "expression"
+    )
+    count = translator.expr(limit.expression) if plain and limit.expression else None
     if (
         not isinstance(count, Literal)
         or count.kind != "bigint"
@@ -216,7 +226,7 @@ def _limit(tree: exp.Select, translator: Translator) -> int | None:
 
 
 def _translated(origin: SourceText, error: ParseError, last: Token) -> QueryError:
-    """sqlglot's error in our words: its own text speaks of tokens and classes."""
+    """Sqlglot's error in our words: its own text speaks of tokens and classes."""
     found: dict[str, Any] = error.errors[0] if error.errors else {}
     highlight = str(found.get("highlight") or "")
     line, end = int(found.get("line") or 0), int(found.get("col") or 0)

@@ -20,8 +20,8 @@ from elfmesh.control.ql.times import parse_shape
 from elfmesh.control.ql.types import STRING
 
 _MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+    "November", "December",
 )  # fmt: skip
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _PIECE = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']+|'")
@@ -137,14 +137,16 @@ _WRITERS: dict[str, Writer] = {
     "yy": _padded(_two_digit_year, 2),
     "M": _padded(pc.month, 1), "MM": _padded(pc.month, 2),
     "MMM": _named(pc.month, _MONTHS, 1, 3), "MMMM": _named(pc.month, _MONTHS, 1, None),
-    "d": _padded(pc.day, 1), "dd": _padded(pc.day, 2), "D": _padded(pc.day_of_year, 1), "DDD": _padded(pc.day_of_year, 3),
+    "d": _padded(pc.day, 1), "dd": _padded(pc.day, 2),
+    "D": _padded(pc.day_of_year, 1), "DDD": _padded(pc.day_of_year, 3),
     **{"E" * count: _named(pc.day_of_week, _DAYS, 0, 3) for count in (1, 2, 3)},
     "EEEE": _named(pc.day_of_week, _DAYS, 0, None),
     "Q": _padded(pc.quarter, 1), "QQ": _padded(pc.quarter, 2), "q": _padded(pc.quarter, 1),
     "H": _padded(pc.hour, 1), "HH": _padded(pc.hour, 2), "h": _padded(_hour12, 1), "hh": _padded(_hour12, 2),
     "a": _half_day,
-    "m": _padded(pc.minute, 1), "mm": _padded(pc.minute, 2), "s": _padded(pc.second, 1), "ss": _padded(pc.second, 2),
-    "Z": lambda _stamps: "+0000", "X": lambda _stamps: "Z", "XX": lambda _stamps: "Z", "XXX": lambda _stamps: "Z",
+    "m": _padded(pc.minute, 1), "mm": _padded(pc.minute, 2),
+    "s": _padded(pc.second, 1), "ss": _padded(pc.second, 2),
+    **dict.fromkeys(("X", "XX", "XXX"), lambda _stamps: "Z"), "Z": lambda _stamps: "+0000",
     "x": lambda _stamps: "+00", "xx": lambda _stamps: "+0000", "xxx": lambda _stamps: "+00:00",
     "z": lambda _stamps: "UTC", "VV": lambda _stamps: "UTC",
 }  # fmt: skip

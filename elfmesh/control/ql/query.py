@@ -1,8 +1,8 @@
 """Evaluating a statement: records in, rows for the PAO tables out; reduced tables in, result rows out.
 
-A `Query` owns nothing but compiled expressions. It reads no log, keeps no state between batches and knows no
-clock, so that one Query may serve every agent's worker, the master and `elf run` alike, and gives each of them
-the same rows.
+A `Query` owns nothing but compiled expressions. It reads no log, keeps no state between batches and knows
+no clock, so that one Query may serve every agent's worker, the master and `elf run` alike, and gives each
+of them the same rows.
 
 Paper: ELF 2.1 (the function an agent applies to each batch, and the one the root applies at the end).
 """
@@ -25,7 +25,6 @@ from elfmesh.control.ql.nodes import Expr, Field, place_of, walk
 from elfmesh.control.ql.operand import Env, Operand
 from elfmesh.control.ql.operators import condition_operand
 from elfmesh.control.ql.statement import MAIN, DistinctCount, Statement
-from elfmesh.control.ql.text_source import Place
 from elfmesh.control.ql.times import to_timestamp_us
 from elfmesh.text import suggest
 
@@ -90,7 +89,9 @@ class Query:
     def __post_init__(self) -> None:
         if self.statement.star:
             raise self.statement.origin.error(
-                "SELECT * needs the columns of the log", Place(), "Name the fields after SELECT."
+                "SELECT * needs the columns of the log",
+                self.statement.offset,
+                "Name the fields after SELECT.",
             )
 
     @property
@@ -121,7 +122,7 @@ class Query:
         for alias in plan.aliases_as_keys:
             if alias.path in known:
                 raise origin.error(
-                    f"{alias.path} in GROUP BY is a column of {self.statement.stream} and an alias of this query",
+                    f"{alias.path} in GROUP BY is both a column of {self.statement.stream} and an alias",
                     place_of(alias),
                     "Give the output another name: AS other_name.",
                 )

@@ -92,7 +92,7 @@ def like_parts(context: Context, expr: Expr, pattern: str, escape: str) -> list[
                 raise context.error(
                     expr,
                     f"{escape!r} in {pattern!r} escapes nothing",
-                    f"Write it twice for itself, or before % or _.",
+                    "Write it twice for itself, or before % or _.",
                 )
             literal += pattern[at]
         elif character == "%":

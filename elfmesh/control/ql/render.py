@@ -56,8 +56,8 @@ def _call(expr: Call) -> str:
         return f"({args[0]} IN ({', '.join(args[1:])}))"
     if expr.name in ("like", "ilike", "rlike"):
         return f"{args[0]} {expr.name.upper()} {args[1]}"
-    if expr.name == "cast":
-        return f"CAST({args[0]} AS {expr.option})"
+    if expr.name in ("cast", "try_cast"):
+        return f"{expr.name.upper()}({args[0]} AS {expr.option})"
     if expr.name == "split at":
         return f"split({args[0]}, {args[1]})[{args[2]}]"
     if expr.name == "case":

@@ -38,5 +38,5 @@ class SourceText:
 
     def error(self, message: str, at: int | Place, hint: str = "") -> QueryError:
         """A `QueryError` at an offset or place of this text."""
-        place = self.place(at) if isinstance(at, int) else at
+        place = self.place(at) if isinstance(at, int) else at if at != NOWHERE else Place(1, 1)
         return QueryError(message, line=place.line, column=place.column, hint=hint, source=self.name)

@@ -1,7 +1,7 @@
 """From sqlglot's syntax tree to our nodes: the only module that looks at sqlglot's expression classes.
 
-A construct that is not in the tables below is refused by name. Nothing is guessed and nothing dropped: a node's
-arguments that have no meaning here make it an error too.
+A construct that is not in the tables below is refused by name. Nothing is guessed and nothing dropped: a
+node's arguments that have no meaning here make it an error too.
 """
 
 from __future__ import annotations
@@ -41,6 +41,16 @@ _TYPES: dict[str, str] = {
     "TEXT": "STRING", "VARCHAR": "STRING", "BOOLEAN": "BOOLEAN", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP",
     "TIMESTAMPTZ": "TIMESTAMP", "TIMESTAMPLTZ": "TIMESTAMP",
 }  # fmt: skip
+_ALWAYS = {"this", "expression", "expressions"}
+_MEANT: dict[type[exp.Expr], set[str]] = {
+    exp.Column: {"table", "db", "catalog"}, exp.Identifier: {"quoted"}, exp.Literal: {"is_string"},
+    exp.Div: {"typed", "safe"}, exp.DPipe: {"safe"}, exp.Like: {"negate"}, exp.ILike: {"negate"},
+    exp.Case: {"ifs", "default"}, exp.If: {"true"}, exp.Between: {"low", "high"}, exp.Interval: {"unit"},
+    exp.Cast: {"to", "_type"}, exp.TryCast: {"to", "safe", "_type"}, exp.Trim: {"position"},
+    exp.StrPosition: {"substr"}, exp.Substring: {"start", "length"},
+}  # fmt: skip
+"""The arguments of a node that mean something here; any other that is set makes the node unknown."""
+
 _LIMIT_64 = 2**63
 
 
@@ -65,7 +75,8 @@ class Translator:
             exp.Star: self._star, exp.Paren: lambda node: self.expr(node.this),
             exp.Anonymous: self._call, exp.Filter: self._filter,
             exp.Neg: self._negative, exp.Not: lambda node: self._make("not", node, node.this),
-            exp.Is: self._is, exp.NullSafeNEQ: self._distinct_from, exp.Between: self._between, exp.In: self._in,
+            exp.Is: self._is, exp.NullSafeNEQ: self._distinct_from, exp.Between: self._between,
+            exp.In: self._in,
             exp.Like: self._like, exp.ILike: self._like, exp.Escape: self._escape,
             exp.RegexpLike: lambda node: self._make("rlike", node, node.this, node.expression),
             exp.DPipe: lambda node: self._make("concat", node, node.this, node.expression),
@@ -81,6 +92,10 @@ class Translator:
         Raises:
             QueryError: a construct ELF-QL does not have.
         """
+        if isinstance(node, exp.Expr):
+            meant = _ALWAYS | _MEANT.get(type(node), set())
+            if any(given and name not in meant for name, given in node.args.items()):
+                raise self._unknown(node)
         operator = _BINARY.get(type(node))
         if operator is not None:
             return self._make(operator, node, node.this, node.expression)
@@ -189,8 +204,6 @@ class Translator:
         return Literal("bool", bool(node.this), at=self.place(node))
 
     def _star(self, node: exp.Star) -> Expr:
-        if any(node.args.values()):
-            raise self.error(node, "* EXCEPT is not there", "Name the fields.")
         return Star(at=self.place(node))
 
     def _interval(self, node: exp.Interval) -> Expr:
@@ -265,7 +278,7 @@ class Translator:
 
     def _in(self, node: exp.In) -> Expr:
         values = node.expressions
-        if not values or node.args.get("query") or node.args.get("unnest"):
+        if not values:
             raise self.error(node, "IN takes a list of values", "Write x IN ('a', 'b').")
         return self._make("in", node, node.this, *values)
 
@@ -297,8 +310,6 @@ class Translator:
         return Call("case", tuple(args), at=self.place(node))
 
     def _cast(self, node: exp.Cast) -> Expr:
-        if node.args.get("format") or node.args.get("default"):
-            raise self.error(node, "CAST takes no format", "Write to_timestamp(x, 'pattern').")
         kind = node.args["to"]
         name = kind.this.name if isinstance(kind, exp.DataType) and not kind.expressions else ""
         target = _TYPES.get(name)
@@ -311,14 +322,19 @@ class Translator:
         if isinstance(value, Literal) and value.kind in ("bigint", "double") and target == "DOUBLE":
             assert isinstance(value.value, int | float)
             return Literal("double", float(value.value), at=value.at)
-        return Call("cast", (value,), target, at=self.place(node))
+        name = "try_cast" if node.args.get("safe") else "cast"
+        return Call(name, (value,), target, at=self.place(node))
 
     def _trim(self, node: exp.Trim) -> Expr:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(
             str(node.args.get("position") or "").upper(), "btrim"
         )
         characters = node.args.get("expression")
-        return self._make(name, node, node.this, *([] if characters is None else [characters]))
+        if characters is None:
+            return self._make(name, node, node.this)
+        # The functions' own order of arguments: btrim(x, characters), but ltrim(characters, x).
+        args = (node.this, characters) if name == "btrim" else (characters, node.this)
+        return self._make(name, node, *args)
 
     def _extract(self, node: exp.Extract) -> Expr:
         part = node.this.name.lower()
@@ -335,6 +351,6 @@ class Translator:
 
 
 _EXTRACTS = {
-    "year": "year", "quarter": "quarter", "month": "month", "week": "weekofyear", "day": "day", "dow": "dayofweek",
-    "doy": "dayofyear", "hour": "hour", "minute": "minute",
+    "year": "year", "quarter": "quarter", "month": "month", "week": "weekofyear", "day": "day",
+    "dow": "dayofweek", "doy": "dayofyear", "hour": "hour", "minute": "minute",
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """TUMBLE, HOP and Spark's window(...): from the call's arguments to lengths in microseconds.
 
-HOP is (column, slide, size); Spark's window is (column, size[, slide]). The column may be left out: it is then
-`ts`. A month has no fixed length, so it makes no window.
+HOP is (column, slide, size); Spark's window is (column, size[, slide]). The column may be left out: it is
+then `ts`. A month has no fixed length, so it makes no window.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def window_call(
     args = [translate(arg) for arg in node.expressions]
     column = TIME_COLUMN
     if args and isinstance(args[0], Field):
-        column = args.pop(0).path
+        column, args = args[0].path, args[1:]
     lengths = [_length_us(arg, node, error, shape) for arg in args]
     most = {"tumble": 1, "hop": 2, "window": 2}[name]
     least = 2 if name == "hop" else 1
@@ -91,8 +91,8 @@ def window_call(
     if slide > size:
         raise error(
             node,
-            f"the window slides by {format_duration(slide)} but is {format_duration(size)} wide: records would fall between",
-            f"{shape} The slide is at most the size.",
+            f"the window slides by {format_duration(slide)} but is only {format_duration(size)} wide",
+            f"{shape} The slide is at most the size, or records would fall between windows.",
         )
     call = WindowCall("tumble" if slide == size else "hop", column, size, slide, at=at)
     if size // gcd(size, slide) > PANES_MAX:

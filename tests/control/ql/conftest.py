@@ -1,0 +1,88 @@
+"""One way through the whole room for every test: parse, prepare in batches, reduce, finalise."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from elfmesh.cbt import Panes, finish
+from elfmesh.control.ql import Query, expand, parse
+
+RunQuery = Callable[..., dict[int, pa.Table]]
+
+
+def run(text: str, data: pa.Table | dict[str, Any], *, batch_rows: int = 7) -> dict[int, pa.Table]:
+    """Result table of every interval with rows, by index; a query without window has interval 0."""
+    table = data if isinstance(data, pa.Table) else pa.table(data)
+    statement = expand(parse(text), table.column_names)
+    query, window = Query(statement), statement.window
+    panes = Panes(
+        statement.tables, None if window is None else window.size_us, (window and window.slide_us) or None
+    )
+    for start in range(0, table.num_rows, batch_rows):
+        batch = table.slice(start, batch_rows).combine_chunks().to_batches()[0]
+        prepared = query.prepare(batch)
+        for name, rows in prepared.tables.items():
+            pane = prepared.panes.get(name, np.zeros(rows.num_rows, dtype=np.int64))
+            panes.insert(name, pane, rows)
+    if window is None:
+        reduced = panes.window(0)
+        return {0: query.finalise({} if reduced is None else finish(reduced), None)}
+    results = {}
+    per_window = window.size_us // window.pane_us
+    indices = sorted(
+        {
+            index
+            for pane in panes.panes()
+            for index in range((pane - per_window) // (window.slide_us // window.pane_us), pane + 1)
+        }
+    )
+    for index in indices:
+        reduced = panes.window(index)
+        start_us = index * window.slide_us
+        if reduced is not None:
+            results[index] = query.finalise(finish(reduced), (start_us, start_us + window.size_us))
+    return results
+
+
+@pytest.fixture(scope="session")
+def run_query() -> RunQuery:
+    return run
+
+
+@pytest.fixture(scope="session")
+def rows_of() -> Callable[..., list[tuple[Any, ...]]]:
+    """The rows of a query's only interval, as tuples."""
+
+    def rows(text: str, data: pa.Table | dict[str, Any], **options: Any) -> list[tuple[Any, ...]]:
+        results = run(text, data, **options)
+        assert len(results) <= 1
+        return [tuple(row.values()) for table in results.values() for row in table.to_pylist()]
+
+    return rows
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    pyspark = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("no Java: Spark cannot be started")
+    session = (
+        pyspark.SparkSession.builder.master("local[1]")
+        .config("spark.sql.ansi.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
