@@ -12,7 +12,7 @@ from rich.table import Table
 
 from benchmarks.harness import Figure, report
 
-NAMES = ("latency", "run", "trees")
+NAMES = ("latency",)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,7 +1,7 @@
 """What every benchmark shares: the machine's name, repeats, medians, one way to print and to record.
 
-A benchmark is a function that returns `Figure`s. Speed is stated as a ratio against a peer measured in the same run;
-both sides return a checksum of their result, and unequal checksums fail the run.
+A benchmark is a module with `measure(small=...)` that returns `Figure`s. Speed is stated as a ratio
+against a peer measured in the same run; unequal results fail the run.
 """
 
 from __future__ import annotations

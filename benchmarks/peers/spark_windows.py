@@ -1,11 +1,12 @@
-"""Spark Structured Streaming: top 10 products per second from a socket of JSON lines, one process, append mode.
+"""Spark Structured Streaming: top 10 products per second from a socket of JSON lines, append mode.
 
 usage: python -m benchmarks.peers.spark_windows PORT SECONDS
-Prints `ready`, then one line `WINDOW_END_US SEEN_US` for each window when its rows reach foreachBatch.
+Prints `ready`, then one line `WINDOW_END_US SEEN_US ROWS` for each window when its rows reach foreachBatch.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -37,15 +38,12 @@ def session() -> SparkSession:
 
 def seen(frame: DataFrame, _batch: int) -> None:
     ranked = F.row_number().over(Window.partitionBy("window").orderBy(F.desc("clicks"), "product"))
-    rows = (
-        frame.withColumn("rank", ranked)
-        .where("rank <= 10")
-        .select(F.unix_micros(F.col("window.end")))
-        .collect()
-    )
+    top = frame.withColumn("rank", ranked).where("rank <= 10").orderBy("window", "rank")
+    rows = top.select(F.unix_micros(F.col("window.end")), "product", "clicks").collect()
     now = time.time_ns() // 1000
     for end in sorted({row[0] for row in rows}):
-        print(end, now, flush=True)
+        here = [{"product": row[1], "clicks": row[2]} for row in rows if row[0] == end]
+        print(end, now, json.dumps(here), flush=True)
 
 
 def main(port: int, seconds: float) -> None:
@@ -53,7 +51,7 @@ def main(port: int, seconds: float) -> None:
     lines = spark.readStream.format("socket").option("host", "127.0.0.1").option("port", port).load()
     events = lines.select(F.from_json("value", SCHEMA).alias("event")).select("event.*")
     clicks = (
-        events.withWatermark("ts", "0 seconds")
+        events.withWatermark("ts", "100 milliseconds")
         .where("directory = 'Video Games'")
         .groupBy(F.window("ts", "1 second"), "product")
         .agg(F.sum("clicks_count").alias("clicks"))
