@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.agent.parsers import AutoParser, StreamFormat, known_columns, sniff
-from elfmesh.agent.parsers.lines import Lines
+from elfmesh.agent.parsers.lines import MARGIN, Lines, cut_by_index, cut_by_views
 from elfmesh.errors import ConfigError
 
 DATA = Path(__file__).parents[3].parent / "shared/data"
@@ -129,3 +130,17 @@ def test_lines_are_what_splitting_says(texts: list[str]) -> None:
     trimmed = [text.removesuffix("\r") for text in trimmed]
     assert lines.texts() == [text for text in trimmed if text.strip(" \t")]
     assert lines.raw().to_pylist() == lines.texts()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=80), st.lists(st.tuples(st.integers(0, 80), st.integers(0, 30)), max_size=8))
+def test_both_ways_to_cut_agree(text: str, spans: list[tuple[int, int]]) -> None:
+    data = text.encode("ascii", "replace")
+    buffer = np.frombuffer(data + bytes(MARGIN), np.uint8)
+    pairs = [(start, min(start + length, len(data))) for start, length in spans if start <= len(data)]
+    starts = np.array([start for start, _ in pairs], np.int64)
+    ends = np.array([end for _, end in pairs], np.int64)
+    by_views = cut_by_views(buffer, starts, ends)
+    by_views.validate(full=True)
+    assert by_views.equals(cut_by_index(buffer, starts, ends))
+    assert by_views.to_pylist() == [data[start:end].decode() for start, end in pairs]
