@@ -16,7 +16,7 @@ import pyarrow as pa
 from elfmesh import ids
 from elfmesh.control.events import LocalStreams, StreamInfo
 from elfmesh.control.member import Member
-from elfmesh.control.messages import Announce, Participant, Running, Verdict, WhatRuns
+from elfmesh.control.messages import Announce, Participant, Running, Terms, Verdict, WhatRuns
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan, check_columns, read_plan
 from elfmesh.errors import QueryError
@@ -47,6 +47,7 @@ class Carrier:
         self._asked = 0
         self._answered: set[str] = set()
         self._asking = False
+        self._remembered: list[Terms] = []
 
     def carries(self, event: LocalStreams) -> None:
         """Streams and labels are these now."""
@@ -60,7 +61,15 @@ class Carrier:
         for job, member in list(self.members.items()):
             if not self._matches(member.plan):
                 self.stop(job, member.manifest.incarnation)
+        remembered, self._remembered = self._remembered, []
+        for terms in remembered:
+            announce = Announce(terms.manifest, terms.master, terms.epoch, terms.version, terms.start)
+            self.announced(announce, founding=False)
         self.ask_soon()
+
+    def remember(self, terms: Terms) -> None:
+        """This agent was a member before it was restarted: it reports back as soon as it has its streams."""
+        self._remembered.append(terms)
 
     @property
     def stream_ids(self) -> set[bytes]:
@@ -89,10 +98,13 @@ class Carrier:
         if message.jobs:
             self._answered.add(message.stream)
         for announce in message.jobs:
-            self.announced(announce)
+            self.announced(announce, founding=False)
 
-    def announced(self, message: Announce) -> Verdict:
-        """A job is there: take part if it is for us."""
+    def announced(self, message: Announce, *, founding: bool = True) -> Verdict:
+        """A job is there: take part if it is for us.
+
+        Who hears of a job while its first roster is made starts at once; a later one asks for its interval.
+        """
         manifest, me = message.manifest, Participant(self._office.me, self._office.name)
         job = manifest.job_id
         if (job, manifest.incarnation) in self._stopped:
@@ -118,7 +130,7 @@ class Carrier:
         if error or len(self.members) >= JOBS_MAX:
             return Verdict(me, False, error or f"this agent works on {JOBS_MAX} jobs already")
         member = self.members[job] = Member(self._office, manifest, plan, message.master, message.epoch)
-        if message.version == 0:
+        if founding and message.version == 0:
             member.begin(message.start)
         else:
             member.enroll()

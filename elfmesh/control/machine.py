@@ -30,7 +30,7 @@ from elfmesh.control.events import (
 )
 from elfmesh.control.leadership import Leadership
 from elfmesh.control.mail import Mail
-from elfmesh.control.messages import Replica, Terms, unpack
+from elfmesh.control.messages import Replica, Roster, Terms, unpack
 from elfmesh.control.office import Office
 from elfmesh.control.rendezvous import Rendezvous
 from elfmesh.control.requests import Requests
@@ -197,6 +197,10 @@ class Control:
                 message = self._unpacked(data)
                 if isinstance(message, Replica) and message.terms.manifest.job_id == key:
                     terms.append(message.terms)
+            elif kind == "member":
+                message = self._unpacked(data)
+                if isinstance(message, Roster) and message.terms.manifest.job_id == key:
+                    self.carrier.remember(message.terms)
         self.leadership.restored(epochs, terms, event.logs)
 
     def _unpacked(self, body: bytes) -> Message | None:

@@ -259,7 +259,7 @@ class Master:
                 self._office.after(ENROLL_S, self._admit)
         elif message.version < self.book.version or message.epoch < self.epoch:
             self._office.send(contact, Roster(self.terms))
-        if known is not None:
+        if known is not None and known.number in self.closer.judge.dead:
             self.closer.judge.revive(known.number)
 
     def _admit(self) -> None:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from elfmesh.control.cover import END
 from elfmesh.control.events import (
     PauseWorker,
+    Persist,
     ReleaseWorker,
     ResumeWorker,
     Sealed,
@@ -30,10 +31,12 @@ from elfmesh.control.messages import (
     Mark,
     Participant,
     Report,
+    Roster,
     RosterAck,
     RosterEntry,
     Terms,
     Waiting,
+    pack,
 )
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import Plan
@@ -125,6 +128,8 @@ class Member:
         """Take the master's terms; the acknowledgement, or None if we are not on the roster."""
         if (terms.epoch, terms.version) < (self.epoch, self.version):
             return self._acknowledgement()
+        if terms == self.terms:
+            return self._acknowledgement()
         new_term = terms.epoch > self.epoch
         self.master, self.epoch, self.version, self.terms = (
             terms.master,
@@ -138,6 +143,7 @@ class Member:
         if entry is None and self.entry is not None:
             self.enroll()
         self.entry = entry
+        self._office.emit(Persist("member", self.job, pack(Roster(terms)) if entry is not None else b""))
         self._release(terms.closed)
         if entry is not None and (joined or new_term):
             self._begin_anew(entry)
@@ -189,6 +195,7 @@ class Member:
     def stop(self) -> None:
         """The job is over here."""
         self._alive = False
+        self._office.emit(Persist("member", self.job, b""))
         self._office.emit(StopWorker(self.job, self.manifest.incarnation))
         for tree in self.manifest.trees:
             self._office.emit(Unsubscribe(tree))

@@ -1,0 +1,487 @@
+"""N control machines in one process over a perfect overlay and a perfect forest.
+
+Every segment goes straight from its agent to the root of its tree; a root is the closest living agent to the
+tree's id as soon as anybody is subscribed. Messages take a millisecond and arrive once unless a test says
+otherwise. Workers count records by key; partials are JSON, so that a result can be compared with a Counter.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+import random
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from elfmesh import ids
+from elfmesh.control import events as ctl
+from elfmesh.control.answers import decode_body
+from elfmesh.control.machine import Control
+from elfmesh.control.pages import decode_page, encode_page
+from elfmesh.control.plan import Plan, read_plan
+from elfmesh.control.records import ResultRecord, ipc_to_table, rows_to_json, table_to_ipc
+from elfmesh.machine import Contact, Effect, Event, Message, Received, Send, Tick
+from elfmesh.overlay import events as ov
+from elfmesh.srt import events as srt
+from elfmesh.srt.messages import Entry, Segment
+
+SECOND = 1_000_000
+HOP_S = 0.001
+DETECT_S = 0.5
+"""How long the perfect overlay takes to notice a death."""
+
+TEXT = """CREATE JOB shop.top EVERY '10 s' DEADLINE '1 s' AS
+SELECT product, COUNT(*) AS hits FROM clicks GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), product"""
+
+
+def agent_id(number: int) -> bytes:
+    return random.Random(number).randbytes(20)
+
+
+class Worker:
+    """Counts the records of a stream by key, as the agent's worker would."""
+
+    def __init__(self, agent: Agent, effect: ctl.StartWorker) -> None:
+        self.agent, self.manifest, self.start = agent, effect.manifest, effect.start
+        self.plan: Plan = read_plan(effect.manifest.text)
+        self.sealed = effect.start
+        self.paused = False
+
+    def advance(self) -> None:
+        """Seal what the watermark has passed."""
+        stream = self.plan.stream
+        if self.paused or stream not in self.agent.watermarks:
+            return
+        stop = self.agent.watermarks[stream] // self.plan.slide_us
+        if stop <= self.sealed:
+            return
+        counts: dict[int, Counter[str]] = {}
+        for at, key in self.agent.logs.get(stream, []):
+            index = at // self.plan.slide_us
+            if self.sealed <= index < stop:
+                counts.setdefault(index, Counter())[key] += 1
+        parts = []
+        for partition in range(self.manifest.partitions):
+            entries, payloads = [], []
+            for index in sorted(counts):
+                mine = {
+                    key: number
+                    for key, number in sorted(counts[index].items())
+                    if zlib.crc32(key.encode()) % self.manifest.partitions == partition
+                }
+                data = json.dumps(mine).encode() if mine else b""
+                total = sum(counts[index].values()) if partition == 0 else 0
+                entries.append(Entry(index, (total, 0, 0, 0, 0), len(data)))
+                payloads.append(data)
+            parts.append(ctl.SealedPart(tuple(entries), tuple(payloads)))
+        event = ctl.Sealed(self.manifest.job_id, self.manifest.incarnation, self.sealed, stop, tuple(parts))
+        self.sealed = stop
+        self.agent.world.post(0.0, self.agent, event)
+
+
+@dataclass(slots=True)
+class Published:
+    tree: bytes
+    token: int
+    waiting: set[bytes]
+    answers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    expected: int = 0
+
+
+class Agent:
+    def __init__(
+        self, world: World, number: int, streams: dict[str, pa.Schema | None], labels: dict[str, str]
+    ):
+        self.world, self.number = world, number
+        self.streams, self.labels = streams, labels
+        self.logs: dict[str, list[tuple[int, str]]] = {}
+        self.watermarks: dict[str, int] = {}
+        self.disk: dict[tuple[str, bytes], bytes] = {}
+        self.results: dict[bytes, tuple[str, list[tuple[ResultRecord, bytes]]]] = {}
+        self.replies: dict[int, ctl.Reply] = {}
+        self.incarnation = 0
+        self.boot()
+
+    def boot(self) -> None:
+        self.incarnation += 1
+        self.alive = True
+        self.me = Contact(agent_id(self.number), "sim", self.number, self.incarnation)
+        rng = random.Random(f"{self.number}/{self.incarnation}")
+        self.control = Control(self.me, f"agent-{self.number}", rng=rng)
+        self.workers: dict[bytes, Worker] = {}
+        self.contributed: dict[bytes, list[tuple[Segment, tuple[bytes, ...]]]] = {}
+
+    def restored(self) -> ctl.Restored:
+        items = tuple((kind, key, data) for (kind, key), data in self.disk.items())
+        logs = tuple(
+            ctl.LogInfo(job, incarnation, records[-1][0].index if records else None)
+            for job, (incarnation, records) in self.results.items()
+        )
+        return ctl.Restored(items, logs)
+
+    def feed(self, stream: str, records: list[tuple[int, str]]) -> None:
+        self.logs.setdefault(stream, []).extend(records)
+
+    def seal(self, stream: str, watermark_us: int) -> None:
+        self.watermarks[stream] = max(watermark_us, self.watermarks.get(stream, 0))
+        for worker in list(self.workers.values()):
+            worker.advance()
+
+    @property
+    def masters(self) -> list[str]:
+        return [master.manifest.qualified for master in self.control.leadership.masters.values()]
+
+
+class World:
+    """Virtual time, a perfect network, and agents on it."""
+
+    def __init__(self, agents: int = 0, streams: tuple[str, ...] = ("clicks",)) -> None:
+        self.now = 0.0
+        self.agents: dict[bytes, Agent] = {}
+        self.lost: Callable[[Agent, Agent, Message], bool] = lambda source, target, message: False
+        self.subscribed: dict[bytes, dict[bytes, None]] = {}
+        self.roots: dict[bytes, bytes] = {}
+        self.trace: list[tuple[float, str, str]] = []
+        self.sent: Counter[str] = Counter()
+        self._queue: list[tuple[float, int, Agent, Event, int]] = []
+        self._order = itertools.count()
+        self._published: dict[tuple[bytes, int], Published] = {}
+        self._tokens = itertools.count(1)
+        self._seq = itertools.count(1)
+        for number in range(agents):
+            self.add(number, streams=dict.fromkeys(streams))
+        self.run(2.0)
+
+    # -- agents ----------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        number: int,
+        *,
+        streams: dict[str, pa.Schema | None] | None = None,
+        labels: dict[str, str] | None = None,
+    ) -> Agent:
+        agent = Agent(self, number, {"clicks": None} if streams is None else streams, labels or {})
+        self.agents[agent.me.id] = agent
+        self._start(agent)
+        return agent
+
+    def _start(self, agent: Agent) -> None:
+        self.post(0.0, agent, agent.restored())
+        infos = tuple(ctl.StreamInfo(name, "json", schema) for name, schema in agent.streams.items())
+        self.post(0.0, agent, ctl.LocalStreams(infos, tuple(sorted(agent.labels.items()))))
+        self.post(HOP_S, agent, ov.Joined())
+        self.run(HOP_S)
+        self._elect()
+
+    def kill(self, agent: Agent) -> None:
+        agent.alive = False
+        for members in self.subscribed.values():
+            members.pop(agent.me.id, None)
+        for other in self.living:
+            self.post(DETECT_S, other, ov.PeerDown(agent.me.id))
+        self._later_elect = self.now + DETECT_S
+
+    _later_elect = float("inf")
+
+    def restart(self, agent: Agent) -> None:
+        agent.boot()
+        self._start(agent)
+
+    @property
+    def living(self) -> list[Agent]:
+        return [agent for agent in self.agents.values() if agent.alive]
+
+    def closest(self, key: bytes) -> list[Agent]:
+        return sorted(self.living, key=lambda agent: ids.distance(agent.me.id, key))
+
+    def master(self, job: str = "shop/top") -> Agent:
+        found = [agent for agent in self.living if job in agent.masters]
+        assert len(found) == 1, f"masters of {job}: {found}"
+        return found[0]
+
+    def __getitem__(self, number: int) -> Agent:
+        return self.agents[agent_id(number)]
+
+    # -- time ------------------------------------------------------------------------------------------
+
+    def post(self, delay: float, agent: Agent, event: Event) -> None:
+        heapq.heappush(self._queue, (self.now + delay, next(self._order), agent, event, agent.incarnation))
+
+    def run(self, seconds: float) -> None:
+        end = self.now + seconds
+        while True:
+            due = self._queue[0][0] if self._queue else float("inf")
+            ticks = [(agent.control.deadline, agent) for agent in self.living]
+            timed = min(
+                ((at, agent) for at, agent in ticks if at is not None),
+                key=lambda each: each[0],
+                default=(float("inf"), None),
+            )
+            moment = min(due, timed[0], self._later_elect)
+            if moment > end:
+                self.now = end
+                return
+            self.now = max(moment, self.now)
+            if moment == self._later_elect:
+                self._later_elect = float("inf")
+                self._elect()
+            elif due <= timed[0]:
+                _, _, agent, event, incarnation = heapq.heappop(self._queue)
+                if agent.alive and agent.incarnation == incarnation:
+                    self._step(agent, event)
+            else:
+                assert timed[1] is not None
+                self._step(timed[1], Tick())
+
+    def _step(self, agent: Agent, event: Event) -> None:
+        if isinstance(event, _Over):
+            self.publish_over(event.tree, event.seq)
+            return
+        self.trace.append((self.now, f"agent-{agent.number}", type(event).__name__))
+        for effect in agent.control.step(event, self.now):
+            self._carry_out(agent, effect)
+
+    # -- overlay ---------------------------------------------------------------------------------------
+
+    def _carry_out(self, agent: Agent, effect: Effect) -> None:
+        match effect:
+            case Send():
+                target = self.agents.get(effect.to.id)
+                self.sent[type(effect.message).__name__] += 1
+                if target is None or not target.alive or self.lost(agent, target, effect.message):
+                    return
+                self.post(HOP_S, target, Received(agent.me, effect.message, effect.payload))
+            case ov.Route():
+                target = self.closest(effect.key)[0]
+                self.post(HOP_S, target, ov.RouteDelivered(effect.key, effect.body, effect.payload, agent.me))
+            case ov.Lookup():
+                contacts = tuple(each.me for each in self.closest(effect.key)[:8])
+                self.post(HOP_S, agent, ov.LookupDone(effect.token, effect.key, contacts))
+            case ov.Probe():
+                target = self.agents.get(effect.contact.id)
+                alive = target is not None and target.alive
+                self.post(HOP_S, agent, ov.ProbeDone(effect.token, effect.contact, alive))
+            case _:
+                self._tree_effect(agent, effect)
+
+    # -- forest ----------------------------------------------------------------------------------------
+
+    def _elect(self) -> None:
+        """Tell every root that it is one, and who was one that it is none."""
+        for tree, members in self.subscribed.items():
+            root = self.closest(tree)[0].me.id if members else None
+            old = self.roots.get(tree)
+            if root == old and (root is None or self.agents[root].alive):
+                continue
+            if old is not None and self.agents[old].alive:
+                self.post(0.0, self.agents[old], srt.LostRoot(tree))
+            if root is None:
+                self.roots.pop(tree, None)
+                continue
+            self.roots[tree] = root
+            self.post(HOP_S, self.agents[root], srt.BecameRoot(tree))
+            for agent in self.living:
+                for segment, payloads in agent.contributed.get(tree, []):
+                    self._collect(tree, segment, payloads)
+
+    def _collect(self, tree: bytes, segment: Segment, payloads: tuple[bytes, ...]) -> None:
+        root = self.roots.get(tree)
+        if root is not None and segment.start < segment.stop:
+            self.post(2 * HOP_S, self.agents[root], srt.Collected(tree, segment, payloads))
+
+    def _tree_effect(self, agent: Agent, effect: Effect) -> None:
+        match effect:
+            case srt.Subscribe():
+                self.subscribed.setdefault(effect.tree, {})[agent.me.id] = None
+                self._elect()
+            case srt.Unsubscribe():
+                self.subscribed.get(effect.tree, {}).pop(agent.me.id, None)
+                agent.contributed.pop(effect.tree, None)
+                self._elect()
+            case srt.Contribute():
+                kept = agent.contributed.setdefault(effect.tree, [])
+                kept[:] = [each for each in kept if each[0].epoch >= effect.segment.epoch]
+                kept.append((effect.segment, effect.payloads))
+                self._collect(effect.tree, effect.segment, effect.payloads)
+            case srt.Release():
+                kept = agent.contributed.get(effect.tree, [])
+                kept[:] = [each for each in kept if each[0].stop > effect.stop]
+            case srt.Recollect():
+                assert self.roots[effect.tree] == agent.me.id, "only the root may recollect"
+                for other in self.living:
+                    for segment, payloads in list(other.contributed.get(effect.tree, [])):
+                        again = replace_segment(segment, attempt=effect.attempt, epoch=effect.epoch)
+                        self._collect(effect.tree, again, payloads)
+            case srt.Hasten():
+                assert self.roots[effect.tree] == agent.me.id, "only the root may hasten"
+            case srt.Publish():
+                self._publish(agent, effect)
+            case srt.Answer():
+                self._answer(agent, effect)
+            case _:
+                self._host_effect(agent, effect)
+
+    def _publish(self, agent: Agent, effect: srt.Publish) -> None:
+        assert self.roots[effect.tree] == agent.me.id, "only the root may publish"
+        seq = next(self._seq)
+        members = [self.agents[member] for member in self.subscribed.get(effect.tree, {})]
+        self._published[effect.tree, seq] = Published(
+            effect.tree, effect.token, {each.me.id for each in members}, expected=len(members)
+        )
+        for member in members:
+            self.post(HOP_S, member, srt.Delivered(effect.tree, seq, effect.body))
+        self.post(effect.timeout_s, agent, _Over(effect.tree, seq))
+
+    def _answer(self, agent: Agent, effect: srt.Answer) -> None:
+        open_ = self._published.get((effect.tree, effect.seq))
+        if open_ is None:
+            return
+        open_.waiting.discard(agent.me.id)
+        open_.answers.append((agent.me.id, effect.body))
+        if not open_.waiting:
+            self.publish_over(effect.tree, effect.seq)
+
+    def publish_over(self, tree: bytes, seq: int) -> None:
+        done = self._published.pop((tree, seq), None)
+        if done is not None and tree in self.roots:
+            event = srt.PublishDone(tree, seq, tuple(done.answers), done.expected, done.token)
+            self.post(HOP_S, self.agents[self.roots[tree]], event)
+
+    # -- host ------------------------------------------------------------------------------------------
+
+    def _host_effect(self, agent: Agent, effect: Effect) -> None:
+        match effect:
+            case ctl.StartWorker():
+                worker = agent.workers[effect.manifest.job_id] = Worker(agent, effect)
+                worker.advance()
+            case ctl.StopWorker():
+                worker_ = agent.workers.get(effect.job)
+                if worker_ is not None and worker_.manifest.incarnation == effect.incarnation:
+                    del agent.workers[effect.job]
+            case ctl.PauseWorker():
+                agent.workers[effect.job].paused = True
+            case ctl.ResumeWorker():
+                agent.workers[effect.job].paused = False
+                agent.workers[effect.job].advance()
+            case ctl.ReleaseWorker():
+                pass
+            case ctl.Finalise():
+                self.post(HOP_S, agent, finalise(effect))
+            case ctl.Append():
+                incarnation, records = agent.results.get(effect.job, (effect.incarnation, []))
+                if incarnation != effect.incarnation:
+                    records = []
+                assert not records or records[-1][0].index < effect.record.index, "out of order"
+                agent.results[effect.job] = (
+                    effect.incarnation,
+                    [*records, (effect.record, effect.rows)],
+                )
+            case ctl.DropLog():
+                agent.results.pop(effect.job, None)
+            case ctl.ReadLog():
+                self.post(0.0, agent, read_log(agent, effect))
+            case ctl.Persist():
+                agent.disk[effect.kind, effect.key] = effect.data
+                if not effect.data:
+                    del agent.disk[effect.kind, effect.key]
+            case ctl.Reply():
+                assert effect.token not in agent.replies, "a request is answered once"
+                agent.replies[effect.token] = effect
+            case _:
+                raise AssertionError(f"nobody carries out {effect}")
+
+    # -- clients ---------------------------------------------------------------------------------------
+
+    def request(self, agent: Agent, verb: str, body: dict[str, Any] | None = None) -> int:
+        token = next(self._tokens)
+        self.post(0.0, agent, ctl.ClientRequest(token, verb, body or {}))
+        return token
+
+    def ask(
+        self, agent: Agent, verb: str, body: dict[str, Any] | None = None, *, within: float = 60.0
+    ) -> ctl.Reply:
+        token = self.request(agent, verb, body)
+        end = self.now + within
+        while token not in agent.replies:
+            assert self.now < end, f"no answer to {verb}"
+            self.run(0.05)
+        return agent.replies[token]
+
+    def apply(self, agent: Agent, text: str = TEXT, **body: Any) -> ctl.Reply:
+        return self.ask(agent, "apply", {"text": text, **body})
+
+    def results(self, agent: Agent, job: str = "shop/top", **body: Any) -> list[tuple[ResultRecord, Any]]:
+        reply = self.ask(agent, "results", {"job": job, "limit": 1000, **body})
+        assert reply.status == 200, reply.body
+        return [(record, rows_to_json(ipc_to_table(rows))) for record, rows in decode_page(reply.payload)]
+
+    def seal_all(self, watermark_us: int, stream: str = "clicks") -> None:
+        for agent in self.living:
+            if stream in agent.streams:
+                agent.seal(stream, watermark_us)
+
+    def expected(self, slide_us: int, stream: str = "clicks") -> dict[int, list[dict[str, Any]]]:
+        """What one process would compute from all logs."""
+        counts: dict[int, Counter[str]] = {}
+        for agent in self.agents.values():
+            for at, key in agent.logs.get(stream, []):
+                counts.setdefault(at // slide_us, Counter())[key] += 1
+        return {index: rows_of(counter) for index, counter in sorted(counts.items())}
+
+
+@dataclass(frozen=True, slots=True)
+class _Over(Event):
+    """The time-out of a multicast; handled by the harness, never by a machine."""
+
+    tree: bytes
+    seq: int
+
+
+def replace_segment(segment: Segment, *, attempt: int, epoch: int) -> Segment:
+    return Segment(epoch, attempt, segment.start, segment.stop, segment.coverage, segment.entries)
+
+
+def rows_of(counter: Counter[str]) -> list[dict[str, Any]]:
+    ordered = sorted(counter.items(), key=lambda item: (-item[1], item[0]))
+    return [{"product": key, "hits": number} for key, number in ordered]
+
+
+def finalise(effect: ctl.Finalise) -> ctl.Finalised:
+    total: Counter[str] = Counter()
+    try:
+        for partition in effect.parts:
+            for payload in partition:
+                total.update(decode_body(payload))
+    except Exception as error:
+        return ctl.Finalised(effect.job, effect.epoch, effect.interval, error=str(error))
+    table = pa.Table.from_pylist(
+        rows_of(total), schema=pa.schema([("product", pa.string()), ("hits", pa.int64())])
+    )
+    return ctl.Finalised(effect.job, effect.epoch, effect.interval, table_to_ipc(table))
+
+
+def read_log(agent: Agent, effect: ctl.ReadLog) -> ctl.LogRead:
+    _, records = agent.results.get(effect.job, ("", []))
+    found = [
+        each
+        for each in records
+        if (effect.start is None or each[0].index >= effect.start)
+        and (effect.stop is None or each[0].index < effect.stop)
+    ][: effect.limit]
+    schema = pa.schema([("product", pa.string()), ("hits", pa.int64())]).serialize().to_pybytes()
+    return ctl.LogRead(
+        effect.token,
+        encode_page(found),
+        found[-1][0].index + 1 if found else None,
+        records[0][0].index if records else None,
+        records[-1][0].index if records else None,
+        None,
+        schema if records else b"",
+    )
