@@ -70,6 +70,8 @@ class Agent:
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
     def terminate(self, timeout_s: float = 10.0) -> int:
         """SIGTERM; the exit code."""

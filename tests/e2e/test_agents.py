@@ -1,0 +1,318 @@
+"""Real processes on loopback: the main job, its failures, and wrong use."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet import Agent, Fleet, eventually
+
+JOB = """CREATE JOB e2e.hits AS SELECT k, count(*) AS n, sum(v) AS s, min(x) AS least
+FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k ORDER BY n DESC"""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    with Fleet(tmp_path) as fleet:
+        yield fleet
+
+
+def record(rng: random.Random, second: float) -> str:
+    minutes, seconds = divmod(second, 60)
+    stamp = f"2015-05-17T10:{int(minutes):02}:{seconds:06.3f}Z"
+    return json.dumps(
+        {"ts": stamp, "k": rng.choice("abcdef"), "v": rng.randrange(-1000, 1000), "x": rng.random()}
+    )
+
+
+def records(count: int, seconds: float, seed: int = 1) -> list[str]:
+    """`count` log lines over so many seconds of event time, in order."""
+    rng = random.Random(seed)
+    return [record(rng, at * seconds / count) for at in range(count)]
+
+
+def append(path: Path, lines: list[str]) -> None:
+    with path.open("a") as file:
+        file.writelines(line + "\n" for line in lines)
+
+
+def oracle(paths: list[Path], query: str) -> dict[int, dict[str, Any]]:
+    """What `elf run` says over the files, by interval."""
+    text = query.split(" AS ", 1)[1]
+    command = [sys.executable, "-m", "elfmesh.agent", "run", text, *map(str, paths), "-o", "json"]
+    done = subprocess.run([*command, "--format", "json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return by_index([json.loads(line) for line in done.stdout.splitlines()])
+
+
+def by_index(results: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    indices = [result["interval"]["index"] for result in results]
+    assert indices == sorted(set(indices)), "every interval once, in order"
+    return {result["interval"]["index"]: result for result in results}
+
+
+def complete(fleet: Fleet, job: str, expected: dict[int, Any], number: int = 0) -> Any:
+    """All results of a job once those of the expected intervals are there."""
+
+    def there() -> Any:
+        results = fleet[number].results(job)
+        return results and results[-1]["interval"]["index"] >= max(expected) and results
+
+    return by_index(eventually(there, 30, f"the result of interval {max(expected)}"))
+
+
+def test_logs_split_over_agents_give_what_one_process_gives(fleet: Fleet) -> None:
+    fleet.start(4, options=",format=json,idle=2 s")
+    assert max(agent.ready_s for agent in fleet) < 10
+    answer = fleet[2].apply(JOB)
+    assert (answer["acknowledged"], answer["expected"]) == (4, 4)
+    lines = records(8000, 100)
+    for begin in range(0, len(lines), 400):
+        for number in range(4):
+            append(fleet.log(number), lines[begin + number : begin + 400 : 4])
+        time.sleep(0.05)
+    expected = oracle([fleet.log(number) for number in range(4)], JOB)
+    results = complete(fleet, "e2e/hits", expected, number=1)
+    for index, result in expected.items():
+        assert results[index]["rows"] == result["rows"]
+        assert results[index]["counts"] == result["counts"]
+        assert results[index]["state"] == "FINAL"
+        assert results[index]["completeness"] == 1.0
+        assert results[index]["agents"] == {"in": 4, "expected": 4, "missing": []}
+
+
+class Traffic:
+    """Writes live lines to the agents' logs from a thread, and remembers them all."""
+
+    def __init__(self, fleet: Fleet, numbers: list[int], *, every_s: float = 0.01) -> None:
+        self.fleet, self.numbers, self.every_s = fleet, list(numbers), every_s
+        self.written: dict[int, list[str]] = {number: [] for number in numbers}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Traffic:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        rng = random.Random(7)
+        while not self._stop.wait(self.every_s):
+            for number in list(self.numbers):
+                line = json.dumps({"ts": time.time(), "k": rng.choice("abc"), "v": rng.randrange(100)})
+                with self.fleet.log(number).open("a") as file:
+                    file.write(line + "\n")
+                self.written[number].append(line)
+
+
+LIVE = """CREATE JOB e2e.live AS SELECT k, count(*) AS n, sum(v) AS s FROM log
+GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k ORDER BY k"""
+
+
+def written(traffic: Traffic, tmp_path: Path, *, without: tuple[int, ...] = ()) -> dict[int, dict[str, Any]]:
+    """The oracle's answer over everything written, but for some agents."""
+    paths = []
+    for number, lines in traffic.written.items():
+        if number not in without:
+            path = tmp_path / f"written-{number}-{len(without)}.log"
+            path.write_text("".join(line + "\n" for line in lines))
+            paths.append(path)
+    return oracle(paths, LIVE)
+
+
+def closed_after(fleet: Fleet, job: str, index: int, number: int = 0) -> dict[int, Any]:
+    """All results once an interval above `index` is closed."""
+
+    def there() -> Any:
+        results = fleet[number].results(job)
+        return results and results[-1]["interval"]["index"] > index and results
+
+    return by_index(eventually(there, 30, f"a result above interval {index}"))
+
+
+def test_a_killed_agent_is_named_as_missing_and_intervals_still_close(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.start(4)
+    fleet[0].apply(LIVE)
+    with Traffic(fleet, [0, 1, 2, 3]) as traffic:
+        closed_after(fleet, "e2e/live", int(time.time()))
+        fleet[2].kill()
+        killed = int(time.time())
+        traffic.numbers.remove(2)
+        closed_after(fleet, "e2e/live", killed + 4)
+    everybody = written(traffic, tmp_path)
+    results = complete(fleet, "e2e/live", everybody)
+    others = written(traffic, tmp_path, without=(2,))
+    whole = [index for index, result in results.items() if result["state"] == "FINAL"]
+    partial = [index for index, result in results.items() if result["state"] == "FINAL_PARTIAL"]
+    assert whole
+    assert partial
+    assert max(whole) <= killed
+    for index, result in results.items():
+        if index in whole:
+            assert result["rows"] == everybody[index]["rows"]
+        else:
+            assert result["agents"] == {"in": 3, "expected": 4, "missing": ["agent-2"]}
+            assert result["completeness"] == 0.75
+            assert result["rows"] == others[index]["rows"]
+    assert list(results) == list(range(min(results), max(results) + 1)), "no gap"
+
+
+def test_an_agent_that_comes_back_loses_and_repeats_nothing(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.start(3)
+    fleet[0].apply(LIVE.replace("AS SELECT", "DEADLINE '20 s' AS SELECT", 1))
+    with Traffic(fleet, [0, 1, 2]) as traffic:
+        closed_after(fleet, "e2e/live", int(time.time()))
+        fleet[1].kill()
+        time.sleep(1.5)
+        fleet[1].start([fleet[0].overlay])
+        fleet[1].wait_ready()
+        closed_after(fleet, "e2e/live", int(time.time()) + 1)
+    expected = written(traffic, tmp_path)
+    results = complete(fleet, "e2e/live", expected)
+    assert {index: result["rows"] for index, result in results.items() if index in expected} == {
+        index: result["rows"] for index, result in expected.items()
+    }
+    assert {result["state"] for result in results.values()} == {"FINAL"}
+
+
+def test_rename_rotation_under_load_is_exact(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.start(2, options=",format=json")
+    fleet[0].apply(LIVE)
+    with Traffic(fleet, [0, 1], every_s=0.002) as traffic:
+        for turn in range(4):
+            time.sleep(0.6)
+            for number in (0, 1):
+                path = fleet.log(number)
+                path.rename(path.with_name(f"log.log.{turn}"))
+    expected = written(traffic, tmp_path)
+    results = complete(fleet, "e2e/live", expected)
+    assert sum(result["counts"]["contributed"] for result in expected.values()) > 500
+    for index, result in expected.items():
+        assert results[index]["rows"] == result["rows"]
+        assert results[index]["counts"] == result["counts"]
+
+
+def test_two_jobs_with_different_windows_run_on_one_stream(fleet: Fleet) -> None:
+    fleet.start(3, options=",format=json,idle=1 s")
+    hopping = JOB.replace("e2e.hits", "e2e.hops").replace(
+        "TUMBLE(ts, INTERVAL '10' SECOND)", "HOP(ts, INTERVAL '5' SECOND, INTERVAL '20' SECOND)"
+    )
+    fleet[0].apply(JOB)
+    fleet[1].apply(hopping)
+    lines = records(3000, 60)
+    for number in range(3):
+        append(fleet.log(number), lines[number::3])
+    paths = [fleet.log(number) for number in range(3)]
+    for job, text in (("e2e/hits", JOB), ("e2e/hops", hopping)):
+        expected = oracle(paths, text)
+        results = complete(fleet, job, expected, number=2)
+        assert {index: results[index]["rows"] for index in expected} == {
+            index: result["rows"] for index, result in expected.items()
+        }
+
+
+def test_an_agent_that_joins_late_takes_part_from_a_declared_interval(fleet: Fleet) -> None:
+    fleet.start(2)
+    fleet[0].apply(LIVE)
+    with Traffic(fleet, [0, 1, 2]) as traffic:
+        fleet.log(2).parent.mkdir()
+        closed_after(fleet, "e2e/live", int(time.time()))
+        fleet.start(1)
+        results = eventually(
+            lambda: [r for r in fleet[0].results("e2e/live") if r["agents"]["expected"] == 3][3:],
+            20,
+            "a result with three agents",
+        )
+        assert all(result["agents"]["in"] == 3 for result in results)
+        assert len(traffic.written[2]) > 10
+
+
+def test_sigterm_ends_an_agent_cleanly_and_others_go_on_at_once(fleet: Fleet) -> None:
+    fleet.start(3)
+    fleet[0].apply(LIVE)
+    with Traffic(fleet, [0, 1, 2]):
+        closed_after(fleet, "e2e/live", int(time.time()))
+        began = time.monotonic()
+        assert fleet[2].terminate() == 0
+        assert time.monotonic() - began < 5
+        closed_after(fleet, "e2e/live", int(time.time()) + 2)
+    assert "Traceback" not in fleet[2].errors()
+
+
+# -- wrong use -------------------------------------------------------------------------------------------
+
+
+def failing(agent: Agent, *words: str, join: tuple[str, ...] = ()) -> tuple[int, str]:
+    """Exit code and stderr of an agent that must not become ready."""
+    command = [*agent.command(join), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Agent:
+    return Agent(tmp_path / "agent", 0, [])
+
+
+def test_an_address_in_use_is_one_clear_message(agent: Agent) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        for option in ("--listen", "--api"):
+            code, message = failing(agent, option, address)
+            assert code == 1
+            assert f"{address} is in use" in message
+            assert option in message
+
+
+def test_addresses_that_others_can_reach_are_refused_without_certificates(agent: Agent) -> None:
+    for option in ("--listen", "--api"):
+        code, message = failing(agent, option, "0.0.0.0:0")
+        assert code == 78
+        assert "certificates" in message
+
+
+def test_an_unreachable_overlay_is_said_and_ends_with_69(agent: Agent) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        code, message = failing(agent, "--join-timeout", "1.5 s", join=(address,))
+    assert code == 69
+    assert address in message
+
+
+def test_a_directory_in_use_is_refused(fleet: Fleet) -> None:
+    fleet.start(1)
+    code, message = failing(Agent(fleet[0].directory, 1, []))
+    assert code == 78
+    assert "another agent" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--stream", "log"), "NAME=PATH"),
+        (("--stream", "log=x,format=jsn"), "format"),
+        (("--label", "role"), "KEY=VALUE"),
+        (("-c", "/nowhere/agent.toml"), "agent.toml"),
+    ],
+)
+def test_wrong_settings_end_with_78(agent: Agent, words: tuple[str, ...], message: str) -> None:
+    code, errors = failing(agent, *words)
+    assert code == 78
+    assert message in errors
