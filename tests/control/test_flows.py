@@ -14,7 +14,7 @@ PRODUCTS = ["apple", "beer", "corn", "dill", "eggs"]
 
 def fill(world: World, *, intervals: int, first: int = 1000, seed: int = 1) -> None:
     rng = random.Random(seed)
-    for agent in world.living:
+    for agent in [each for each in world.living if "clicks" in each.streams]:
         records = []
         for index in range(first, first + intervals):
             for _ in range(rng.randrange(5, 20)):
