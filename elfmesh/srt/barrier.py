@@ -31,7 +31,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
-from elfmesh.srt.coverage import Cell, Cells, Gate, extend
+from elfmesh.srt.coverage import Cell, Cells, Gate, Verdict, extend, judge
 from elfmesh.srt.merging import Job, Merger
 from elfmesh.srt.messages import FIRST, Refused
 from elfmesh.srt.parts import Part, Shelf, runs
@@ -341,9 +341,11 @@ class Barrier:
                 self._raise(cell.start, cell.stop, part.attempt)
                 self._above.lagging(cell.start, cell.stop, part.attempt)
                 self._intake(part.cut(cell.start, cell.stop), refused)
-            elif part.coverage & cell.known == part.coverage:
+                continue
+            verdict = judge(part.coverage, cell.known)
+            if verdict is Verdict.DUPLICATE:
                 self._count("duplicates")
-            elif part.coverage & cell.known:
+            elif verdict is Verdict.OVERLAP:
                 self._count("overlaps")
                 self._above.overlap(cell.start, cell.stop, part.attempt)
             else:

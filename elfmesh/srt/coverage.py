@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from enum import Enum
 
 
 def bits_of(bitmap: bytes) -> int:
@@ -25,6 +26,22 @@ def bits_of(bitmap: bytes) -> int:
 def bitmap_of(bits: int) -> bytes:
     """The shortest bitmap of these bits: equal sets have equal bytes."""
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+
+
+class Verdict(Enum):
+    """What a partial is to those already counted."""
+
+    NEW = "disjoint: counts"
+    DUPLICATE = "contained: dropped"
+    OVERLAP = "partly contained: can neither be dropped nor counted"
+
+
+def judge(coverage: int, known: int) -> Verdict:
+    """Rule on a partial of `coverage` where `known` are counted already (D-7)."""
+    common = coverage & known
+    if not common:
+        return Verdict.NEW
+    return Verdict.DUPLICATE if common == coverage else Verdict.OVERLAP
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,19 +165,24 @@ class Grove:
         self.agents: dict[bytes, GroveAgent] = {}
         self.published: list[PublishDone] = []
         for number in range(agents):
-            self._join(number)
+            self.join(number)
             self.network.run_for(0.02)
         self.network.run_for(2.0)
         self.link.faults = faults or Faults()
 
-    def _join(self, number: int) -> None:
+    def join(self, number: int) -> None:
         contact = Contact(
             self.rng.randbytes(20), f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 7000
         )
-        seeds = [self.agents[id].me for id in self.rng.sample(list(self.agents), min(2, len(self.agents)))]
         agent = self.agents[contact.id] = GroveAgent(contact, number, self)
         self.network.add(contact, agent)
-        self.network.give(contact.id, Start(tuple((seed.host, seed.port) for seed in seeds)))
+        self.start(agent)
+
+    def start(self, agent: GroveAgent) -> None:
+        """The agent joins the overlay through two others."""
+        others = [other.me for other in self.alive if other is not agent]
+        seeds = self.rng.sample(others, min(2, len(others)))
+        self.give(agent, Start(tuple((seed.host, seed.port) for seed in seeds)))
 
     @property
     def alive(self) -> list[GroveAgent]:

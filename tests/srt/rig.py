@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 
 from elfmesh.ids import distance
-from elfmesh.machine import Contact, Effect, Event, Message, Received, Send
+from elfmesh.machine import Contact, Event, Message, Received, Send
 from elfmesh.overlay import Lookup, LookupDone
 from elfmesh.srt import FIRST, Forest
 from elfmesh.srt.barrier import Barrier
@@ -125,7 +125,7 @@ class Wire:
         self.now = 0.0
         self.forests: dict[int, Forest] = {}
         self.mail: deque[tuple[int, int, Message, bytes]] = deque()
-        self.effects: dict[int, list[Effect]] = {}
+        self.effects: dict[int, list[object]] = {}
         self.fanout = fanout
         for number in numbers:
             self.add(number)
@@ -143,9 +143,9 @@ class Wire:
         best = min(self.forests, key=lambda number: distance(contact(number).id, key))
         return contact(best) if best != than else None
 
-    def give(self, number: int, event: Event) -> list[Effect]:
+    def give(self, number: int, event: Event) -> list[object]:
         """Step one forest; what it sends goes into the mail, its look-ups are answered at once."""
-        kept: list[Effect] = []
+        kept: list[object] = []
         lookups: list[Lookup] = []
         for effect in self.forests[number].step(event, self.now):
             if isinstance(effect, Send):
@@ -162,6 +162,11 @@ class Wire:
             kept += self.give(number, LookupDone(lookup.token, lookup.key, found))
         return kept
 
+    def route(self, number: int, above: int | None) -> None:
+        """From now on the next hop of `number` is `above`."""
+        hop = contact(above) if above is not None else None
+        self.forests[number]._context.next_hop = lambda key: hop
+
     def deliver(self, *, lose: Iterable[type[Message]] = ()) -> None:
         """Deliver mail until there is none, losing messages of some types."""
         lost = tuple(lose)
@@ -173,6 +178,6 @@ class Wire:
     def waiting(self) -> list[tuple[int, int, str]]:
         return [(source, to, type(message).__name__) for source, to, message, _ in self.mail]
 
-    def take(self, number: int) -> list[Effect]:
+    def take(self, number: int) -> list[object]:
         effects, self.effects[number] = self.effects[number], []
         return effects

@@ -51,7 +51,7 @@ def test_joining_asks_the_next_hop_which_becomes_root_of_a_tree_it_did_not_know(
 def test_a_join_stops_at_the_first_agent_in_the_tree() -> None:
     wire = subscribed(Wire(1, 4), 4)
     wire.add(9)
-    wire.forests[9]._context.next_hop = lambda key: contact(4)  # the route of 9 leads through 4
+    wire.route(9, 4)  # the route of 9 leads through 4
     wire.give(9, Subscribe(TREE))
     wire.deliver()
     assert (parent(wire, 9), parent(wire, 4)) == (4, 1)
@@ -150,7 +150,7 @@ def test_the_root_gives_way_to_somebody_closer() -> None:
 
 def test_the_root_looks_again_every_five_seconds() -> None:
     wire = subscribed(Wire(5), 5)
-    wire.forests[5]._context.next_hop = lambda key: None
+    wire.route(5, None)
     wire.add(2)
     wire.now = VERIFY_S
     wire.give(5, Tick())
@@ -166,7 +166,7 @@ def test_an_old_look_up_changes_nothing() -> None:
 def test_a_forwarder_nobody_needs_prunes_itself() -> None:
     wire = subscribed(Wire(1, 4), 4)
     wire.add(9)
-    wire.forests[9]._context.next_hop = lambda key: contact(4)
+    wire.route(9, 4)
     wire.give(9, Subscribe(TREE))
     wire.deliver()
     wire.give(4, Unsubscribe(TREE))
@@ -225,7 +225,7 @@ def test_a_segment_for_a_tree_the_agent_left_sends_the_child_looking() -> None:
 def chain(wire: Wire, *numbers: int) -> None:
     """Each agent joins through the one before it."""
     for above, number in pairwise(numbers):
-        wire.forests[number]._context.next_hop = lambda key, above=above: contact(above)
+        wire.route(number, above)
         wire.give(number, Subscribe(TREE))
         wire.deliver()
 

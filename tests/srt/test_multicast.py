@@ -18,7 +18,7 @@ def line(*numbers: int) -> Wire:
     wire = Wire(*numbers)
     for above, number in zip((None, *numbers), numbers, strict=False):
         if above is not None:
-            wire.forests[number]._context.next_hop = lambda key, above=above: contact(above)
+            wire.route(number, above)
         wire.give(number, Subscribe(TREE))
         wire.deliver()
     for number in numbers:
@@ -153,7 +153,7 @@ def test_a_late_joiner_gets_the_last_messages_and_so_does_its_subtree() -> None:
     for n in range(LOG_MAX + 3):
         old.give(1, Publish(TREE, b"%d" % n, 0.1))
     wire.forests[1], wire.effects[1] = old.forests[1], []
-    wire.forests[5]._context.next_hop = lambda key: contact(1)
+    wire.route(5, 1)
     wire.now = 6.0
     wire.give(5, Tick())  # the root verifies itself, and finds 1
     wire.deliver()
