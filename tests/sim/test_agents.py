@@ -1,0 +1,214 @@
+"""Whole agents on virtual time: a job's answer is the oracle's, whatever the network does.
+
+`ELF_SIM_AGENTS` sets the size of the large run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import vloop
+from agents import EPOCH_US, SimAgent, SimFleet, line, until, wall_us
+from network import Faults
+
+import elfmesh
+from elfmesh.control.records import ResultRecord, rows_to_json
+
+AGENTS = int(os.environ.get("ELF_SIM_AGENTS", "200"))
+QUERY = """SELECT k, count(*) AS n, sum(v) AS s, max(v) AS most FROM log
+GROUP BY TUMBLE(ts, INTERVAL '2' SECOND), k ORDER BY k"""
+JOB = f"CREATE JOB sim.sums DEADLINE '60 s' AS {QUERY}"
+Rows = list[dict[str, Any]]
+Results = dict[int, tuple[ResultRecord, Rows]]
+
+
+async def write(fleet: SimFleet, seconds: float, rng: random.Random, every_s: float = 0.25) -> None:
+    """Every host's web server writes for a while; some say more than others, some times are not in order."""
+    end = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < end:
+        for agent in fleet.agents:
+            for _ in range(rng.randrange(3)):
+                agent.log.write(line(wall_us(), rng.choice("abc"), rng.randrange(-1000, 1000)))
+        await asyncio.sleep(every_s)
+
+
+def ended_us() -> int:
+    """When the newest interval that is over has ended."""
+    return wall_us() // 2_000_000 * 2_000_000
+
+
+async def closed(fleet: SimFleet, upto_us: int, asked: int) -> Results:
+    """All results once every interval that ends by `upto_us` is there."""
+    last = upto_us // 2_000_000 - 1
+
+    async def there() -> Any:
+        try:
+            found = await fleet.results("sim/sums", asked)
+        except AssertionError:  # while a new master takes over, an answer may say so
+            return None
+        return found if found and found[-1][0].index >= last else None
+
+    found = await until(there, 180, 1.0)
+    indices = [record.index for record, _ in found]
+    assert indices == sorted(set(indices)), "every interval once, in order"
+    return {record.index: (record, rows) for record, rows in found}
+
+
+def oracle(agents: list[SimAgent], directory: Path, upto_us: int) -> dict[int, Rows]:
+    """What one process computes from the same logs, of the intervals that ended by `upto_us`."""
+    paths = []
+    for agent in agents:
+        paths.append(directory / f"{agent.name}.log")
+        paths[-1].write_bytes(bytes(agent.log.data))
+    results = elfmesh.run(QUERY, [str(path) for path in paths], format="json")
+    return {
+        result.record.index: rows_to_json(result.table)
+        for result in results
+        if (result.record.end_us or 0) <= upto_us
+    }
+
+
+def compare(results: Results, expected: dict[int, Rows], agents: int) -> None:
+    for index, rows in expected.items():
+        record, found = results[index]
+        assert found == rows, f"interval {index}"
+        assert (record.state, record.completeness) == ("FINAL", 1.0)
+        assert (record.agents_in, record.agents_expected, record.missing) == (agents, agents, [])
+        assert record.counts["contributed"] == sum(row["n"] for row in rows)
+        assert record.counts["late_dropped"] == record.counts["expired"] == 0
+
+
+def run_job(
+    seed: int, count: int, seconds: float, directory: Path, faults: Faults | None = None
+) -> tuple[str, float]:
+    """A whole run that must be exact; its trace and the virtual time it took."""
+
+    async def main() -> tuple[str, float]:
+        fleet = SimFleet(seed, count)
+        await fleet.start()
+        answer = await fleet.apply(JOB, count // 2)
+        assert (answer["acknowledged"], answer["expected"]) == (count, count)
+        if faults is not None:
+            fleet.network.link.faults = faults
+        await write(fleet, seconds, random.Random(seed))
+        upto = wall_us() // 2_000_000 * 2_000_000
+        results = await closed(fleet, upto, count - 1)
+        fleet.check()
+        expected = {
+            index: rows for index, rows in oracle(fleet.agents, directory).items() if index in results
+        }
+        assert len(expected) >= seconds // 2 - 1
+        compare(results, expected, count)
+        return fleet.network.trace, asyncio.get_running_loop().time()
+
+    return vloop.run(main())
+
+
+def test_twenty_agents_give_the_oracles_answer(tmp_path: Path) -> None:
+    run_job(1, 20, 6, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_many_agents_give_the_oracles_answer(tmp_path: Path) -> None:
+    run_job(2, AGENTS, 5, tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_loss_doubling_and_reordering_change_no_answer(seed: int, tmp_path: Path) -> None:
+    run_job(seed, 8, 6, tmp_path, Faults.swarm(random.Random(seed)))
+
+
+def test_an_agent_that_crashes_and_comes_back_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        fleet = SimFleet(11, 6)
+        await fleet.start()
+        await fleet.apply(JOB)
+        for turn in range(3):
+            await write(fleet, 2.7, random.Random(turn))
+            victim = fleet.agents[1 + turn]
+            victim.crash()
+            await write(fleet, 1.1, random.Random(turn + 10))
+            await victim.start(fleet.seeds(victim))
+        await write(fleet, 2, random.Random(99))
+        upto = ended_us()
+        results = await closed(fleet, upto, 0)
+        fleet.check()
+        compare(results, oracle(fleet.agents, tmp_path, upto), 6)
+
+    vloop.run(main())
+
+
+def test_an_agent_that_stays_away_is_named_and_intervals_close_without_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        fleet = SimFleet(12, 6)
+        await fleet.start()
+        await fleet.apply(JOB.replace("60 s", "1 s"))
+        await write(fleet, 4, random.Random(1))
+        gone = fleet.agents[3]
+        gone.crash()
+        crashed = wall_us()
+        await write(fleet, 8, random.Random(2))
+        upto = ended_us()
+        results = await closed(fleet, upto, 0)
+        fleet.check()
+        others = oracle([agent for agent in fleet.agents if agent is not gone], tmp_path, upto)
+        after = [index for index in results if index * 2_000_000 > crashed]
+        assert len(after) >= 2
+        for index in after:
+            record, rows = results[index]
+            assert (record.state, record.missing) == ("FINAL_PARTIAL", [gone.name])
+            assert record.completeness == pytest.approx(5 / 6)
+            assert rows == others[index]
+
+    vloop.run(main())
+
+
+def test_a_partition_that_heals_within_the_deadline_costs_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        fleet = SimFleet(13, 8)
+        await fleet.start()
+        await fleet.apply(JOB)
+        await write(fleet, 3, random.Random(1))
+        fleet.network.link.partition(
+            [agent.id for agent in fleet.agents[:5]], [a.id for a in fleet.agents[5:]]
+        )
+        await write(fleet, 2, random.Random(2))
+        fleet.network.link.heal()
+        await write(fleet, 3, random.Random(3))
+        upto = ended_us()
+        results = await closed(fleet, upto, 0)
+        fleet.check()
+        compare(results, oracle(fleet.agents, tmp_path, upto), 8)
+
+    vloop.run(main())
+
+
+def test_the_same_seed_gives_the_same_trace_under_two_hash_seeds(tmp_path: Path) -> None:
+    traces = []
+    for hash_seed in ("1", "2"):
+        directory = tmp_path / hash_seed
+        directory.mkdir()
+        done = subprocess.run(
+            [sys.executable, __file__, str(directory)],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        traces.append(done.stdout)
+    assert traces[0] == traces[1]
+    assert len(traces[0].split()) == 2
+
+
+if __name__ == "__main__":
+    print(*run_job(5, 6, 4, Path(sys.argv[1]), Faults.swarm(random.Random(1))))
+    assert EPOCH_US > 0
