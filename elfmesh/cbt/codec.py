@@ -214,8 +214,6 @@ class BlockReader:
             return raw.view("<i8").reshape(rows)
         values = raw.view(f"<u{column.width}").reshape(rows).astype(np.int64)
         if column.base:
-            if not -(1 << 63) <= column.base < (1 << 63) - (1 << 8 * column.width):
-                raise ValueError("integers outside 64 bits")
             values += np.int64(column.base)
         return values
 

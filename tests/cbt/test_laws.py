@@ -210,6 +210,7 @@ def test_decimal_sums_have_full_precision() -> None:
         ("count", {"other": np.zeros(1, np.int64)}),
         ("sum", {"limb+0": np.zeros(1, np.int64)}),
         ("sum", {"values": np.zeros(1, np.int64), "limb-1": np.zeros(1, np.int64)}),
+        ("sum", {"values": np.zeros(1, np.int64), "limb+6": np.zeros(1, np.int64)}),
         ("sum", {"values": np.zeros(1, np.int64), "limb+99": np.zeros(1, np.int64)}),
         ("min", {"value": pa.array(["x"])}),
         ("max", {}),

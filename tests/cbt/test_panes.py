@@ -144,6 +144,16 @@ def test_late_records_and_dropped_panes_between_windows(
             panes.drop_below(low // panes.pane_us)
 
 
+def test_a_pane_begun_anew_is_not_taken_for_the_dropped_one() -> None:
+    tables = (Spec("main", ("k",), {"s": ("sum", "v")}),)
+    panes = Panes(tables, 80, 10)
+    insert(panes, tables, [(0, "a", 1.0), (10, "a", 2.0), (20, "a", 4.0)])
+    assert content(panes, tables, 0) == {"main": {("a",): (7.0,)}}
+    panes.drop_below(2)
+    insert(panes, tables, [(10, "a", 16.0)])
+    assert content(panes, tables, 1) == {"main": {("a",): (20.0,)}}
+
+
 def test_long_windows_slide_by_subtraction(monkeypatch: pytest.MonkeyPatch) -> None:
     negated = Counter[str]()
     original = Sum.negate

@@ -120,12 +120,14 @@ def test_split_keeps_integer_and_float_keys_together() -> None:
     assert split(pa.array(keys)) == split(pa.array([float(key) for key in keys]))
 
 
-def test_a_distinct_table_follows_its_group() -> None:
+@pytest.mark.parametrize("order", [("main", "d0"), ("d0", "main")])
+def test_a_distinct_table_follows_its_group(order: tuple[str, str]) -> None:
     main, d0 = CompressedBufferTree(["k0"], {"n": ("count", None)}), CompressedBufferTree(["k0", "x"], {})
     batch = pa.record_batch({"k0": [i % 20 for i in range(400)], "x": [str(i) for i in range(400)]})
     main.insert(batch)
     d0.insert(batch)
-    parts = split_partial(encode_partial({"main": main.partial(), "d0": d0.partial()}), 4)
+    whole = {"main": main.partial(), "d0": d0.partial()}
+    parts = split_partial(encode_partial({name: whole[name] for name in order}), 4)
     seen = 0
     for part in parts:
         tables = decode_partial(part)
@@ -260,6 +262,18 @@ def bomb(rows: int, columns: int = 1) -> bytes:
     return reseal(struct.pack(">I", len(header)) + header)
 
 
+def test_lengths_of_strings_must_add_up() -> None:
+    def keys(lengths: bytes, text: bytes) -> bytes:
+        column = ["k", "string", False, 1, 0, len(text)]
+        header = msgspec.msgpack.encode([["main", [len(lengths), [column], []]]])
+        return reseal(struct.pack(">I", len(header)) + header + lengths + text)
+
+    assert decode_partial(keys(b"\1\2", b"abc"))["main"]["k"].to_pylist() == ["a", "bc"]
+    for lengths in (b"\1\1", b"\3\3", b"\377\1"):
+        with pytest.raises(ProtocolError, match=r"add up|longer than all"):
+            decode_partial(keys(lengths, b"abc"))
+
+
 def test_a_block_that_unfolds_from_nothing_is_bounded() -> None:
     assert decode_partial(bomb(10))["main"].num_rows == 10
     for data in (bomb(1 << 40), bomb(1 << 24, columns=8), bomb(-1)):
@@ -289,7 +303,7 @@ def test_large_partials_stream_through_the_bounded_decompressor() -> None:
     tree.insert(pa.record_batch({"k": keys}))
     data = encode_partial({"main": tree.partial()})
     assert Counter(decode_partial(data)["main"]["k"].to_pylist()) == Counter(set(keys.tolist()))
-    with pytest.raises(ProtocolError):
+    with pytest.raises(ProtocolError, match="cut off"):
         decode_partial(seal(data[9:-100]))
 
 

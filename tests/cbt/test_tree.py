@@ -301,14 +301,17 @@ def test_types_promote_wherever_the_narrow_rows_already_are() -> None:
     big = 2**53
     tree.insert(pa.record_batch({"k": pa.nulls(1), "v": pa.nulls(1)}))
     tree.push_down()
-    tree.insert(pa.record_batch({"k": [1, big, big + 1, *range(2, 60)], "v": [big + 1, 1, 1, *[0] * 58]}))
-    tree.push_down()
+    # Pairs of integers that are one float: they become one key when the column turns float.
+    keys = [1, *(big + 4 * pair + one for pair in range(40) for one in (0, 1))]
+    tree.insert(pa.record_batch({"k": keys, "v": [big + 1, *[1] * 80]}))
+    tree.flush()  # everything is in the bases of leaves now, most of which the next insert does not touch
+    assert tree.depth > 2
     tree.insert(pa.record_batch({"k": [1.0, 0.5], "v": [0.25, 0.5]}))
     out = content(tree.flush(), 1)
     assert out[(None,)] == (1, None, None)
     assert out[(1.0,)] == (2, float(Fraction(big + 1) + Fraction(1, 4)), float(big + 1))
-    assert out[(float(big),)] == (2, 2.0, 1.0)  # two integers that are one float
-    assert len(out) == 62
+    assert all(out[(float(big + 4 * pair),)] == (2, 2.0, 1.0) for pair in range(40))
+    assert len(out) == 43
 
 
 def test_a_conflict_names_column_and_types_and_changes_nothing() -> None:
@@ -381,8 +384,10 @@ def test_long_keys_pass_thresholds_by_their_bytes() -> None:
     keys = [rng.randbytes(4_000).hex() for _ in range(120)]
     for key in [*keys, *keys]:
         tree.insert(pa.record_batch({"k": [key]}))
-    assert content(tree.flush(), 1) == {(key,): (2,) for key in keys}
     assert tree._root is not None
+    assert tree._root.children
+    assert sum(run.raw_bytes for run in tree._root.runs) <= 1 << 16
+    assert content(tree.flush(), 1) == {(key,): (2,) for key in keys}
     assert max(leaf.base.raw_bytes for leaf in tree._root.leaves() if leaf.base) <= 1 << 16
 
 
