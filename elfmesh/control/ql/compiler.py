@@ -109,7 +109,7 @@ class Compiler:
         operator = OPERATORS.get(expr.name)
         if operator is not None:
             return operator(self, expr, args)
-        for arg, operand in zip(expr.args, args, strict=True):
+        for operand in args:
             if operand.type == DURATION:
                 raise self.error(expr, "an INTERVAL can only be added to or subtracted from a time")
         return FUNCTIONS[expr.name].build(self, expr, args)

@@ -15,17 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.control.ql.analysis import distinct_columns
-from elfmesh.control.ql.columns import as_array, bool_values, float_values, null_mask
+from elfmesh.control.ql.columns import as_array, bool_values, float_values, int_values, null_mask
 from elfmesh.control.ql.compiler import Compiler, read_column, window_column
+from elfmesh.control.ql.nodes import Expr, Ref
 from elfmesh.control.ql.operand import Env
 from elfmesh.control.ql.operators import condition_operand
 from elfmesh.control.ql.statement import MAIN, OrderItem, Statement
 from elfmesh.control.ql.types import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, VOID
-from elfmesh.errors import RuntimeFailure
 
 Ints = npt.NDArray[np.int64]
-SUM_DIGITS_MAX = 38
-"""What a decimal sum may have; Arrow's decimal128 ends here."""
 
 
 def finalise(
@@ -33,28 +31,30 @@ def finalise(
 ) -> pa.Table:
     """The result rows of one interval; see `Query.finalise`."""
     plan = statement.plan
-    columns, rows = _reduced_columns(statement, tables)
-    types = {name: array.type for name, array in columns.items()}
+    reduced, rows = _reduced_columns(statement, tables)
+    # A sum beyond 64 bits stays exact where it is shown as it is; in expressions it is a double.
+    columns = {name: read_column(array) for name, array in reduced.items()}
+    compiler = Compiler({name: array.type for name, array in columns.items()}, statement.origin)
     if window is not None:
         for side, bound in zip(("start", "end"), window, strict=True):
             columns[window_column(side)] = pa.repeat(pa.scalar(bound, BIGINT), rows).view(TIMESTAMP)
-    compiler = Compiler(types, statement.origin)
     env = Env(columns, rows)
-    outputs = {name: compiler.compile(expr).array(env) for name, expr in plan.outputs}
-    order = [(compiler.compile(item.expr).array(env), item) for item in plan.order]
-    repeats = None if not plan.repeat else np.asarray(columns[plan.repeat].to_numpy(), dtype=np.int64)
+
+    def evaluate(expr: Expr) -> pa.Array:
+        return reduced[expr.name] if isinstance(expr, Ref) else compiler.compile(expr).array(env)
+
+    keep = np.arange(rows)
     if plan.having is not None:
         having = condition_operand(compiler, plan.having, compiler.compile(plan.having))
         keep = np.flatnonzero(bool_values(having.array(env)))
-    else:
-        keep = np.arange(rows)
     chosen = pa.array(keep)
-    outputs = {name: array.take(chosen) for name, array in outputs.items()}
-    ranked = sorted_rows([(array.take(chosen), item) for array, item in order], list(outputs.values()))
+    outputs = {name: evaluate(expr).take(chosen) for name, expr in plan.outputs}
+    order = [(evaluate(item.expr).take(chosen), item) for item in plan.order]
+    ranked = sorted_rows(order, list(outputs.values()))
     if plan.distinct:
         ranked = _first_of_equal(ranked, list(outputs.values()))
-    if repeats is not None:
-        ranked = _repeated(ranked, repeats[keep], plan.limit)
+    if plan.repeat:
+        ranked = _repeated(ranked, int_values(columns[plan.repeat])[keep], plan.limit)
     if plan.limit is not None:
         ranked = ranked[: plan.limit]
     places = pa.array(ranked)
@@ -62,7 +62,7 @@ def finalise(
 
 
 def _reduced_columns(statement: Statement, tables: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Array], int]:
-    """k*, a* and d* as aligned arrays of ELF-QL types."""
+    """k*, a* and d* as aligned arrays: of ELF-QL types, or decimal for a sum that needs more than 64 bits."""
     plan, main = statement.plan, tables.get(MAIN)
     spec = statement.tables[0]
     rows = 0 if main is None else main.num_rows
@@ -74,27 +74,23 @@ def _reduced_columns(statement: Statement, tables: Mapping[str, pa.Table]) -> tu
         return {**columns, **{one.name: pa.array([0], BIGINT) for one in plan.distincts}}, 1
     columns = {}
     for name in (*spec.keys, *spec.aggregates):
-        columns[name] = _column(statement, main.column(name)) if main is not None else pa.nulls(0)
+        counts = spec.aggregates.get(name, ("", None))[0] == "count"
+        empty = pa.nulls(0, BIGINT if counts else VOID)
+        columns[name] = empty if main is None else _column(main.column(name))
     for one in plan.distincts:
         table = tables.get(one.name)
         columns[one.name] = _distinct_counts(columns, spec.keys, rows, table, len(one.args))
     return columns, rows
 
 
-def _column(statement: Statement, column: pa.ChunkedArray) -> pa.Array:
-    """A finished column; a sum that was widened to a decimal comes back to 64 bits if it fits.
-
-    Raises:
-        RuntimeFailure: an integer sum beyond 64 bits: there is no type to show it in without a loss.
-    """
-    if pa.types.is_decimal(column.type) and column.type.scale == 0:
-        try:
-            return as_array(pc.cast(column, BIGINT), len(column))
-        except pa.ArrowInvalid:
-            raise RuntimeFailure(
-                f"a sum of {statement.stream} is beyond 64 bits", hint="Write sum(CAST(x AS DOUBLE))."
-            ) from None
-    return read_column(column)
+def _column(column: pa.ChunkedArray) -> pa.Array:
+    """A finished column; a sum that was widened to a decimal comes back to 64 bits if all of it fits."""
+    if not pa.types.is_decimal(column.type):
+        return read_column(column)
+    try:
+        return as_array(pc.cast(column, BIGINT), len(column))
+    except pa.ArrowInvalid:
+        return as_array(column, len(column))
 
 
 def _distinct_counts(

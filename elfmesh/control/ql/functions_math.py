@@ -159,6 +159,4 @@ def _pmod(context: Context, call: Call, args: list[Operand]) -> Operand:
     first = step("%", args[0], args[1])
     again = step("%", step("+", first, args[1]), args[1])
     negative = step("<", first, constant(0, BIGINT))
-    return lift(
-        first.type, lambda below, a, b: pc.if_else(below, a, b), negative, convert(again, first.type), first
-    )
+    return lift(first.type, pc.if_else, negative, convert(again, first.type), first)

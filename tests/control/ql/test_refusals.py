@@ -57,7 +57,7 @@ WRONG = [
     ("CREATE JOB j EVERY AS SELECT a FROM s", 1, 20, "takes a duration", "EVERY '30 s'"),
     ("CREATE JOB j EVERY 'soon' AS SELECT a FROM s", 1, 20, "not a duration", "EVERY '30 s'"),
     ("CREATE JOB j EVERY '0 s' AS SELECT a FROM s", 1, 20, "longer than nothing", "30 s"),
-    ("CREATE JOB j EVERY '5 s' ON STRAGGLER LEAP AS SELECT a FROM s", 1, 39, "CORRECT, SKIP or WAIT", ""),
+    ("CREATE JOB j EVERY '5 s' ON STRAGGLER LEAP AS SELECT a FROM s", 1, 39, "CORRECT, SKIP", "WAIT"),
     ("CREATE JOB j EVERY '5 s' PARTITIONS 0 AS SELECT a FROM s", 1, 37, "from 1 to 64", ""),
     ("CREATE JOB j EVERY '5 s' PARTITIONS x AS SELECT a FROM s", 1, 37, "from 1 to 64", ""),
     (
@@ -93,7 +93,10 @@ WRONG = [
     ("SELECT DISTINCT a FROM s ORDER BY b", 1, 35, "its own columns only", "Select"),
     ("SELECT *, count(*) FROM s", 1, 8, "* cannot be grouped", "count(*)"),
     ("SELECT x.* FROM s", 1, 10, "on the stream only", "name the fields"),
-    ("SELECT path AS a, lower(path) AS path, count(*) FROM s GROUP BY path HAVING path = 'x'", 1, 77, "both", "AS"),
+    (
+        "SELECT path AS a, lower(path) AS path, count(*) FROM s GROUP BY path HAVING path = 'x'",
+        1, 77, "both", "AS other_name",
+    ),
     # functions
     ("SELECT uper(a) FROM s", 1, 8, "unknown function uper", "Did you mean upper?"),
     ("SELECT a,\n       zzz(b) FROM s", 2, 8, "unknown function", "docs/elf-ql.md"),
@@ -249,21 +252,25 @@ def test_deep_nesting_is_an_error_and_no_crash() -> None:
         parse("SELECT a FROM s -- " + "x" * 300_000)
 
 
+WORDS = (
+    "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT CREATE JOB AS EVERY ON ( ) , . * = 'x' 1 a b s count( "
+    "sum( upper( TUMBLE( ts '5 s' INTERVAL SECOND AND OR NOT NULL IS CASE WHEN THEN END IN BETWEEN LIKE ; "
+    "-- \n ' ` [ ] :: -> ? @ DISTINCT FILTER CAST( BIGINT window_start"
+)
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(
-        st.sampled_from(
-            "SELECT FROM WHERE GROUP BY HAVING ORDER LIMIT CREATE JOB AS EVERY ON ( ) , . * = 'x' 1 a b s count( sum( "
-            "upper( TUMBLE( ts '5 s' INTERVAL SECOND AND OR NOT NULL IS CASE WHEN THEN END IN BETWEEN LIKE ; -- \n ' ` "
-            "[ ] :: -> ? @ DISTINCT FILTER CAST( BIGINT window_start".split(" ")
-        ),
+        st.sampled_from(WORDS.split(" ")),
         max_size=25,
     ).map(" ".join)
     | st.text(max_size=40)
 )
 def test_any_text_parses_or_is_a_query_error_with_a_place(text: str) -> None:
+    refusal: QueryError | None = None
     try:
         parse(text)
     except QueryError as error:
-        assert error.line >= 1
-        assert error.column >= 1
+        refusal = error
+    assert refusal is None or (refusal.line >= 1 and refusal.column >= 1)
