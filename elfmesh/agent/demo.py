@@ -52,6 +52,9 @@ SELECT user.location AS location, SUM(clicks_count) AS clicks, COUNT(DISTINCT us
 FROM clicks
 GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), user.location
 ORDER BY clicks DESC"""
+JOINING_TIMEOUT_S = 60.0
+"""How long agents may take to work on the jobs, on a busy machine."""
+
 CLOSING_TIMEOUT_S = 60.0
 """How long the last intervals may take to close after the traffic ended, on a busy machine."""
 
@@ -130,7 +133,8 @@ def _story(
         for job in jobs:
             _tell(console, f"\n{job.text}")
             answer = client.apply(job.text)
-            _tell(console, f"-> {answer['acknowledged']} of {answer['expected']} agents have it.")
+            _tell(console, f"-> acknowledged by {answer['acknowledged']} of {answer['expected']} agents.")
+        _wait_for_all(client, jobs, agents)
         with _view(console) as view:
             _watch(fleet, client, jobs, view, seconds=seconds, victim=victim)
         outcome = _check(console, jobs, fleet, victim)
@@ -139,6 +143,23 @@ def _story(
     _tell(console, f"\nAll processes are stopped. {time.monotonic() - began:.0f} s in total.")
     click.echo("demo: every interval EQUAL" if outcome else "demo: results DIFFER")
     return 0 if outcome else 1
+
+
+def _wait_for_all(client: Client, jobs: list[Job], agents: int) -> None:
+    """Wait until every agent takes part in every job, before the shop opens.
+
+    An agent that was still finding its place when a job was applied takes part from a declared interval on.
+    """
+    deadline = time.monotonic() + JOINING_TIMEOUT_S
+    for job in jobs:
+        while True:
+            roster = client.describe(job.name)["roster"]["agents"]
+            begin_us = max((entry["from"] or 0 for entry in roster), default=0) * job.slide_us
+            if len(roster) == agents and begin_us <= time.time_ns() // 1000:
+                break
+            if time.monotonic() > deadline:
+                raise RuntimeFailure(f"only {len(roster)} of {agents} agents work on {job.name}")
+            time.sleep(0.2)
 
 
 def _watch(fleet: Fleet, client: Client, jobs: list[Job], view: View, *, seconds: float, victim: str) -> None:
@@ -257,10 +278,11 @@ def _spark(console: Console, jobs: list[Job], api: str) -> bool:
     """Show the first job's results as a DataFrame; False only if its rows are not the published ones."""
     from elfmesh import spark_bridge
 
+    _tell(console, "\nStarting a local Spark session (its own messages are on stderr) ...")
     try:
         session = spark_bridge.local_session("elf demo")
     except ElfError as missing:
-        _tell(console, f"\nNo Spark DataFrame: {missing}")
+        _tell(console, f"No Spark DataFrame: {missing}")
         return True
     job = jobs[0]
     try:
@@ -268,7 +290,7 @@ def _spark(console: Console, jobs: list[Job], api: str) -> bool:
             "interval_index", "clicks", ascending=False
         )
         rows = [row.asDict() for row in frame.collect()]
-        _tell(console, f'\nspark_bridge.results(spark, "{job.name}", api="{api}"): {len(rows)} rows')
+        _tell(console, f'spark_bridge.results(spark, "{job.name}", api="{api}"): {len(rows)} rows')
         if not console.quiet:
             frame.show(10, truncate=False)
     finally:

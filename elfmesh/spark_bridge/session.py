@@ -49,6 +49,8 @@ def local_session(app_name: str = "elfmesh", *, cores: int = 2, **conf: str) -> 
 
     # Workers run `python3` from the PATH unless told otherwise, which need not be the Python we live in.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Everything here is local; without this, Spark looks for the host's address and warns about it.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # A checkout or an editable install is not on the workers' path.
     home = str(Path(elfmesh.__file__).parents[1])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
