@@ -43,9 +43,10 @@ ACCESS = {
 }
 JSON = {
     "count_by_type": "SELECT type, count(*) AS c FROM t GROUP BY type ORDER BY c DESC",
-    "top10_repos": "SELECT repo.name AS repo, count(*) AS c FROM t GROUP BY repo.name ORDER BY c DESC LIMIT 10",
+    "top10_repos": "SELECT repo.name AS r, count(*) AS c FROM t GROUP BY repo.name ORDER BY c DESC LIMIT 10",
     "top10_actors_push": (
-        "SELECT actor.login AS a, count(*) AS c FROM t WHERE type = 'PushEvent' GROUP BY a ORDER BY c DESC LIMIT 10"
+        "SELECT actor.login AS a, count(*) AS c FROM t WHERE type = 'PushEvent' "
+        "GROUP BY a ORDER BY c DESC LIMIT 10"
     ),
     "sum_commits": "SELECT sum(payload.size) AS s, max(payload.size) AS a, min(payload.size) AS i, "
     "count(payload.size) AS n FROM t WHERE type = 'PushEvent'",
@@ -58,7 +59,8 @@ JSON = {
     ),
     "top10_eventName": "SELECT eventName, count(*) AS c FROM t GROUP BY eventName ORDER BY c DESC LIMIT 10",
     "errors": (
-        "SELECT errorCode, count(*) AS c FROM t WHERE errorCode IS NOT NULL GROUP BY errorCode ORDER BY c DESC"
+        "SELECT errorCode, count(*) AS c FROM t WHERE errorCode IS NOT NULL "
+        "GROUP BY errorCode ORDER BY c DESC"
     ),
     "tumbling_300s": (
         "SELECT unix_seconds(window_start) AS w, count(*) AS c FROM t GROUP BY TUMBLE(eventTime, '5 minutes')"
@@ -96,15 +98,17 @@ def _access_table(path: Path) -> pa.Table:
         assert match is not None
         host, stamp, request, status, size = match.groups()
         method, _, rest = request.partition(" ") if " " in request else ("", "", request)
-        rows.append((host, stamp, method, rest.partition(" ")[0], int(status), None if size == "-" else int(size)))
+        rows.append(
+            (host, stamp, method, rest.partition(" ")[0], int(status), None if size == "-" else int(size))
+        )
     columns = [list(column) for column in zip(*rows, strict=True)]
     return pa.table(columns, names=["host", "ts", "method", "path", "status", "bytes"])
 
 
 def _json_table(path: Path) -> pa.Table:
     wanted = (
-        "type", "repo.name", "actor.login", "payload.size", "created_at", "eventName", "errorCode", "eventTime",
-        "eventSource",
+        "type", "repo.name", "actor.login", "payload.size", "created_at", "eventName", "errorCode",
+        "eventTime", "eventSource",
     )  # fmt: skip
     columns: dict[str, list[Any]] = {name: [] for name in wanted}
     with gzip.open(path, "rt", encoding="utf-8") as lines:

@@ -145,9 +145,12 @@ def test_an_interval_without_rows_has_no_row_even_for_a_global_aggregate(run_que
 def test_hopping_windows_count_a_record_in_each_of_its_windows(run_query: RunQuery) -> None:
     text = "SELECT window_start AS a, window_end AS b, sum(x) AS s FROM s GROUP BY HOP(ts, '10 s', '30 s')"
     results = run_query(text, {"ts": _stamps([5, 15, 35]), "x": [1, 2, 4]})
-    start = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    start, second = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(seconds=1)
     assert [(index, table.to_pylist()) for index, table in results.items()] == [
-        (index, [{"a": start + dt.timedelta(seconds=10 * index), "b": start + dt.timedelta(seconds=10 * index + 30), "s": total}])
+        (
+            index,
+            [{"a": start + 10 * index * second, "b": start + (10 * index + 30) * second, "s": total}],
+        )
         for index, total in [(-2, 1), (-1, 3), (0, 3), (1, 6), (2, 4), (3, 4)]
     ]  # fmt: skip
 
@@ -260,13 +263,17 @@ def test_grouped_aggregates_equal_a_plain_loop(
             for index in (row[3] // 10 - 1, row[3] // 10):
                 windows[index][row[0]].append(row)
     expected = {
-        index: [_summary(key, groups[key]) for key in sorted(groups, key=lambda key: (key is not None, (key or "").encode()))]
+        index: [_summary(key, groups[key]) for key in sorted(groups, key=_nulls_first)]
         for index, groups in windows.items()
-    }  # fmt: skip
+    }
     results = run_query(text, _table(rows), batch_rows=batch_rows)
     assert {
         index: [tuple(row.values()) for row in table.to_pylist()] for index, table in results.items()
     } == expected
+
+
+def _nulls_first(key: str | None) -> tuple[bool, bytes]:
+    return key is not None, (key or "").encode()
 
 
 def _summary(key: str | None, rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -274,7 +281,8 @@ def _summary(key: str | None, rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
     floats = [row[2] for row in rows if row[2] is not None]
     chosen = [row[1] for row in rows if row[1] is not None and row[2] is not None and row[2] > 0]
     return (
-        key, len(rows), len(ints), sum(ints) if ints else None, min(ints, default=None), max(floats, default=None),
+        key, len(rows), len(ints), sum(ints) if ints else None,
+        min(ints, default=None), max(floats, default=None),
         math.fsum(floats) if floats else None, len(set(ints)), sum(chosen) if chosen else None,
         sum(ints) / len(ints) if ints else None,
     )  # fmt: skip

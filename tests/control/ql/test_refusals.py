@@ -73,7 +73,7 @@ WRONG = [
     ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, INTERVAL 1 MONTH)", 1, 0, "no fixed length", "SECOND"),
     ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, x)", 1, 33, "lengths are constants", "TUMBLE(ts"),
     ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, '0 s')", 1, 33, "longer than nothing", "TUMBLE"),
-    ("SELECT count(*) FROM s GROUP BY SESSION(ts, '5 s')", 1, 33, "session is not there", "TUMBLE(ts, '30 s')"),
+    ("SELECT count(*) FROM s GROUP BY SESSION(ts, '5 s')", 1, 33, "session is not", "TUMBLE(ts, '30 s')"),
     ("SELECT count(*) FROM s GROUP BY session_window(ts, '5 s')", 1, 33, "not there", "HOP(ts"),
     ("SELECT count(*) FROM s GROUP BY TUMBLE(ts, '1 s'), TUMBLE(ts, '2 s')", 1, 52, "one window", "job"),
     ("SELECT window_start, a FROM s", 1, 8, "window_start needs a window", "TUMBLE"),
