@@ -417,7 +417,7 @@ class World:
     def apply(self, agent: Agent, text: str = TEXT, **body: Any) -> ctl.Reply:
         return self.ask(agent, "apply", {"text": text, **body})
 
-    def results(self, agent: Agent, job: str = "shop/top", **body: Any) -> list[tuple[ResultRecord, Any]]:
+    def results(self, agent: Agent, job: str = "shop/top", /, **body: Any) -> list[tuple[ResultRecord, Any]]:
         reply = self.ask(agent, "results", {"job": job, "limit": 1000, **body})
         assert reply.status == 200, reply.body
         return [(record, rows_to_json(ipc_to_table(rows))) for record, rows in decode_page(reply.payload)]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -101,10 +102,10 @@ def test_a_follower_meets_no_gap_across_a_handover() -> None:
         if step == 10:
             world.add(closer_than(world, JOB), streams={})
         start = seen[-1] + 1 if seen else None
-        body = {} if start is None else {"from": start}
-        seen += [record.index for record, _ in world.results(asker, **body)]
+        body: dict[str, Any] = {} if start is None else {"from": start}
+        seen += [record.index for record, _ in world.results(asker, "shop/top", **body)]
     world.run(5.0)
-    seen += [record.index for record, _ in world.results(asker, **{"from": seen[-1] + 1})]
+    seen += [record.index for record, _ in world.results(asker, "shop/top", **{"from": seen[-1] + 1})]
     assert seen == list(range(1000, 1030))
 
 
