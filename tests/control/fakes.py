@@ -1,0 +1,140 @@
+"""A backend of the API that needs no agent: one job, its results in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from aiohttp import web
+
+from elfmesh.control.api import make_app
+from elfmesh.control.events import Reply
+from elfmesh.control.pages import encode_page
+from elfmesh.control.records import ResultRecord, counts_dict, table_to_ipc
+from elfmesh.errors import Unreachable
+
+SECOND = 1_000_000
+PAGE_RECORDS = 3
+
+
+class FakeBackend:
+    """Answers for the job "shop/top"; `publish` adds an interval."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.records: list[tuple[ResultRecord, bytes]] = []
+        self.expired: int | None = None
+        self.deleted = False
+        self.down = 0
+        self.replies: dict[str, Reply] = {}
+        self.changed = asyncio.Condition()
+
+    def publish(self, index: int, table: pa.Table, **fields: Any) -> None:
+        record = ResultRecord(
+            job="shop/top",
+            index=index,
+            start_us=index * 10 * SECOND,
+            end_us=(index + 1) * 10 * SECOND,
+            counts=counts_dict((table.num_rows, 0, 0, 0, 0)),
+            **fields,
+        )
+        self.records.append((record, table_to_ipc(table)))
+
+    async def publish_now(self, index: int, table: pa.Table) -> None:
+        async with self.changed:
+            self.publish(index, table)
+            self.changed.notify_all()
+
+    async def request(self, verb: str, body: dict[str, Any], timeout_s: float = 30.0) -> Reply:
+        self.asked.append((verb, body))
+        if self.down:
+            self.down -= 1
+            raise Unreachable("no answer")
+        if verb in self.replies:
+            return self.replies[verb]
+        if body.get("job", "shop/top") != "shop/top" or self.deleted:
+            return Reply(0, 404, {"error": "there is no such job", "where": "", "hint": "", "code": 1})
+        if verb == "results":
+            return await self._results(body)
+        if verb == "schema":
+            return self._schema()
+        return Reply(0, 200, {"verb": verb, **body})
+
+    async def _results(self, body: dict[str, Any]) -> Reply:
+        start = body.get("from", -(2**62))
+        if body.get("strict") and self.expired is not None and start <= self.expired:
+            return Reply(0, 410, {"error": f"interval {start} is not kept any more", "code": 1})
+        if body.get("wait"):
+            async with self.changed:
+                try:
+                    async with asyncio.timeout(float(body["wait"])):
+                        await self.changed.wait_for(
+                            lambda: self.deleted or any(each[0].index >= start for each in self.records)
+                        )
+                except TimeoutError:
+                    pass
+        if self.deleted:
+            return Reply(0, 404, {"error": "there is no such job", "code": 1})
+        stop = body.get("to", 2**62) + 1
+        found = [each for each in self.records if start <= each[0].index < stop]
+        found = found[: min(int(body.get("limit", 100)), PAGE_RECORDS)]
+        following = found[-1][0].index + 1 if found else max(start, 0)
+        return Reply(0, 200, {"next": following, "expired": self.expired}, encode_page(found))
+
+    def _schema(self) -> Reply:
+        if not self.records:
+            return Reply(0, 409, {"error": "this job has no result yet", "code": 1})
+        from elfmesh.control.records import ipc_schema
+
+        schemas = [ipc_schema(rows) for _, rows in self.records]
+        merged = pa.unify_schemas(schemas, promote_options="permissive").serialize().to_pybytes()
+        return Reply(0, 200, {"arrow": base64.b64encode(merged).decode()})
+
+
+@contextmanager
+def served(backend: FakeBackend) -> Iterator[str]:
+    """The API over a backend in a thread of its own; yields its address."""
+    loop = asyncio.new_event_loop()
+    ready = threading.Event()
+    address: list[str] = []
+    stop = asyncio.Event()
+
+    async def main() -> None:
+        backend.changed = asyncio.Condition()
+        runner = web.AppRunner(make_app(backend), shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        address.append(f"{host}:{port}")
+        ready.set()
+        await stop.wait()
+        await runner.cleanup()
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(main())
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert ready.wait(10)
+    backend.loop = loop  # type: ignore[attr-defined]
+    try:
+        yield address[0]
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(10)
+
+
+def table(*rows: tuple[str, int]) -> pa.Table:
+    return pa.table(
+        {
+            "product": pa.array([name for name, _ in rows], pa.string()),
+            "hits": pa.array([hits for _, hits in rows], pa.int64()),
+        }
+    )

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from elfmesh.agent import cli
+from elfmesh.control.client import Client, api_address, connect
+from elfmesh.control.events import Reply
+from elfmesh.control.web.client import AsyncClient
+from elfmesh.errors import ConfigError, ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
+from tests.control.fakes import FakeBackend, served, table
+
+TEXT = """-- the shop's best
+CREATE JOB shop.top EVERY '10 s' AS
+SELECT product, COUNT(*) AS hits FROM clicks GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), product"""
+APPLIED = {
+    "job": "shop/top",
+    "version": 1,
+    "effective_interval": 0,
+    "acknowledged": 8,
+    "expected": 8,
+    "state": "new",
+    "seconds": {"prepare": 0.012, "activate": 0.004},
+}
+
+
+@pytest.fixture
+def backend() -> FakeBackend:
+    fake = FakeBackend()
+    fake.replies["apply"] = Reply(0, 200, APPLIED)
+    for index in range(5):
+        fake.publish(index, table(("apple", index), ("\x1b[2Jbad", 1)))
+    return fake
+
+
+@pytest.fixture
+def api(backend: FakeBackend) -> Iterator[str]:
+    with served(backend) as address:
+        yield address
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    path = tmp_path / "job.elfql"
+    path.write_text(TEXT)
+    return path
+
+
+def elf(*arguments: str, text: str | None = None) -> Result:
+    """The whole command, exit codes and all."""
+
+    class Whole(CliRunner):
+        def run_all(self) -> Result:
+            with self.isolation(input=text) as (out, err, mixed):
+                code = cli.run(list(arguments))
+                return Result(self, out.getvalue(), err.getvalue(), mixed.getvalue(), None, code, None)
+
+    return Whole().run_all()
+
+
+def test_apply_says_who_has_it(api: str, job: Path, backend: FakeBackend) -> None:
+    ran = elf("apply", "-f", str(job), "--api", api)
+    assert ran.exit_code == 0, ran.stderr
+    assert "shop/top version 1: new; 8 of 8 agents have it, from interval 0 on" in ran.stdout
+    (asked,) = [body for verb, body in backend.asked if verb == "apply"]
+    assert asked["text"].strip().startswith("CREATE JOB shop.top")
+
+
+def test_apply_prints_the_object_of_the_interface(api: str, job: Path) -> None:
+    ran = elf("apply", "-f", str(job), "--api", api, "-o", "json")
+    assert json.loads(ran.stdout) == APPLIED
+    rows = list(csv.DictReader(io.StringIO(elf("apply", "-f", str(job), "--api", api, "-o", "csv").stdout)))
+    assert rows[0]["state"] == "new"
+
+
+def test_apply_reads_stdin(api: str) -> None:
+    assert elf("apply", "-f", "-", "--api", api, text=TEXT).exit_code == 0
+
+
+def test_a_wrong_query_shows_its_line_with_a_caret_and_sends_nothing(
+    api: str, tmp_path: Path, backend: FakeBackend
+) -> None:
+    path = tmp_path / "bad.elfql"
+    path.write_text(TEXT.replace("COUNT(*)", "CONT(*)"))
+    ran = elf("apply", "-f", str(path), "--api", api)
+    assert ran.exit_code == 65
+    lines = ran.stderr.splitlines()
+    assert f"{path}:3:" in lines[0]
+    place = next(number for number, line in enumerate(lines) if line.rstrip().endswith("^"))
+    assert lines[place - 1][lines[place].index("^") :].startswith("CONT(*)")
+    assert backend.asked == []
+
+
+def test_a_query_the_agents_refuse_exits_65(api: str, job: Path, backend: FakeBackend) -> None:
+    body = {"error": "clicks has no column product", "where": "query:2:8", "line": 2, "column": 8, "code": 65}
+    backend.replies["apply"] = Reply(0, 400, body)
+    ran = elf("apply", "-f", str(job), "--api", api)
+    assert ran.exit_code == 65
+    assert "no column product" in ran.stderr
+    assert "^" in ran.stderr
+
+
+def test_a_missing_file_and_a_plain_query_are_said(api: str, tmp_path: Path) -> None:
+    assert elf("apply", "-f", str(tmp_path / "none"), "--api", api).exit_code == 65
+    assert elf("apply", "-f", "-", "--api", api, text="SELECT count(*) FROM clicks").exit_code == 65
+    assert elf("apply", "-f", "-", "--api", api, text="-- nothing").exit_code == 65
+
+
+def test_no_agent_is_69_and_a_wrong_address_78(job: Path) -> None:
+    ran = elf("apply", "-f", str(job), "--api", "127.0.0.1:1", "-o", "json")
+    assert ran.exit_code == 69
+    assert "no agent answers at 127.0.0.1:1" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert elf("get", "jobs", "--api", "nonsense").exit_code == 78
+    assert elf("get", "cheese").exit_code == 2
+
+
+def test_the_address_comes_from_the_environment(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELF_API", api)
+    assert elf("results", "shop/top", "-o", "json").exit_code == 0
+
+
+def test_results_as_json_are_the_agents_lines(api: str) -> None:
+    ran = elf("results", "shop.top", "--api", api, "-o", "json")
+    found = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [each["interval"]["index"] for each in found] == [0, 1, 2, 3, 4]
+    limited = elf("results", "shop/top", "--api", api, "-o", "json", "--from", "1", "--limit", "2").stdout
+    assert [json.loads(line)["interval"]["index"] for line in limited.splitlines()] == [1, 2]
+
+
+def test_results_on_a_terminal_never_obey_what_a_log_says(api: str) -> None:
+    ran = elf("results", "shop/top", "--api", api)
+    assert "interval 3" in ran.stdout
+    assert "FINAL" in ran.stdout
+    assert "\x1b[2J" not in ran.stdout
+    assert "\\x1b[2Jbad" in ran.stdout
+
+
+def test_results_as_csv_have_one_header(api: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(elf("results", "shop/top", "--api", api, "-o", "csv").stdout)))
+    assert len(rows) == 10
+    assert (rows[2]["interval_index"], rows[2]["product"], rows[2]["hits"]) == ("1", "apple", "1")
+
+
+def test_following_prints_each_interval_as_it_comes(api: str, backend: FakeBackend) -> None:
+    loop: asyncio.AbstractEventLoop = backend.loop  # type: ignore[attr-defined]
+
+    async def later() -> None:
+        await asyncio.sleep(0.2)
+        await backend.publish_now(9, table(("corn", 1)))
+        await asyncio.sleep(0.3)
+        async with backend.changed:
+            backend.deleted = True
+            backend.changed.notify_all()
+
+    future = asyncio.run_coroutine_threadsafe(later(), loop)
+    ran = elf("results", "shop/top", "--api", api, "-o", "json", "--follow", "--from", "4")
+    future.result(5)
+    assert ran.exit_code == 0, ran.stderr
+    assert [json.loads(line)["interval"]["index"] for line in ran.stdout.splitlines()] == [4, 9]
+
+
+def test_an_unknown_job_is_a_failure_at_run_time(api: str) -> None:
+    for command in (["results", "no/job"], ["describe", "job", "no/job"], ["delete", "no/job"]):
+        ran = elf(*command, "--api", api)
+        assert ran.exit_code == 1, command
+        assert "no such job" in ran.stderr
+    assert elf("delete", "//", "--api", api).exit_code == 2
+
+
+def test_lists_and_descriptions_in_every_format(api: str, backend: FakeBackend) -> None:
+    row = {"job": "shop/top", "version": 1, "state": "running", "stream": "clicks", "agents": 8, "id": "ab"}
+    backend.replies["list"] = Reply(0, 200, {"jobs": [row]})
+    agents = [{"name": "web-1", "id": "ff", "address": "127.0.0.1:1", "labels": {"role": "web"}}]
+    backend.replies["agents"] = Reply(0, 200, {"agents": agents})
+    backend.replies["describe"] = Reply(
+        0, 200, {**row, "text": TEXT, "roster": {"version": 1, "agents": agents}, "errors": ["x\x1b[m"]}
+    )
+    assert "running" in elf("get", "jobs", "--api", api).stdout
+    assert json.loads(elf("get", "jobs", "--api", api, "-o", "json").stdout) == row
+    assert "role=web" in elf("get", "agents", "--api", api).stdout
+    described = elf("describe", "job", "shop/top", "--api", api).stdout
+    assert "CREATE JOB shop.top" in described
+    assert "web-1" in described
+    assert "\x1b" not in described
+    assert json.loads(elf("describe", "agent", "web-1", "--api", api, "-o", "json").stdout) == agents[0]
+    wrong = elf("describe", "agent", "web-2", "--api", api)
+    assert wrong.exit_code == 1
+    assert "web-1" in wrong.stderr
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "delete"])
+def test_changes_say_their_outcome(api: str, backend: FakeBackend, verb: str) -> None:
+    backend.replies[verb] = Reply(0, 200, {**APPLIED, "state": verb})
+    ran = elf(verb, "shop/top", "--api", api)
+    assert ran.stdout == f"shop/top: {verb} (8 of 8 agents)\n"
+
+
+def test_the_python_client_answers_in_plain_values(api: str, backend: FakeBackend) -> None:
+    client = connect(api)
+    assert client.apply(TEXT)["state"] == "new"
+    intervals = list(client.results("shop/top", start=3))
+    assert [each["interval"]["index"] for each in intervals] == [3, 4]
+    assert client.schema("shop/top")["ddl"].endswith("hits BIGINT")
+    with pytest.raises(RuntimeFailure, match="no such job"):
+        client.describe("no/job")
+    with pytest.raises(UsageError):
+        client.describe("/")
+    with pytest.raises(Unreachable):
+        Client("127.0.0.1:1").get("jobs")
+    backend.replies["apply"] = Reply(0, 400, {"error": "wrong", "line": 3, "column": 9, "code": 65})
+    with pytest.raises(QueryError) as caught:
+        client.apply(TEXT)
+    assert (caught.value.line, caught.value.column) == (3, 9)
+
+
+async def test_the_async_client_does_the_same(api: str) -> None:
+    async with AsyncClient(api) as client:
+        assert (await client.apply(TEXT))["version"] == 1
+        found = [each["interval"]["index"] async for each in client.results("shop/top")]
+        assert found == [0, 1, 2, 3, 4]
+        with pytest.raises(ElfError):
+            await client.describe("no/job")
+
+
+@pytest.mark.parametrize("text", ["", ":", "x", "h:0", "h:99999", "h:p", "http://"])
+def test_addresses_are_checked(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ELF_API", raising=False)
+    if text:
+        with pytest.raises(ConfigError):
+            api_address(text)
+    else:
+        assert api_address(text) == ("127.0.0.1", 7401)
+
+
+def test_an_ipv6_address_is_one() -> None:
+    assert api_address("[::1]:7401") == ("::1", 7401)
+    assert Client("[::1]:7401").address == "[::1]:7401"
