@@ -39,6 +39,12 @@ async def write(fleet: SimFleet, seconds: float, rng: random.Random, every_s: fl
         await asyncio.sleep(every_s)
 
 
+def masters(fleet: SimFleet) -> list[SimAgent]:
+    """Who leads a job just now; anybody if nobody does."""
+    leading = [a for a in fleet.agents if a.local is not None and a.local.control.leadership.masters]
+    return leading or [agent for agent in fleet.agents if agent.local is not None]
+
+
 def ended_us() -> int:
     """When the newest interval that is over has ended."""
     return wall_us() // 2_000_000 * 2_000_000
@@ -165,6 +171,39 @@ def test_an_agent_that_stays_away_is_named_and_intervals_close_without_it(tmp_pa
             assert (record.state, record.missing) == ("FINAL_PARTIAL", [gone.name])
             assert record.completeness == pytest.approx(5 / 6)
             assert rows == others[index]
+
+    vloop.run(main())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_crashes_of_anybody_under_faults_give_exact_answers_that_name_who_is_missing(
+    seed: int, tmp_path: Path
+) -> None:
+    """I2, I3, I5, I6: a record per interval, no gap, the rows of exactly those who are said to be inside."""
+
+    async def main() -> None:
+        rng = random.Random(seed)
+        fleet = SimFleet(seed, 4 + seed)
+        await fleet.start()
+        await fleet.apply(JOB)
+        fleet.network.link.faults = Faults.swarm(rng)
+        for _ in range(3):
+            await write(fleet, rng.uniform(0.5, 3), rng)
+            victim = masters(fleet)[0] if rng.random() < 0.4 else rng.choice(fleet.agents)
+            victim.crash()
+            await write(fleet, rng.uniform(0.2, 4), rng)
+            await victim.start(fleet.seeds(victim))
+        await write(fleet, 2, rng)
+        upto = ended_us()
+        results = await closed(fleet, upto, rng.randrange(len(fleet.agents)))
+        fleet.check()
+        assert set(oracle(fleet.agents, tmp_path, upto)) <= set(results), "a gap"
+        for index, (record, rows) in results.items():
+            inside = [agent for agent in fleet.agents if agent.name not in record.missing]
+            assert (record.state == "FINAL") == (not record.missing)
+            assert (record.agents_in, record.agents_expected) == (len(inside), len(fleet.agents))
+            if record.end_us is not None and record.end_us <= upto:
+                assert rows == oracle(inside, tmp_path, upto).get(index, []), f"interval {index}"
 
     vloop.run(main())
 
