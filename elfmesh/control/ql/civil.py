@@ -19,6 +19,9 @@ YEAR_MAX = 290_000
 
 _MONTH_DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], dtype=np.int64)
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_CODES = [int.from_bytes(name.encode()) for name in MONTHS]
+_MONTH_CODES = np.array(sorted(_CODES), dtype=np.int32)
+_MONTH_OF_CODE = np.array([_CODES.index(code) + 1 for code in sorted(_CODES)], dtype=np.int64)
 
 
 def days_from_civil(year: Ints, month: Ints, day: Ints) -> Ints:
@@ -56,12 +59,9 @@ def compose_us(
     return np.asarray(days * DAY_US + seconds * SECOND_US + micro, dtype=np.int64), valid
 
 
-def month_number(
-    first: npt.NDArray[np.uint8], second: npt.NDArray[np.uint8], third: npt.NDArray[np.uint8]
-) -> Ints:
-    """1..12 of three-letter English month names given as columns of bytes (any case), 0 for no month."""
-    folded = ((first | 32).astype(np.int64) << 16) | ((second | 32).astype(np.int64) << 8) | (third | 32)
-    number = np.zeros(len(folded), dtype=np.int64)
-    for index, name in enumerate(MONTHS, start=1):
-        number[folded == int.from_bytes(name.encode())] = index
-    return number
+def month_number(letters: npt.NDArray[np.uint8]) -> Ints:
+    """1..12 of English month names in three letters (uint8[rows, 3], any case); 0 for no month."""
+    folded = letters.astype(np.int32) | 32
+    codes = (folded[:, 0] << 16) | (folded[:, 1] << 8) | folded[:, 2]
+    places = np.minimum(np.searchsorted(_MONTH_CODES, codes), len(MONTHS) - 1)
+    return np.where(_MONTH_CODES[places] == codes, _MONTH_OF_CODE[places], 0)

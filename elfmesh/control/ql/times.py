@@ -159,19 +159,19 @@ def _fixed_width_clf(array: pa.Array) -> pa.Array | None:
     if not (np.diff(ends) == _CLF_WIDTH).all():
         return None
     raw = np.frombuffer(buffers[2], dtype=np.uint8)[ends[0] : ends[-1]].reshape(rows, _CLF_WIDTH)
+    columns = np.ascontiguousarray(raw.T)
     marks = {2: "/", 6: "/", 11: ":", 14: ":", 17: ":", 20: " "}
-    digits = [0, 1, 7, 8, 9, 10, 12, 13, 15, 16, 18, 19, 22, 23, 24, 25]
-    if any((raw[:, at] != ord(mark)).any() for at, mark in marks.items()):
-        return None
-    values = raw[:, digits].astype(np.int64) - 48
-    sign = np.where(raw[:, 21] == ord("+"), 1, np.where(raw[:, 21] == ord("-"), -1, 0))
-    month = month_number(raw[:, 3], raw[:, 4], raw[:, 5])
-    if (values < 0).any() or (values > 9).any() or (sign == 0).any():
+    digits = columns[[0, 1, 7, 8, 9, 10, 12, 13, 15, 16, 18, 19, 22, 23, 24, 25]] - ord("0")
+    east, west = columns[21] == ord("+"), columns[21] == ord("-")
+    marked = all((columns[at] == ord(mark)).all() for at, mark in marks.items())
+    if not marked or (digits > 9).any() or not (east | west).all():  # below "0" has wrapped to above 9
         return None
 
     def two(at: int) -> Ints:
-        return np.asarray(values[:, at] * 10 + values[:, at + 1], dtype=np.int64)
+        return np.asarray(digits[at].astype(np.int64) * 10 + digits[at + 1])
 
+    sign = np.where(west, -1, 1)
+    month = month_number(raw[:, 3:6])
     offset = sign * (two(12) * 3600 + two(14) * 60)
     zero = np.zeros(rows, dtype=np.int64)
     micros, valid = compose_us(
