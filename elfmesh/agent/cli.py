@@ -80,26 +80,23 @@ def _add_verbosity(command: click.Command) -> None:
             _add_verbosity(child)
         return
     taken = {option for param in command.params for option in param.opts}
-    if taken & {"-v", "-q", "--verbose", "--quiet"}:
-        return
-    command.params += [
-        click.Option(
-            ["-v", "--verbose"],
-            count=True,
-            expose_value=False,
-            is_eager=True,
-            callback=_set_verbose,
-            help="Say more; twice: tracebacks.",
-        ),
-        click.Option(
-            ["-q", "--quiet"],
-            is_flag=True,
-            expose_value=False,
-            is_eager=True,
-            callback=_set_quiet,
-            help="Errors only.",
-        ),
-    ]
+    verbose = click.Option(
+        ["-v", "--verbose"],
+        count=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_set_verbose,
+        help="Say more; twice: tracebacks.",
+    )
+    quiet = click.Option(
+        ["-q", "--quiet"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_set_quiet,
+        help="Errors only.",
+    )
+    command.params += [option for option in (verbose, quiet) if not taken & set(option.opts)]
 
 
 def _set_verbose(ctx: click.Context, param: click.Parameter, value: int) -> None:

@@ -47,7 +47,7 @@ def masters(fleet: SimFleet) -> list[SimAgent]:
 
 def ended_us() -> int:
     """When the newest interval that is over has ended."""
-    return wall_us() // 2_000_000 * 2_000_000
+    return int(wall_us()) // 2_000_000 * 2_000_000
 
 
 async def closed(fleet: SimFleet, upto_us: int, asked: int) -> Results:
@@ -112,7 +112,8 @@ def run_job(
         compare(results, expected, count)
         return fleet.network.trace, asyncio.get_running_loop().time()
 
-    return vloop.run(main())
+    outcome: tuple[str, float] = vloop.run(main())
+    return outcome
 
 
 def test_twenty_agents_give_the_oracles_answer(tmp_path: Path) -> None:

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+import elfmesh
+from elfmesh.agent import cli
+from elfmesh.errors import ElfError, QueryError, Unreachable
+
+
+def elf(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "elfmesh.agent", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **env},
+    )
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    code = (
+        "import sys; from elfmesh.agent import cli; cli.run(['--help']); cli.run(['--version']);"
+        "heavy = {'pyarrow', 'numpy', 'sqlglot', 'aiohttp', 'asyncio'} & set(sys.modules);"
+        "sys.exit(', '.join(heavy) or 0)"
+    )
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 5, "0.05 s on a quiet machine"
+    for name, (_, line) in cli.COMMANDS.items():
+        assert name in done.stdout
+        assert line in done.stdout
+    assert f"elf {elfmesh.__version__}" in done.stdout
+
+
+def test_every_listed_command_can_be_loaded_and_says_what_it_does() -> None:
+    context = click.Context(cli.elf)
+    for name in cli.COMMANDS:
+        command = cli.elf.get_command(context, name)
+        assert command is not None, name
+        assert command.get_short_help_str()
+        assert {"-v", "-q"} <= {option for param in command.params for option in param.opts}, name
+    from elfmesh.control.cli import add_commands
+
+    client = click.Group()
+    add_commands(client)
+    assert set(client.commands) <= set(cli.COMMANDS)
+
+
+def test_an_unknown_command_is_wrong_usage() -> None:
+    done = elf("aply")
+    assert done.returncode == 2
+    assert "aply" in done.stderr
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    @click.command("run")
+    def command() -> None:
+        raise error
+
+    monkeypatch.setattr(cli.LazyGroup, "get_command", lambda self, context, name: with_verbosity(command))
+
+
+def with_verbosity(command: click.Command) -> click.Command:
+    cli._add_verbosity(command)
+    return command
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (
+            QueryError("no such column", line=2, column=7, hint="Did you mean x?"),
+            65,
+            "query:2:7: no such column",
+        ),
+        (Unreachable("no agent"), 69, "no agent"),
+        (ElfError("failed"), 1, "failed"),
+        (click.UsageError("bad flag"), 2, "bad flag"),
+        (FileNotFoundError(2, "No such file or directory", "x.log"), 1, "x.log: No such file"),
+        (ZeroDivisionError("division by zero"), 1, "bug in elfmesh"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_an_error_is_one_message_and_its_exit_code(
+    error: BaseException,
+    code: int,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failing(monkeypatch, error)
+    assert cli.run(["run"]) == code
+    errors = capsys.readouterr().err
+    assert text in errors
+    assert "Traceback" not in errors
+
+
+def test_a_traceback_is_shown_only_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing(monkeypatch, ElfError("failed"))
+    assert cli.run(["run", "-vv"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_no_error_message(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"ts": 1, "k": "%s"}\n' % ("x" * 200) * 20_000)
+    command = (
+        f"{sys.executable} -m elfmesh.agent run 'SELECT k FROM log' {log} --format json -o json | head -c 10"
+    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
+def test_options_come_from_the_environment_too() -> None:
+    done = elf("agent", ELF_AGENT_LISTEN="0.0.0.0:1")
+    assert done.returncode == 78
+    assert "certificates" in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_printed(shell: str) -> None:
+    done = elf("completion", shell)
+    assert done.returncode == 0
+    assert "_ELF_COMPLETE" in done.stdout
+
+
+def test_the_public_functions_are_found_lazily() -> None:
+    code = "import sys, elfmesh; assert 'pyarrow' not in sys.modules; elfmesh.run; elfmesh.connect"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = elfmesh.nothing
