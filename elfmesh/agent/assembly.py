@@ -21,7 +21,7 @@ from elfmesh.agent.parsers import static_schema
 from elfmesh.agent.pump import Compute, Pump, Results
 from elfmesh.agent.storage import Storage
 from elfmesh.agent.transport import Transport
-from elfmesh.agent.workers import WorkerHost
+from elfmesh.agent.workers import HELD_BYTES_MAX, WorkerHost
 from elfmesh.control.events import LocalStreams, StreamInfo
 from elfmesh.control.machine import Control
 from elfmesh.machine import Contact
@@ -46,6 +46,7 @@ class Parts:
         results: results logs.
         open_reader: opens a stream.
         wall_us: wall clock.
+        held_bytes_max: sealed but not closed partials of one job before it stops reading.
     """
 
     me: Contact
@@ -60,6 +61,7 @@ class Parts:
     results: Results
     open_reader: Callable[[str, StreamConfig], Reader]
     wall_us: Callable[[], int]
+    held_bytes_max: int = HELD_BYTES_MAX
 
 
 class LocalAgent:
@@ -138,6 +140,7 @@ class LocalAgent:
             executor=parts.executor,
             wall_us=parts.wall_us,
             fatal=self._fatal,
+            held_bytes_max=parts.held_bytes_max,
         )
         return self.host
 

@@ -54,7 +54,13 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the agent may take from its host."""
+    """What the agent may take from its host.
+
+    Attributes:
+        cpu_percent: not enforced yet; setting it is answered by a warning.
+        memory: a quarter of it may be held by sealed intervals of one job that are not closed; above that the
+            job stops reading.
+    """
 
     cpu_percent: float | None = None
     memory: str = "200 MB"

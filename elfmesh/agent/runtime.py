@@ -106,6 +106,7 @@ async def _main(
                 results=ResultsLogs(config.directory / "results"),
                 open_reader=lambda name, stream: StreamReader(stream.path, formats[name]),
                 wall_us=wall_clock_us,
+                held_bytes_max=config.limits.memory_bytes // 4,
             )
         )
         stack.push_async_callback(agent.pump.stop)

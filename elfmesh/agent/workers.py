@@ -45,6 +45,7 @@ class WorkerHost:
         executor: where reading, evaluation and syncing run.
         wall_us: wall clock.
         fatal: told of an error that must end the agent.
+        held_bytes_max: see HELD_BYTES_MAX.
     """
 
     def __init__(
@@ -57,7 +58,9 @@ class WorkerHost:
         executor: Executor,
         wall_us: Callable[[], int],
         fatal: Callable[[BaseException], None],
+        held_bytes_max: int = HELD_BYTES_MAX,
     ) -> None:
+        self._held_bytes_max = held_bytes_max
         self._emit, self._frames, self._executor, self._wall_us = emit, frames, executor, wall_us
         self._fatal = fatal
         self._streams = {
@@ -178,7 +181,7 @@ class WorkerHost:
         job.release(stop)
         released = Released(job.key, stop)
         await self._executor.run("store", partial(self._write_released, released))
-        if "memory" in job.held and job.held_bytes < HELD_BYTES_MAX // 2:
+        if "memory" in job.held and job.held_bytes < self._held_bytes_max // 2:
             await self._hold(job_id, "memory", False)
 
     def _write(self, frames: list[object]) -> None:
@@ -227,7 +230,7 @@ class WorkerHost:
         for job_id in outcome.failed:
             self._jobs.pop(job_id, None)
         for job in list(stream.jobs.values()):
-            if job.held_bytes > HELD_BYTES_MAX and "memory" not in job.held:
+            if job.held_bytes > self._held_bytes_max and "memory" not in job.held:
                 log.warning("job %s waits: %d bytes are not closed", job.manifest.qualified, job.held_bytes)
                 await self._hold(job.manifest.job_id, "memory", True)
         return outcome.bytes_read

@@ -36,7 +36,9 @@ def manifest(text: str = COUNT) -> Manifest:
 class Host:
     """A worker host over one real file, and what it said."""
 
-    def __init__(self, path: Path, storage: MemoryStorage, read_from: str = "beginning") -> None:
+    def __init__(
+        self, path: Path, storage: MemoryStorage, read_from: str = "beginning", held_bytes_max: int = 1 << 20
+    ) -> None:
         self.path, self.storage = path, storage
         self.events: list[Event] = []
         self.errors: list[BaseException] = []
@@ -51,6 +53,7 @@ class Host:
             executor=InlineExecutor(),
             wall_us=lambda: self.now_us,
             fatal=self.errors.append,
+            held_bytes_max=held_bytes_max,
         )
 
     def counts(self, job: Manifest) -> dict[tuple[int, str], int]:
@@ -187,6 +190,22 @@ async def test_a_paused_job_reads_nothing_and_goes_on_where_it_stood(path: Path)
         host.host.resume_job(paused.job_id)
         await until(lambda: len(host.sealed(paused)) == 2)
         assert host.counts(paused) == host.counts(other)
+
+
+async def test_a_job_whose_intervals_nobody_closes_stops_reading_until_they_are(path: Path) -> None:
+    job = manifest()
+    host = Host(path, MemoryStorage(), held_bytes_max=10)
+    host.host.start_job(ctl.StartWorker(job, FIRST))
+    host.write((1, "a"), (12, "a"))
+    await until(lambda: host.sealed(job) and "memory" in host.host._jobs[job.job_id].held)
+    host.write((25, "a"))
+    await asyncio.sleep(0.2)
+    assert len(host.sealed(job)) == 1
+    host.host.release(job.job_id, FIRST_INDEX + 1)
+    await until(lambda: len(host.sealed(job)) == 2)
+    assert host.counts(job) == {(FIRST_INDEX, "a"): 1, (FIRST_INDEX + 1, "a"): 1}
+    await host.host.close()
+    assert host.errors == []
 
 
 async def test_a_job_that_ends_leaves_no_frames_and_others_go_on(path: Path) -> None:
