@@ -18,9 +18,10 @@ from typing import Any
 from elfmesh.control.answers import OK, respond
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.master_roster import RosterBook
-from elfmesh.control.messages import Roster, RosterAck, Terms, unpack
+from elfmesh.control.messages import Roster, RosterAck, unpack
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.records import FIRST
+from elfmesh.control.terms import Terms
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone

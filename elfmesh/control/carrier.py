@@ -16,9 +16,10 @@ import pyarrow as pa
 from elfmesh import ids
 from elfmesh.control.events import LocalStreams, StreamInfo
 from elfmesh.control.member import Member
-from elfmesh.control.messages import Announce, Participant, Running, Terms, Verdict, WhatRuns
+from elfmesh.control.messages import Announce, Running, Verdict, WhatRuns
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan, check_columns, read_plan
+from elfmesh.control.terms import Participant, Terms
 from elfmesh.errors import QueryError
 from elfmesh.srt.events import Subscribe, Unsubscribe
 

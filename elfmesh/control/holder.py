@@ -14,9 +14,10 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from elfmesh.control.events import Append, Persist
-from elfmesh.control.messages import Fetch, Page, Replica, ReplicaRecord, Terms, pack
+from elfmesh.control.messages import Fetch, Page, Replica, ReplicaRecord, pack
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.pages import decode_page
+from elfmesh.control.terms import Terms
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 

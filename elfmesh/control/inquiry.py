@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from elfmesh.control.messages import Inquire, Known, Terms
+from elfmesh.control.messages import Inquire, Known
 from elfmesh.control.office import Office, Timer
+from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import LookupDone
 

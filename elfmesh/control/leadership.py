@@ -25,11 +25,12 @@ from elfmesh.control.holder import Holder
 from elfmesh.control.inquiry import Inquiry
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.master import Master
-from elfmesh.control.messages import Fenced, Handover, Known, Replica, Terms, Withdraw
+from elfmesh.control.messages import Fenced, Handover, Known, Replica, Withdraw
 from elfmesh.control.office import Office
 from elfmesh.control.plan import read_plan
 from elfmesh.control.records import FIRST
 from elfmesh.control.roots import Roots
+from elfmesh.control.terms import Terms
 from elfmesh.errors import QueryError
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import LookupDone, ProbeDone

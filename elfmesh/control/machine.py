@@ -30,11 +30,12 @@ from elfmesh.control.events import (
 )
 from elfmesh.control.leadership import Leadership
 from elfmesh.control.mail import Mail
-from elfmesh.control.messages import Replica, Roster, Terms, unpack
+from elfmesh.control.messages import Replica, Roster, unpack
 from elfmesh.control.office import Office
 from elfmesh.control.rendezvous import Rendezvous
 from elfmesh.control.requests import Requests
 from elfmesh.control.roots import Roots
+from elfmesh.control.terms import Terms
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Rng, Tick
 from elfmesh.overlay.events import Joined, LookupDone, PeerDown, ProbeDone, RouteDelivered
@@ -150,6 +151,8 @@ class Control:
             case PartsDropped():
                 if event.tree in masters:
                     masters[event.tree].closer.dropped(0, event)
+                else:
+                    self.roots.dropped(event)
             case PeerDown():
                 for master in masters.values():
                     master.closer.judge.suspect(event.id)

@@ -138,6 +138,12 @@ class Mail:
                     master.activation.acknowledged(message)
                 else:
                     master.waiting(message)
+            case ctl.PartFault():
+                master = masters.get(message.job)
+                if master is None or master.epoch != message.epoch:
+                    self._office.stats["control.fenced"] += 1
+                elif 0 <= message.partition < len(master.closer.trees):
+                    master.closer.dropped(message.partition, message)
             case ctl.Report():
                 if message.job in masters:
                     masters[message.job].report(message)
@@ -203,7 +209,7 @@ class Mail:
             self._office.stats["control.fenced"] += 1
             return
         if message.partition:
-            master.part_roots[message.partition] = sender
+            master.trees.root_is(message.partition, sender)
         master.closer.collected(message.partition, message.segment, payloads)
 
     def _page(self, sender: Contact, message: ctl.Page, payload: bytes) -> None:

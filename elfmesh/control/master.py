@@ -25,36 +25,30 @@ from elfmesh.control.master_close import Closer
 from elfmesh.control.master_desk import Desk
 from elfmesh.control.master_replicas import Replicator
 from elfmesh.control.master_roster import RosterBook
+from elfmesh.control.master_trees import JobTrees
 from elfmesh.control.messages import (
     Announce,
     Announced,
     Enroll,
-    Mark,
-    PartRoot,
     Replica,
     Report,
     Roster,
     Stop,
-    Terms,
-    TreeOrder,
     Waiting,
     Withdraw,
     pack,
 )
-from elfmesh.control.office import Office, Timer
+from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan
-from elfmesh.control.records import BUCKETS, FIRST, ResultRecord
-from elfmesh.machine import Contact
-from elfmesh.srt.events import Hasten, PublishDone, Recollect, Release, Subscribe
+from elfmesh.control.records import BUCKETS, ResultRecord
+from elfmesh.control.terms import Terms
+from elfmesh.srt.events import PublishDone, Subscribe
 
 UPKEEP_S = 5.0
 """How often soft state is said again: announcement, roots of partitions, holders."""
 
 ANNOUNCE_AGAIN_S = 1.5
 """When an announcement without any verdict is repeated."""
-
-MARK_S = 0.25
-"""Closed marks are gathered for so long: one multicast for all intervals of a quarter second."""
 
 ENROLL_S = 0.02
 """New members are gathered for so long: one roster for all of them."""
@@ -95,12 +89,10 @@ class Master:
         self.recent: deque[ResultRecord] = deque(maxlen=RECENT)
         self.samples: deque[str] = deque(maxlen=SAMPLES_MAX)
         self.worker_errors: dict[str, str] = {}
-        self.part_roots: dict[int, Contact] = {}
+        self.trees = JobTrees(office, lambda: self.terms, self.book.forget_below)
         self._announced = False
         self._ended: list[Callable[[], None]] = []
         self._drained: Callable[[], None] | None = None
-        self._marked = closed
-        self._mark_timer: Timer | None = None
         self._enrolling: list[Enroll] = []
         self._alive = True
 
@@ -139,8 +131,7 @@ class Master:
     def begin(self) -> None:
         """Lead a new job: find who carries its stream."""
         self._settle()
-        for partition in range(1, self.manifest.partitions):
-            self._part_root(partition)
+        self.trees.claim()
         self._announce()
         self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
 
@@ -152,8 +143,7 @@ class Master:
         self.activation.prepared()
         self._settle()
         self._changed()
-        for partition in range(1, self.manifest.partitions):
-            self._part_root(partition)
+        self.trees.claim()
         self._announce()
         self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
 
@@ -227,16 +217,11 @@ class Master:
         if not self._alive:
             return
         self._announce()
-        for partition in range(1, self.manifest.partitions):
-            self._part_root(partition)
+        self.trees.claim()
         self.replicas.refresh()
         self.activation.repeat()
         self.closer.advance()
         self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
-
-    def _part_root(self, partition: int) -> None:
-        message = PartRoot(self.job, partition, self._office.me, self.epoch, self.closer.closed)
-        self._office.route(ids.partition_tree(self.job, partition), message)
 
     def _changed(self) -> None:
         """The terms have changed: everyone has to know."""
@@ -275,7 +260,7 @@ class Master:
         if entry is None:
             return
         if message.frontier <= self.closer.closed:
-            self._office.send(entry.contact, self._mark())
+            self._office.send(entry.contact, self.trees.mark())
         else:
             self.closer.reported(message.number, message.frontier)
 
@@ -309,44 +294,19 @@ class Master:
         if self._drained is not None and self.closer.idle:
             drained, self._drained = self._drained, None
             drained()
-        if self._mark_timer is None:
-            self._mark_timer = self._office.after(MARK_S, self._publish_mark)
+        self.trees.mark_soon()
 
     def hasten(self, stop: int) -> None:
         """Ask all trees not to wait below `stop`."""
-        if self.job in self._office.roots:
-            self._office.emit(Hasten(self.job, stop, self.epoch))
-        for partition, root in self.part_roots.items():
-            order = TreeOrder(self.job, partition, self.epoch, FIRST, stop, 0, recollect=False)
-            self._office.send(root, order)
+        self.trees.hasten(stop)
 
     def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
         """Ask a tree for a range again."""
-        if partition == 0 and self.job in self._office.roots:
-            self._office.emit(Recollect(self.job, start, stop, attempt, self.epoch))
-        elif partition in self.part_roots:
-            order = TreeOrder(self.job, partition, self.epoch, start, stop, attempt, recollect=True)
-            self._office.send(self.part_roots[partition], order)
+        self.trees.recollect(start, stop, partition, attempt)
 
     def evicted(self) -> None:
         """A member was dead for too long."""
         self._changed()
-
-    def _mark(self) -> Mark:
-        return Mark(self.job, self.manifest.incarnation, self.epoch, self.book.version, self.closer.closed)
-
-    def _publish_mark(self) -> None:
-        self._mark_timer = None
-        closed = self.closer.closed
-        if not self._alive or closed <= self._marked:
-            return
-        if self.job not in self._office.roots:
-            self._mark_timer = self._office.after(MARK_S, self._publish_mark)
-            return
-        self._marked = closed
-        self.book.forget_below(closed)
-        self._office.emit(Release(self.job, closed))
-        self._office.publish(self.job, self._mark(), STOP_S, lambda done: None)
 
     # -- ending ----------------------------------------------------------------------------------------
 
@@ -391,6 +351,7 @@ class Master:
     def resign(self) -> None:
         """Somebody else leads from now on, or nobody."""
         self._alive = False
+        self.trees.stop()
         self.activation.stop()
         self.closer.stop()
         self.desk.close()

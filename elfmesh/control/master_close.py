@@ -22,8 +22,9 @@ from elfmesh.control.cover import END
 from elfmesh.control.events import Finalise
 from elfmesh.control.gathered import Gathered
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.master_judge import Judge
+from elfmesh.control.master_judge import HORIZON_S, Judge
 from elfmesh.control.master_roster import RosterBook
+from elfmesh.control.messages import PartFault
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.pages import ROWS_BYTES_MAX
 from elfmesh.control.plan import Plan
@@ -37,6 +38,9 @@ IN_FLIGHT_MAX = 8
 
 HELD_BYTES_MAX = 256 << 20
 """Payloads held for intervals that wait for somebody; beyond it nobody is waited for any longer."""
+
+HASTEN_S = 1.0
+"""How long what was held back in the trees has to arrive once they were told to wait no longer."""
 
 REPAIR_S = 5.0
 """How often a range is collected anew that members say they have sent and that is not here."""
@@ -114,6 +118,8 @@ class Closer:
         self._reported: dict[int, int] = {}
         self._failed: list[tuple[int, int, int]] = []
         self._repaired_at: dict[int, float] = {}
+        self._pushed: tuple[int, float] | None = None
+        self._hastened_at = float("-inf")
         self._timer: Timer | None = None
 
     @property
@@ -168,7 +174,7 @@ class Closer:
         self.passed(frontier)
         self.advance()
 
-    def dropped(self, partition: int, lost: PartsDropped) -> None:
+    def dropped(self, partition: int, lost: PartsDropped | PartFault) -> None:
         """Contributions cannot be merged with the others: their agents are missing, and people learn why."""
         mask = bits_of(lost.coverage)
         self.errors.append(f"{', '.join(self._book.names(mask))}: {lost.error}")
@@ -247,6 +253,8 @@ class Closer:
 
     def _verdict(self, at: int, missing: int, due: float) -> State | None:
         verdict, again = self.judge.judge(missing, due, self.frontier_of)
+        if verdict == "SKIPPED" and not self._skippable(at, missing, due):
+            verdict, again = None, self._office.now + HASTEN_S / 4
         if verdict is None and sum(tree.nbytes for tree in self.trees) > HELD_BYTES_MAX:
             self.errors.append("too much is held for members that are behind; not waiting any longer")
             verdict = "FINAL_PARTIAL"
@@ -256,11 +264,20 @@ class Closer:
                 self._push(at, missing)
         return verdict
 
+    def _skippable(self, at: int, missing: int, due: float) -> bool:
+        """Whether the missing are behind themselves, and not only held up on the way to us."""
+        late = any(missing >> number & 1 and frontier > at for number, frontier in self._reported.items())
+        pushed = self._pushed is not None and self._pushed[0] == at
+        waited = pushed and self._pushed is not None and self._office.now - self._pushed[1] >= HASTEN_S
+        return (waited and not late) or self._office.now - due >= HORIZON_S
+
     def _push(self, at: int, missing: int) -> None:
         """The deadline is over: what is held back on the way shall come, what was lost shall come again."""
         stop = self._seen[-1][0]
-        if self._office.now - self._repaired_at.get(-1, float("-inf")) >= max(1.0, self._plan.deadline_s):
-            self._repaired_at[-1] = self._office.now
+        if self._pushed is None or self._pushed[0] != at:
+            self._pushed = (at, self._office.now)
+        if self._office.now - self._hastened_at >= max(HASTEN_S, self._plan.deadline_s):
+            self._hastened_at = self._office.now
             self._register.hasten(stop)
         due = self.due_since(at)
         if due is None or self._office.now < due + self._plan.deadline_s + REPAIR_S:

@@ -115,11 +115,14 @@ class Judge:
             frontier: first interval that lacks the member of a number.
         """
         now = self._office.now
-        waited = [number for number in numbers(missing) if number not in self._dead]
+        members = numbers(missing)
+        waited = [number for number in members if number not in self._dead]
+        # The dead have the deadline to come back, from when they were missed; not again for every interval.
+        missed_since = max(min(due_since, self._dead.get(number, due_since)) for number in members)
+        if now < missed_since + self._deadline_s:
+            return None, missed_since + self._deadline_s
         if not waited:
             return "FINAL_PARTIAL", now
-        if now < due_since + self._deadline_s:
-            return None, due_since + self._deadline_s
         answered, over = True, True
         for number in waited:
             known = self._known.get(number)

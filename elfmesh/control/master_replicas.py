@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control.events import LogRead
-from elfmesh.control.messages import Fetch, Page, Replica, ReplicaRecord, Terms
+from elfmesh.control.messages import Fetch, Page, Replica, ReplicaRecord
 from elfmesh.control.office import Office
 from elfmesh.control.pages import encode_page
 from elfmesh.control.records import ResultRecord
+from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact, Message
 from elfmesh.overlay.events import LookupDone
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from elfmesh.control.cover import END, numbers
-from elfmesh.control.messages import Participant, RosterEntry
+from elfmesh.control.terms import Participant, RosterEntry
 
 
 class RosterBook:

@@ -26,21 +26,11 @@ from elfmesh.control.events import (
     WorkerReport,
 )
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.messages import (
-    Enroll,
-    Mark,
-    Participant,
-    Report,
-    Roster,
-    RosterAck,
-    RosterEntry,
-    Terms,
-    Waiting,
-    pack,
-)
+from elfmesh.control.messages import Enroll, Mark, Report, Roster, RosterAck, Waiting, pack
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import BUCKETS
+from elfmesh.control.terms import Participant, RosterEntry, Terms
 from elfmesh.machine import Contact
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Contribute, Release, Subscribe, Unsubscribe

@@ -14,10 +14,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from elfmesh import ids
-from elfmesh.control.messages import Part, PartAck, PartRoot, TreeOrder
+from elfmesh.control.messages import Part, PartAck, PartFault, PartRoot, TreeOrder
 from elfmesh.control.office import Office
 from elfmesh.machine import Contact
-from elfmesh.srt.events import Collected, Hasten, Recollect, Release
+from elfmesh.srt.events import Collected, Hasten, PartsDropped, Recollect, Release
 from elfmesh.srt.messages import Segment
 
 AGAIN_S = 1.0
@@ -72,6 +72,21 @@ class Roots:
         tree.nbytes += len(payload)
         self._send(tree, tree.seq)
         self._repeat_later(tree)
+
+    def dropped(self, event: PartsDropped) -> None:
+        """Contributions to this tree cannot be merged: the master has to know whose."""
+        tree = self._trees.get(event.tree)
+        if tree is not None and tree.master is not None:
+            fault = PartFault(
+                tree.job,
+                tree.partition,
+                event.epoch,
+                event.start,
+                event.stop,
+                event.coverage,
+                event.error,
+            )
+            self._office.send(tree.master, fault)
 
     def master_is(self, message: PartRoot) -> None:
         """A master says that it leads the job of a tree whose root we are."""

@@ -8,6 +8,7 @@ import pytest
 from elfmesh import ids
 from elfmesh.control import messages as ctl
 from elfmesh.control.records import FIRST
+from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact, Received
 from elfmesh.overlay.events import RouteDelivered
 from elfmesh.srt.events import Delivered
@@ -175,7 +176,7 @@ def test_what_comes_from_a_lower_epoch_is_refused_and_counted() -> None:
     terms = master.control.leadership.masters[JOB].terms
     other = next(agent for agent in world.living if agent not in (master, member)).me
     for epoch, refused in ((7, 0), (3, 1)):
-        impostor = ctl.Terms(
+        impostor = Terms(
             manifest=terms.manifest,
             master=other,
             epoch=epoch,
