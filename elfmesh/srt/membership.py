@@ -8,8 +8,9 @@ Rules:
    closer than I.
 2. A local minimum looks the id up before it acts as root; the root looks again every VERIFY_S and
    whenever the siblings change. Somebody closer: join it.
-3. A parent holds at most `fanout` children. When full it redirects the joiner to a child that is closer
-   to the id than the joiner, the one with fewest children, counted at once; if no child is closer, the
+3. A parent holds at most `fanout` children. When full it redirects the joiner to its own parent if that
+   had room lately (a few times per joiner: slots near the root fill first), else to a child that is closer to
+   the id than the joiner, the one with fewest children, counted at once; if no child is closer, the
    joiner takes the farthest child's slot and adopts it.
 4. A JOIN stops at the first agent of the tree; an agent that was not in it becomes a forwarder and
    joins. A forwarder nobody needs prunes itself.
@@ -35,7 +36,7 @@ from elfmesh.srt.events import Attached, BecameRoot, Detached, LostRoot
 from elfmesh.srt.messages import Join, Joined, Leave, Redirect, Reparent
 from elfmesh.srt.ports import Tenant
 
-JOIN_TIMEOUT_S = 1.0
+JOIN_TIMEOUT_S = 0.5
 JOIN_TRIES = 2
 LOOKUP_TIMEOUT_S = 10.0
 VERIFY_S = 5.0
@@ -43,6 +44,8 @@ CLIMB_S = 30.0
 CLIMB_DEPTH = 3
 """Depth from which an agent tries to move up: F + F^2 agents fit above, so few trees have any so deep."""
 HOPS_MAX = 40
+UPWARD_HOPS = 3
+"""Redirects after which a joiner is only sent downwards, so that stale loads cannot send it round."""
 GRACE_S = 2.5
 """How long a peer's digest may contradict a fresh relation: two heartbeats and their way."""
 
@@ -100,6 +103,7 @@ class Membership:
         self.depth = 0
         self.children: dict[bytes, Child] = {}
         self.seek: Seek | None = None
+        self._parent_load = 0
         self._since = 0.0
         self._verify_at: float | None = None
         self._climb_at: float | None = None
@@ -128,7 +132,7 @@ class Membership:
         self._context.emit(Lookup(self._tree, self.seek.token))
 
     def _ask(self, target: Contact, now: float, *, hops: int = 0, climb: bool = False) -> None:
-        join = self._tenant.joining(self._next_seq(), climb=climb)
+        join = self._tenant.joining(self._next_seq(), climb=climb, hops=hops)
         self.seek = Seek(join.token, now + JOIN_TIMEOUT_S, target, join, 1, hops, climb)
         self._context.send(target, join)
 
@@ -175,6 +179,7 @@ class Membership:
         self.seek = None
         old, self.parent = self.parent, sender
         self.depth = message.depth
+        self._parent_load = message.load
         self._since = now
         self._climb_at = now + CLIMB_S * self._context.rng.uniform(0.8, 1.2)
         self._context.link(self._tree, sender)
@@ -232,12 +237,10 @@ class Membership:
         if not self._me < theirs:
             hop = self._context.next_hop(self._tree)
             self._redirect(sender, join, hop if hop is not None and self._closer(hop, theirs) else None)
-        elif join.climb and (child is not None or len(self.children) >= self._fanout):
-            self._redirect(sender, join, self.parent if child is not None else None)
-        elif (
-            child is None and len(self.children) >= self._fanout and not self._make_room(sender, join, theirs)
-        ):
-            return
+        elif join.climb and child is not None:
+            self._redirect(sender, join, self.parent)
+        elif child is None and len(self.children) >= self._fanout and self._turn_away(sender, join, theirs):
+            self._context.count("redirected")
         elif child is not None and child.session == join.session and join.token <= child.token:
             # Its claims since then may be here already: an old frontier would make the barrier wait for ever.
             self._context.count("join_repeated")
@@ -257,18 +260,26 @@ class Membership:
         self._tenant.child_joined(sender, join)
         self.enter(now)
 
-    def _make_room(self, sender: Contact, join: Join, theirs: int) -> bool:
-        """Rule 3. Whether there is room now; if not, the joiner has been redirected."""
+    def _turn_away(self, sender: Contact, join: Join, theirs: int) -> bool:
+        """Rule 3: redirect a joiner for whom there is no room; False if there is room now."""
+        upward = join.climb or join.hops < UPWARD_HOPS
+        if upward and self.parent is not None and self._parent_load < self._fanout:
+            self._parent_load += 1
+            self._redirect(sender, join, self.parent)
+            return True
+        if join.climb:
+            self._redirect(sender, join, None)
+            return True
         closer = [child for child in self.children.values() if self._closer(child.contact, theirs)]
         if closer:
             chosen = min(closer, key=lambda child: (child.load, distance(child.contact.id, sender.id)))
             chosen.load += 1
             self._redirect(sender, join, chosen.contact)
-            return False
+            return True
         farthest = max(self.children.values(), key=lambda child: distance(child.contact.id, self._tree))
         self._context.send(farthest.contact, Reparent(self._tree, sender))
         self._drop_child(farthest.contact.id)
-        return True
+        return False
 
     def _redirect(self, sender: Contact, join: Join, to: Contact | None) -> None:
         self._context.send(sender, Redirect(self._tree, join.token, to))
@@ -306,12 +317,12 @@ class Membership:
         if self.root and self.seek is None:
             self._search(now)
 
-    def told_parent(self, peer: bytes, depth: int | None, now: float) -> None:
-        """Our parent's digest: how deep it sits, None if it does not think it is our parent."""
+    def told_parent(self, peer: bytes, depth_load: tuple[int, int] | None, now: float) -> None:
+        """Our parent's digest: its depth and children, None if it does not think it is our parent."""
         if self.parent is None or self.parent.id != peer:
             return
-        if depth is not None:
-            self.depth = depth + 1
+        if depth_load is not None:
+            self.depth, self._parent_load = depth_load[0] + 1, depth_load[1]
         elif now - self._since > GRACE_S:
             self._context.count("lost_child")
             self._detach()

@@ -89,6 +89,7 @@ class Join(Message, frozen=True, tag="srt.join"):
         load: how many children it has.
         size: subscribed agents in its subtree.
         climb: it has a parent already and moves only into a free slot.
+        hops: redirects it has followed.
     """
 
     tree: bytes
@@ -100,14 +101,16 @@ class Join(Message, frozen=True, tag="srt.join"):
     load: int = 0
     size: int = 0
     climb: bool = False
+    hops: int = 0
 
 
 class Joined(Message, frozen=True, tag="srt.joined"):
-    """You are my child; I am `depth` hops below the root and intervals below `released` are closed."""
+    """You are my child, `depth` hops below the root, as one of `load`; below `released` all is closed."""
 
     tree: bytes
     token: int
     depth: int
+    load: int
     epoch: int
     released: int
 

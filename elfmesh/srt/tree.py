@@ -224,7 +224,8 @@ class Tree:
         is_parent = row is not None and row.relation == digest.PARENT
         is_child = row is not None and row.relation == digest.CHILD
         self.membership.told_child(peer, (row.load, row.size) if row is not None and is_child else None, now)
-        self.membership.told_parent(peer, row.depth if row is not None and is_parent else None, now)
+        above = (row.depth, row.load) if row is not None and is_parent else None
+        self.membership.told_parent(peer, above, now)
         if row is not None and is_child and row.epoch == self.barrier.epoch and row.front != digest.UNKNOWN:
             self.barrier.child_stands(peer, row.front)
         parent = self.membership.parent
@@ -233,7 +234,7 @@ class Tree:
 
     # -- ports.Tenant
 
-    def joining(self, token: int, *, climb: bool) -> Join:
+    def joining(self, token: int, *, climb: bool, hops: int) -> Join:
         """The JOIN to send now."""
         return Join(
             self.id,
@@ -245,6 +246,7 @@ class Tree:
             len(self.membership.children),
             self.size,
             climb,
+            hops,
         )
 
     def attached(self, parent: Contact, join: Join, joined: Joined) -> None:
@@ -283,7 +285,8 @@ class Tree:
 
     def joined_reply(self, token: int, depth: int) -> Joined:
         """What a new child is told."""
-        return Joined(self.id, token, depth, self.barrier.epoch, self.barrier.released)
+        load = len(self.membership.children)
+        return Joined(self.id, token, depth, load, self.barrier.epoch, self.barrier.released)
 
     # -- ports.Owner
 

@@ -9,7 +9,7 @@ import pytest
 from grove import Grove
 from network import Faults
 
-from elfmesh.srt import Publish, barrier, membership, multicast, uplink
+from elfmesh.srt import Publish, barrier, membership, multicast, parts, uplink
 from elfmesh.srt.coverage import Verdict, judge
 
 Scenario = Callable[[int], None]
@@ -109,7 +109,7 @@ ABLATIONS: dict[str, tuple[Scenario, Any, str, Any]] = {
         "_transmit",
         once(uplink.Uplink._transmit),
     ),
-    "a new parent gets what the last one got": (crashes, barrier.Shelf, "__iter__", lambda self: iter(())),
+    "a new parent gets what the last one got": (crashes, parts.Shelf, "__iter__", lambda self: iter(())),
     "children are strictly farther than their parent": (
         shape,
         membership.Membership,

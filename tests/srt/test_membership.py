@@ -123,7 +123,7 @@ def test_a_repeated_join_changes_nothing_but_is_answered() -> None:
 
 def test_a_joined_that_nobody_waits_for_is_answered_by_a_leave() -> None:
     wire = subscribed(Wire(1, 5), 5)
-    wire.give(5, Received(contact(3), Joined(TREE, 99, 1, 0, 0)))
+    wire.give(5, Received(contact(3), Joined(TREE, 99, 1, 1, 0, 0)))
     assert wire.waiting() == [(5, 3, "Leave")]
 
 
@@ -260,7 +260,7 @@ def test_same_events_give_the_same_effects() -> None:
         join = effects[0]
         assert isinstance(join, Send)
         assert isinstance(join.message, Join)
-        answer = Joined(TREE, join.message.token, 1, 0, 0)
+        answer = Joined(TREE, join.message.token, 1, 1, 0, 0)
         effects += forest.step(Received(contact(1), answer), 0.1)
         return [*effects, forest.deadline]
 
