@@ -36,12 +36,8 @@ from elfmesh.srt.messages import (
 )
 from elfmesh.srt.multicast import HASTEN, RECOLLECT, USER, Multicasts
 from elfmesh.srt.parts import Item, Part, check_segment, unpack
+from elfmesh.srt.reports import Reports
 from elfmesh.srt.uplink import Uplink
-
-RECOLLECT_DELAY_S = 0.2
-"""Overlaps come in bursts after a repair: the root gathers them for this long and orders once."""
-RANGES_MAX = 1_000
-"""Ranges of one order to collect again."""
 
 
 class Tree:
@@ -61,8 +57,7 @@ class Tree:
         self._context = context
         self._session = session
         self._payload_bytes_max = payload_bytes_max
-        self._overlaps: dict[tuple[Refused, bool], None] = {}
-        self._recollect_at: float | None = None
+        self._reports = Reports(context.count)
         self.uplink = Uplink(context, tree, self, payload_bytes_max)
         self.barrier = Barrier(
             self.uplink,
@@ -297,12 +292,7 @@ class Tree:
 
     def overlapped(self, start: int, stop: int, attempt: int, *, lagging: bool) -> None:
         """A range must be collected again, or the order for that repeated; soon, with others."""
-        if len(self._overlaps) < RANGES_MAX:
-            self._overlaps[Refused(start, stop, attempt if lagging else attempt + 1), lagging] = None
-        else:
-            self._context.count("overlaps_dropped")
-        if self._recollect_at is None:
-            self._recollect_at = self._context.now + RECOLLECT_DELAY_S
+        self._reports.add(start, stop, attempt, lagging=lagging, now=self._context.now)
 
     def dropped(self, start: int, stop: int, coverage: int, error: str) -> None:
         """Contributions could not be merged."""
@@ -327,29 +317,12 @@ class Tree:
 
     def _recollect_overlaps(self, now: float) -> None:
         """Order what was reported, unless it has been ordered already."""
-        reports, self._overlaps = self._overlaps, {}
-        self._recollect_at = None
-        if not self.membership.root:
-            return
-        fresh = {
-            each
-            for report, lagging in reports
-            for each in self.barrier.at_least(
-                report.start, report.stop, report.attempt, behind_only=not lagging
-            )
-        }
-        ranges: list[Refused] = []
-        for each in sorted(fresh, key=lambda each: (each.attempt, each.start, each.stop)):
-            last = ranges[-1] if ranges else None
-            if last is not None and last.attempt == each.attempt and each.start <= last.stop:
-                ranges[-1] = Refused(last.start, max(last.stop, each.stop), last.attempt)
-            else:
-                ranges.append(each)
-        if ranges:
+        wanted = self._reports.take(self.barrier)
+        if wanted and self.membership.root:
             epoch = self.barrier.epoch
-            for each in ranges:
+            for each in wanted:
                 self._context.emit(Recollecting(self.id, epoch, each.start, each.stop, each.attempt))
-            self.recollect(epoch, tuple(ranges[:RANGES_MAX]), now)
+            self.recollect(epoch, wanted, now)
 
     # -- upkeep
 
@@ -358,13 +331,13 @@ class Tree:
         self.membership.tick(now)
         self.uplink.tick(now)
         self.multicasts.tick(now)
-        if self._recollect_at is not None and self._recollect_at <= now:
+        if self._reports.due is not None and self._reports.due <= now:
             self._recollect_overlaps(now)
 
     @property
     def deadline(self) -> float | None:
         """When `tick` has something to do."""
-        times = (self.membership.deadline, self.uplink.deadline, self.multicasts.deadline, self._recollect_at)
+        times = (self.membership.deadline, self.uplink.deadline, self.multicasts.deadline, self._reports.due)
         return min((at for at in times if at is not None), default=None)
 
     @property

@@ -28,7 +28,7 @@ from elfmesh.srt import (
     Unsubscribe,
 )
 from elfmesh.srt.messages import Fault, Frontier, Overlap, SegmentAck, SegmentUp
-from elfmesh.srt.tree import RECOLLECT_DELAY_S
+from elfmesh.srt.reports import RECOLLECT_DELAY_S
 from elfmesh.wire import Codec
 
 
