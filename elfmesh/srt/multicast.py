@@ -46,7 +46,7 @@ SHRINK = 0.85
 """A child's time for answers, as a fraction of what its parent has left."""
 RETRY_S = 0.3
 RETRY_S_MAX = 2.0
-PATIENCE_S = 1.0
+PATIENCE_S = 0.5
 """How long a child that has the message is left alone before it is asked for its answers again."""
 SPREAD_S = 5.0
 """How long a message without answers is sent again to a silent child; afterwards digests and pulls do it."""
