@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.agent.dataplane import CHUNK, GOODBYE, LAST, Demultiplexer, Multiplexer
@@ -28,7 +28,8 @@ frames_on_lanes = st.lists(
 )
 
 
-@given(frames_on_lanes, st.integers(1, 100_000), st.integers(1, 150_000))
+@settings(deadline=None, max_examples=60)
+@given(frames_on_lanes, st.integers(100, 100_000), st.integers(1, 150_000))
 def test_every_frame_arrives_whole_and_in_order_of_its_lane(
     frames: list[tuple[int, int, int]], cut: int, budget: int
 ) -> None:
@@ -46,6 +47,16 @@ def test_every_frame_arrives_whole_and_in_order_of_its_lane(
     assert received == sent
     assert demux.held == 0
     assert mux.queued == 0
+
+
+def test_chunks_may_be_cut_anywhere_between_two_reads() -> None:
+    mux, demux = Multiplexer(), Demultiplexer()
+    frames = [bytes([n]) * (n + 1) for n in range(5)]
+    for frame in frames:
+        mux.offer(frame[0], frame)
+    stream = drain(mux)
+    found = [frame for at in range(len(stream)) for frame in demux.feed(memoryview(stream)[at : at + 1])]
+    assert found == frames
 
 
 def test_bulk_lanes_share_by_weight_and_not_by_backlog() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.agent.framelog import FILE_NAME, Forgotten, Frame, FrameLog, Released, Sealed, SealedInterval
@@ -42,6 +42,7 @@ def test_what_was_not_synced_is_gone_after_a_power_cut_and_what_was_is_not() -> 
     assert FrameLog(storage).last("j") == sealed("j", 0)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 6), st.data())
 def test_a_torn_tail_is_cut_to_the_last_whole_frame(count: int, data: st.DataObject) -> None:
     storage = MemoryStorage()
@@ -61,6 +62,7 @@ def test_a_torn_tail_is_cut_to_the_last_whole_frame(count: int, data: st.DataObj
     assert FrameLog(storage).last("j") == sealed("j", 77)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2), st.data())
 def test_a_bad_frame_in_the_middle_is_a_declared_gap(bad: int, data: st.DataObject) -> None:
     storage = MemoryStorage()
@@ -77,6 +79,7 @@ def test_a_bad_frame_in_the_middle_is_a_declared_gap(bad: int, data: st.DataObje
     assert again.recovery.holes == ({"j": [(bad, bad + 1)]} if bad else {})
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_noise_in_the_file_never_raises(noise: bytes) -> None:
     storage = MemoryStorage()
