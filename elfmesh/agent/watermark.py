@@ -5,9 +5,10 @@ It is the minimum over the sources (files) of what each has reached:
 - a source with unread lines has reached its largest timestamp minus the lateness, nothing at all before its
   first;
 - a source read to its end advances with the clock (minus the lateness): at once if it is live, which means
-  its newest timestamp was close to the wall clock, otherwise (a replay of old data, an empty file) after
-  `idle_us` without data, so that a writer's short pause does not close old windows;
-- without any source, the clock alone counts after `idle_us`.
+  its newest timestamp was close to the wall clock, otherwise (a replay of old data) after `idle_us` without
+  data, so that a writer's short pause does not close old windows;
+- a source that never had a record, or no source at all, lets the clock count after `UNFED_FACTOR` times
+  `idle_us`: nobody knows yet whether what will come is live or a replay that is about to begin.
 
 While the reader is paused by back-pressure nothing moves and no idle time passes. The watermark never goes
 back.
@@ -25,6 +26,9 @@ from dataclasses import dataclass
 IDLE_US = 5_000_000
 LIVE_US = 5_000_000
 """A newest timestamp this close to the wall clock means that the source is being written now."""
+
+UNFED_FACTOR = 2
+"""How much longer than a silent replay an empty source is waited for; it costs that once, when a job starts."""
 
 SINCE_EVER = -(2**62)
 """A time before all records, in microseconds; keeps sums within 64 bits."""
@@ -110,7 +114,7 @@ class Watermark:
         if not self._sources:
             if self._empty_since_us is None:
                 self._empty_since_us = now_us
-            idle = now_us - self._empty_since_us >= self._idle_us
+            idle = now_us - self._empty_since_us >= UNFED_FACTOR * self._idle_us
             return now_us - self._lateness_us if idle else SINCE_EVER
         self._empty_since_us = None
         return min(self._reached_by(state, now_us) for state in self._sources.values())
@@ -120,6 +124,7 @@ class Watermark:
         if not state.at_end:
             return behind_us
         live = abs(now_us - state.largest_us) <= self._live_us or state.largest_us > now_us
-        if live or now_us - state.fed_us >= self._idle_us:
+        patience_us = self._idle_us * (UNFED_FACTOR if state.largest_us == SINCE_EVER else 1)
+        if live or now_us - state.fed_us >= patience_us:
             return max(behind_us, now_us - self._lateness_us)
         return behind_us

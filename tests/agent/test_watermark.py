@@ -46,11 +46,12 @@ def test_an_unfinished_replay_never_advances_with_the_clock() -> None:
     assert mark.observe([("a", False)], NOW + 500 * S) == OLD
 
 
-def test_an_empty_source_and_no_source_at_all_wait_for_the_idle_time() -> None:
+def test_an_empty_source_and_no_source_at_all_wait_twice_the_idle_time() -> None:
     for sources in ([("empty", True)], []):
         mark = Watermark(idle_us=5 * S)
         assert mark.observe(sources, NOW) == SINCE_EVER
-        assert mark.observe(sources, NOW + 5 * S) == NOW + 5 * S
+        assert mark.observe(sources, NOW + 9 * S) == SINCE_EVER
+        assert mark.observe(sources, NOW + 10 * S) == NOW + 10 * S
 
 
 def test_a_paused_reader_neither_moves_nor_counts_as_idle() -> None:
