@@ -56,6 +56,7 @@ class Activation:
         book: the roster.
         terms: the state to spread, as it is now.
         closed: told what a member knows to be closed.
+        epoch: the master's term.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class Activation:
         book: RosterBook,
         terms: Callable[[], Terms],
         closed: Callable[[int], None],
+        epoch: int,
     ) -> None:
         self._office, self._book, self._terms, self._closed = office, book, terms, closed
+        self._epoch = epoch
         self._applicants: dict[tuple[int, bytes], Applicant] = {}
         self._prepared_at: float | None = None
         self._round = 0
@@ -128,7 +131,7 @@ class Activation:
         self.check()
 
     def _take(self, ack: RosterAck) -> None:
-        if ack.epoch == self._terms().epoch:
+        if ack.epoch == self._epoch:
             self._book.acknowledge(ack.number, ack.version)
             self._closed(ack.closed)
 

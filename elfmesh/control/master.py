@@ -78,7 +78,9 @@ class Master:
         self.book = RosterBook(terms.members, terms.version)
         closed = terms.closed if latest is None else max(terms.closed, latest + 1)
         self.closer = Closer(office, terms.manifest, plan, self.book, terms.epoch, closed, self)
-        self.activation = Activation(office, self.book, lambda: self.terms, self.closer.closed_elsewhere)
+        self.activation = Activation(
+            office, self.book, lambda: self.terms, self.closer.closed_elsewhere, terms.epoch
+        )
         self.replicas = Replicator(office, lambda: self.terms)
         self.replicas.latest = latest
         self.copy: LogCopy | None = None

@@ -16,7 +16,7 @@ from elfmesh.control.terms import Participant, RosterEntry
 
 
 class RosterBook:
-    """Members of one job.
+    """Members of one job. Entries are kept in the order of their numbers.
 
     Args:
         members: entries of an earlier term.
@@ -25,7 +25,8 @@ class RosterBook:
 
     def __init__(self, members: tuple[RosterEntry, ...] = (), version: int = 0) -> None:
         self.version = version
-        self._entries = {entry.number: entry for entry in members}
+        self._entries = {entry.number: entry for entry in sorted(members, key=lambda each: each.number)}
+        self._numbers = {entry.contact.id: entry.number for entry in members if entry.until is None}
         self._acked: dict[int, int] = {}
 
     @property
@@ -40,7 +41,8 @@ class RosterBook:
 
     def of(self, agent: bytes) -> RosterEntry | None:
         """The member with this id."""
-        return next((entry for entry in self.active if entry.contact.id == agent), None)
+        number = self._numbers.get(agent)
+        return None if number is None else self._entries[number]
 
     def entry(self, number: int) -> RosterEntry | None:
         """The entry of a number."""
@@ -52,7 +54,8 @@ class RosterBook:
         for participant in sorted(participants, key=lambda each: each.contact.id):
             known = self.of(participant.contact.id)
             if known is None:
-                number = max(self._entries, default=-1) + 1
+                number = next(reversed(self._entries), -1) + 1
+                self._numbers[participant.contact.id] = number
                 self._entries[number] = RosterEntry(number, participant.contact, participant.name, start)
                 changed = True
             elif known.contact != participant.contact or known.name != participant.name:
@@ -65,12 +68,13 @@ class RosterBook:
 
     def evict(self, number: int, until: int) -> None:
         """Expect nothing of a member from interval `until` on."""
-        self._entries[number] = replace(self._entries[number], until=until)
+        entry = self._entries[number] = replace(self._entries[number], until=until)
+        self._numbers.pop(entry.contact.id, None)
         self.version += 1
 
     def forget_below(self, closed: int) -> None:
         """Drop former members none of whose intervals is open; their numbers stay used."""
-        last = max(self._entries, default=-1)
+        last = next(reversed(self._entries), -1)
         for entry in list(self._entries.values()):
             if entry.until is not None and entry.until <= closed and entry.number != last:
                 del self._entries[entry.number]

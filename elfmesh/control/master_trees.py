@@ -1,6 +1,6 @@
 """A master and the trees of its job: what it orders of them, and what they may forget.
 
-Owns the closed mark on its way to the members, orders to the roots of the partitions, and who those roots are.
+Owns the closed mark on its way to the members, orders to the roots of the partitions, and who those are.
 Closes nothing.
 
 Invariant: a mark is published only by the root of the job's own tree, a little after the records below it.

@@ -149,6 +149,9 @@ class World:
         self.roots: dict[bytes, bytes] = {}
         self.trace: list[tuple[float, str, str]] = []
         self.sent: Counter[str] = Counter()
+        self.barrier = False
+        self.poison = False
+        self._held: list[tuple[bytes, Segment, tuple[bytes, ...]]] = []
         self._queue: list[tuple[float, int, Agent, Event, int]] = []
         self._order = itertools.count()
         self._published: dict[tuple[bytes, int], Published] = {}
@@ -292,6 +295,27 @@ class World:
                     self._collect(tree, segment, payloads)
 
     def _collect(self, tree: bytes, segment: Segment, payloads: tuple[bytes, ...]) -> None:
+        if self.barrier and segment.start < segment.stop:
+            self._held.append((tree, segment, payloads))
+            self._through_the_barrier()
+        else:
+            self._arrive(tree, segment, payloads)
+
+    def _through_the_barrier(self, hastened: int | None = None) -> None:
+        """Let pass what everybody has sealed who contributes, or what may not wait any longer."""
+        held, self._held = self._held, []
+        for tree, segment, payloads in held:
+            frontiers = [
+                max(each.stop for each, _ in agent.contributed[tree])
+                for agent in self.living
+                if agent.contributed.get(tree)
+            ]
+            if segment.stop <= min(frontiers) or (hastened is not None and segment.stop <= hastened):
+                self._arrive(tree, segment, payloads)
+            else:
+                self._held.append((tree, segment, payloads))
+
+    def _arrive(self, tree: bytes, segment: Segment, payloads: tuple[bytes, ...]) -> None:
         root = self.roots.get(tree)
         if root is not None and segment.start < segment.stop:
             self.post(2 * HOP_S, self.agents[root], srt.Collected(tree, segment, payloads))
@@ -321,6 +345,7 @@ class World:
                         self._collect(effect.tree, again, payloads)
             case srt.Hasten():
                 assert self.roots[effect.tree] == agent.me.id, "only the root may hasten"
+                self._through_the_barrier(effect.stop)
             case srt.Publish():
                 self._publish(agent, effect)
             case srt.Answer():
@@ -373,7 +398,10 @@ class World:
             case ctl.ReleaseWorker():
                 pass
             case ctl.Finalise():
-                self.post(HOP_S, agent, finalise(effect))
+                done = finalise(effect)
+                if self.poison:
+                    done = ctl.Finalised(effect.job, effect.epoch, effect.interval, error="poisoned")
+                self.post(HOP_S, agent, done)
             case ctl.Append():
                 incarnation, records = agent.results.get(effect.job, (effect.incarnation, []))
                 if incarnation != effect.incarnation:

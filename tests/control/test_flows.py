@@ -5,6 +5,8 @@ import random
 import pyarrow as pa
 import pytest
 
+from elfmesh.srt.coverage import bitmap_of
+from elfmesh.srt.events import PartsDropped
 from tests.control.harness import SECOND, TEXT, Agent, World
 
 SLIDE = 10 * SECOND
@@ -412,3 +414,62 @@ def test_the_same_seed_gives_the_same_trace() -> None:
         return world.trace
 
     assert run() == run()
+
+
+def test_a_straggler_behind_a_barrier_is_found_and_leapt_over() -> None:
+    world = World(4)
+    world.barrier = True
+    fill(world, intervals=2)
+    world.apply(world[0], TEXT.replace("DEADLINE '1 s'", "DEADLINE '1 s' ON STRAGGLER SKIP"))
+    for number in (0, 1, 3):
+        world[number].seal("clicks", BASE + SLIDE)
+    world.run(1.5)
+    assert world.results(world[0]) == [], "nothing was said yet, the barrier holds"
+    world.run(8.0)
+    ((record, _),) = world.results(world[0])
+    assert (record.state, record.missing, record.agents_in) == ("SKIPPED", ["agent-2"], 3)
+
+
+def test_an_agent_that_died_behind_a_barrier_is_named() -> None:
+    world = World(4)
+    fill(world, intervals=2)
+    world.apply(world[0])
+    world.barrier = True
+    dead = next(agent for agent in world.living if agent is not world.master())
+    world.kill(dead)
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(8.0)
+    for record, _ in world.results(world.living[0]):
+        assert (record.state, record.missing) == ("FINAL_PARTIAL", [f"agent-{dead.number}"])
+
+
+def test_contributions_that_cannot_be_merged_are_named_and_the_interval_closes() -> None:
+    world = World(3)
+    fill(world, intervals=1)
+    world.apply(world[0])
+    master = world.master()
+    job = next(iter(master.control.leadership.masters))
+    entry = master.control.leadership.masters[job].book.active[0]
+    dropped = PartsDropped(job, 1, 1000, 1001, bitmap_of(1 << entry.number), "column v0: string and int64")
+    world.post(0.0, master, dropped)
+    for agent in world.living:
+        if agent.me.id != entry.contact.id:
+            agent.seal("clicks", BASE + SLIDE)
+    world.agents[entry.contact.id].seal("clicks", BASE)
+    world.run(2.0)
+    ((record, _),) = world.results(world[0])
+    assert (record.state, record.missing) == ("FINAL_PARTIAL", [entry.name])
+    errors = world.ask(world[1], "describe", {"job": "shop/top"}).body["errors"]
+    assert any("string and int64" in error for error in errors)
+
+
+def test_a_result_that_cannot_be_finalised_is_skipped_and_said() -> None:
+    world = World(2)
+    fill(world, intervals=1)
+    world.apply(world[0])
+    world.poison = True
+    world.seal_all(BASE + SLIDE)
+    world.run(1.0)
+    ((record, _),) = world.results(world[0])
+    assert record.state == "SKIPPED"
+    assert world.ask(world[1], "describe", {"job": "shop/top"}).body["errors"]
