@@ -30,6 +30,7 @@ def grown(
     grove = Grove(agents, trees, seed=seed, faults=faults, **options)
     grove.form(60.0)
     grove.declare()
+    grove.network.run_for(0.5)
     return grove
 
 
