@@ -7,6 +7,7 @@ that is `ql.Query`, run by workers and by the finaliser.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from elfmesh.control.manifest import TEXT_BYTES_MAX, JobNames
 from elfmesh.errors import QueryError
 
 MICROS = 1_000_000
+PLANS_MAX = 1024
 PARTITIONS_MAX = 64
 """Trees of one job: each costs every member a parent."""
 
@@ -88,8 +90,9 @@ def read_job(text: str, *, source: str = "query") -> tuple[JobNames, Plan]:
     return job, plan
 
 
+@lru_cache(maxsize=PLANS_MAX)
 def read_plan(text: str) -> Plan:
-    """The plan of a text that `read_job` has accepted before."""
+    """The plan of a text; raises what `read_job` raises. Soft state is said again often: texts are kept."""
     return read_job(text)[1]
 
 
