@@ -248,7 +248,7 @@ class Grove:
         return [agent for agent in self.alive if agent.forest.is_root(tree)]
 
     def depth(self, agent: GroveAgent, tree: bytes) -> int | None:
-        """Hops to the true root over relations both sides know; None if there is no such way."""
+        """Hops to a root over relations both sides know; None if there is no such way."""
         steps = 0
         current = agent
         while not current.forest.is_root(tree):
@@ -261,7 +261,7 @@ class Grove:
             if not known or not self.network.hosts[above.me.id].up:
                 return None
             current, steps = above, steps + 1
-        return steps if current is self.closest(tree) else None
+        return steps
 
     def whole(self, tree: bytes) -> bool:
         """One root, the right one, and everybody under it."""
