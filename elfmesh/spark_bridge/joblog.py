@@ -37,6 +37,9 @@ AGENT_ERROR = "ELF_AGENT_ERROR"
 TIMEOUT_S = 30.0
 """How long one answer may take beyond the time it was asked to wait."""
 
+NEXT = "X-Elf-Next"
+"""The header of results that says which interval to ask for next."""
+
 SCHEMA_WAIT_S = 30.0
 """How long to wait for a new job's first result; agents let a question wait no longer than this."""
 
@@ -125,6 +128,14 @@ class JobLog:
         query = {} if after is None or not wait_s else {"after": after, "wait": wait_s}
         answer = self._json("offsets", wait_s=wait_s, **query)
         return Offsets(int(answer["earliest"]), int(answer["latest"]), str(answer["incarnation"]))
+
+    def nth_after(self, after: int, count: int) -> int:
+        """The index of the `count`-th interval published after `after`, or of the last if there are fewer.
+
+        Numbers may have gaps, hours long or years: quiet times are no intervals. Cost: one answer, unread.
+        """
+        with self._open("results", **{"from": after + 1, "limit": count}) as response:
+            return int(response.headers[NEXT]) - 1
 
     def batches(self, after: int, upto: int) -> Iterator[pa.RecordBatch]:
         """The rows of the intervals in `(after, upto]`, read as they arrive. Cost: one batch in memory."""

@@ -213,16 +213,10 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start is not None:
             _same_job(self.log, start, held)
         capped = self.options.limit if ReadMaxFiles is None else getattr(limit, "max_files", None)
-        last = min(
-            bound
-            for bound in (
-                held.latest,
-                self.target,
-                self.options.end,
-                None if after is None or capped is None else max(after, held.earliest - 1) + capped,
-            )
-            if bound is not None
-        )
+        bounds = (held.latest, self.target, self.options.end)
+        last = min(bound for bound in bounds if bound is not None)
+        if after is not None and capped is not None and last - max(after, held.earliest - 1) > capped:
+            last = min(last, self.log.nth_after(after, capped))
         self.seen = last if after is None else max(last, after)
         return _offset(self.seen, held.incarnation)
 

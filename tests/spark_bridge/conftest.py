@@ -6,9 +6,11 @@ import base64
 import io
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
@@ -17,6 +19,8 @@ import pytest
 
 from elfmesh import spark_bridge
 from elfmesh.errors import ElfError
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))  # for the fleet of real agents
 
 UTC = pa.timestamp("us", tz="UTC")
 SLIDE_US = 5_000_000
@@ -76,6 +80,8 @@ class FakeAgent:
                 query = {name: values[0] for name, values in parse_qs(url.query).items()}
                 status, body = agent.answer(url.path, query)
                 self.send_response(status)
+                if url.path.endswith("/results"):
+                    self.send_header("X-Elf-Next", body.decode())
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -106,8 +112,10 @@ class FakeAgent:
             self.jobs[job] = FakeJob(f"{HEAD_DDL}, {columns}", incarnation, first)
             self.changed.notify_all()
 
-    def publish(self, job: str, rows: pa.Table | list[tuple[str, int]], *, completeness: float = 1.0) -> int:
-        """Append the next interval; returns its index."""
+    def publish(
+        self, job: str, rows: pa.Table | list[tuple[str, int]], *, completeness: float = 1.0, skip: int = 0
+    ) -> int:
+        """Append the next interval, or one after a gap; returns its index."""
         if isinstance(rows, list):
             rows = pa.table(
                 {
@@ -117,7 +125,7 @@ class FakeAgent:
             )
         with self.changed:
             log = self.jobs[job]
-            log.next += 1
+            log.next += 1 + skip
             index, count = log.next - 1, rows.num_rows
             state = "FINAL" if completeness == 1.0 else "FINAL_PARTIAL"
             head = pa.table(
@@ -164,6 +172,10 @@ class FakeAgent:
                     self.changed.wait_for(lambda: job.latest > int(query["after"]), float(query["wait"]))
                 held = {"earliest": job.earliest, "latest": job.latest, "incarnation": job.incarnation}
             return 200, json.dumps(held).encode()
+        if route == "results":  # only what the bridge asks: the header
+            published = [index for index in sorted(job.tables) if index >= int(query["from"])]
+            last = [int(query["from"]) - 1, *published[: int(query["limit"])]][-1]
+            return 200, str(last + 1).encode()
         assert route == "arrow"
         after, upto = int(query["from"]), int(query["to"])
         if after + 1 <= job.expired:

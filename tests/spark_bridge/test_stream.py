@@ -145,6 +145,21 @@ def test_available_now_reads_what_is_there_in_steps_and_ends(agent: Any, start: 
     assert sink.intervals == [10, 11, 12, 13, 14, 15]
 
 
+def test_a_quiet_year_between_two_intervals_is_no_work(agent: Any, start: Start) -> None:
+    pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark before 4.2 reads all at once")
+    agent.create("shop/top", first=1_000)
+    for skip in (0, 0, 0, 5_000_000, 0, 5_000_000):
+        agent.publish("shop/top", [("a", 1)], skip=skip)
+    sink = Sink()
+    query = start(sink, startingInterval="earliest", maxIntervalsPerTrigger=2, available_now=True)
+    assert query.awaitTermination(60)
+    assert [[index for index, *_ in rows] for rows in sink.batches.values()] == [
+        [1_000, 1_001],
+        [1_002, 5_001_003],
+        [5_001_004, 10_001_005],
+    ]
+
+
 def test_a_stream_ends_at_its_end_interval_and_begins_at_its_start(agent: Any, start: Start) -> None:
     agent.create("shop/top")
     for index in range(6):
