@@ -19,6 +19,8 @@ from elfmesh.text import printable
 
 BAR_WIDTH = 28
 EVENTS_SHOWN = 4
+ROWS_SHOWN = (10, 5)
+"""Of the first job and of each other, so that all fits on a screen."""
 
 
 class View(Protocol):
@@ -81,6 +83,7 @@ class LiveView:
     def __init__(self, console: Console) -> None:
         self._events: deque[str] = deque(maxlen=EVENTS_SHOWN)
         self._newest: dict[str, dict[str, Any]] = {}
+        self._order: list[str] = []
         self._status = ""
         self._live = Live(console=console, refresh_per_second=8, get_renderable=self._draw, transient=False)
         self._began = time.monotonic()
@@ -95,6 +98,8 @@ class LiveView:
 
     def result(self, record: dict[str, Any]) -> None:
         """Show it in place of the job's interval before."""
+        if record["job"] not in self._order:
+            self._order.append(record["job"])
         self._newest[record["job"]] = record
 
     def __enter__(self) -> LiveView:
@@ -109,7 +114,11 @@ class LiveView:
 
     def _draw(self) -> Group:
         parts: list[Text | Table] = [Text(event, style="cyan") for event in self._events]
-        parts += [_table(self._newest[job]) for job in sorted(self._newest, reverse=True)]
+        for place, job in enumerate(self._order):
+            record = self._newest[job]
+            whole = record["completeness"] == 1.0
+            parts.append(Text(heading(record), style="bold green" if whole else "bold yellow"))
+            parts.append(_table(record["rows"][: ROWS_SHOWN[min(place, len(ROWS_SHOWN) - 1)]]))
         if self._status:
             parts.append(Text(self._status, style="dim"))
         return Group(*parts)
@@ -133,14 +142,8 @@ def clock(iso: str | None) -> str:
     return iso[11:19] if iso else "-"
 
 
-def _table(record: dict[str, Any]) -> Table:
-    rows: list[dict[str, Any]] = record["rows"]
-    complete = record["completeness"] == 1.0
-    table = Table(
-        title=Text(heading(record), style="bold green" if complete else "bold yellow"),
-        title_justify="left",
-        expand=False,
-    )
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table()
     columns = list(rows[0]) if rows else ["no rows in this interval"]
     table.add_column("", justify="right", style="dim")
     for name in columns:
