@@ -104,10 +104,16 @@ class LocalAgent:
         )
         self.pump.start(LocalStreams(streams, tuple(sorted(self._parts.labels.items()))), seeds)
 
+    @property
+    def attached(self) -> bool:
+        """Whether all groups this agent belongs to have a place for it: a job applied now reaches it."""
+        trees = [info for info in self.forest.trees() if info.subscribed]
+        return bool(trees) and all(info.root or info.parent is not None for info in trees)
+
     def facts(self, topic: str) -> dict[str, Any]:
         """What this agent knows about itself: "agent" or "trees"."""
         if topic == "trees":
-            return {"trees": [_tree(info) for info in self.forest.trees()]}
+            return {"items": [_tree(info) for info in self.forest.trees()]}
         parts = self._parts
         return {
             "name": parts.name,

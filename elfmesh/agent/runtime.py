@@ -30,6 +30,9 @@ from elfmesh.machine import Contact
 
 log = logging.getLogger("elf.agent")
 Ready = Callable[[str, str, bytes], None]
+ATTACH_POLL_S = 0.01
+ATTACH_POLLS_MAX = 200
+"""Waits for a place in the trees of this agent's groups before it says ready all the same."""
 
 
 def run(config: AgentConfig, *, ready: Ready) -> int:
@@ -133,6 +136,10 @@ async def _joined(agent: LocalAgent, config: AgentConfig, stopping: asyncio.Even
         ) from None
     if agent.pump.failed.done():
         raise _fatal(agent.pump.failed.result())
+    for _ in range(ATTACH_POLLS_MAX):
+        if agent.attached or stopping.is_set():
+            break
+        await asyncio.sleep(ATTACH_POLL_S)
     return agent.pump.joined.is_set()
 
 

@@ -28,7 +28,7 @@ LIVE_US = 5_000_000
 """A newest timestamp this close to the wall clock means that the source is being written now."""
 
 UNFED_FACTOR = 2
-"""How much longer than a silent replay an empty source is waited for; it costs that once, when a job starts."""
+"""How much longer than a silent replay an empty source is waited for; paid once, when a job starts."""
 
 SINCE_EVER = -(2**62)
 """A time before all records, in microseconds; keeps sums within 64 bits."""

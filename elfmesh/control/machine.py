@@ -86,7 +86,8 @@ class Control:
             self.leadership,
             self.asks,
         )
-        self._subscribed = False
+        self._joined = False
+        self._local: LocalStreams | None = None
 
     def step(self, event: Event, now: float) -> list[Effect]:
         """Apply one event; return what should happen outside."""
@@ -145,6 +146,7 @@ class Control:
                 self.leadership.became_root(event.tree)
             case LostRoot():
                 self.office.roots.pop(event.tree, None)
+                self.rendezvous.unrooted(event.tree)
                 self.leadership.lost_root(event.tree)
             case Collected():
                 self._collected(event)
@@ -166,11 +168,11 @@ class Control:
                 if event.job in masters and masters[event.job].epoch == event.epoch:
                     masters[event.job].closer.finalised(event.interval, event.rows, event.error)
             case LocalStreams():
-                self._subscribe()
-                self.carrier.carries(event)
+                self._local = event
+                if self._joined:
+                    self.carrier.carries(event)
             case Joined():
-                self._subscribe()
-                self.carrier.ask_soon()
+                self._enter()
             case Restored():
                 self._restore(event)
             case _:
@@ -185,10 +187,15 @@ class Control:
         else:
             self.office.stats["control.fenced"] += 1
 
-    def _subscribe(self) -> None:
-        if not self._subscribed:
-            self._subscribed = True
-            self.office.emit(Subscribe(ids.ALL_AGENTS))
+    def _enter(self) -> None:
+        """The overlay is there: only now, or this agent would take itself for the root of all its groups."""
+        if self._joined:
+            self.carrier.ask_soon()
+            return
+        self._joined = True
+        self.office.emit(Subscribe(ids.ALL_AGENTS))
+        if self._local is not None:
+            self.carrier.carries(self._local)
 
     def _restore(self, event: Restored) -> None:
         epochs: dict[bytes, int] = {}

@@ -40,7 +40,7 @@ from elfmesh.control.messages import (
 )
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan
-from elfmesh.control.records import BUCKETS, ResultRecord
+from elfmesh.control.records import BUCKETS, FIRST, ResultRecord
 from elfmesh.control.terms import Terms
 from elfmesh.srt.events import PublishDone, Subscribe
 
@@ -57,6 +57,10 @@ AHEAD = 2
 """A new member starts this many intervals above the highest frontier seen (D-14)."""
 
 STOP_S = 2.0
+FOUNDING_S = 0.3
+"""Between the first verdicts and the first closed interval. Where agents have just joined, trees are still
+merging; who carries the stream already must not miss the beginning because its tree was a moment late."""
+
 RECENT = 8
 SAMPLES_MAX = 10
 
@@ -96,6 +100,7 @@ class Master:
         self._ended: list[Callable[[], None]] = []
         self._drained: Callable[[], None] | None = None
         self._enrolling: list[Enroll] = []
+        self._founding = False
         self._alive = True
 
     @property
@@ -142,7 +147,10 @@ class Master:
         self.closer.behind = catching_up
         self.book.new_term()
         self._announced = True
-        self.activation.prepared()
+        if self.closer.next == FIRST:
+            self._found()
+        else:
+            self.activation.prepared()
         self._settle()
         self._changed()
         self.trees.claim()
@@ -187,6 +195,7 @@ class Master:
     def announced(self, message: Announced) -> None:
         """The rendezvous says who carries the stream."""
         founding = not self._announced and not self.book.active
+        first = not self._announced
         self._announced = True
         if message.errors and founding:
             self._refuse(message)
@@ -194,10 +203,24 @@ class Master:
         for error in message.errors:
             self.closer.errors.append(error)
         start = self.start if founding else self._next_start()
+        if first and self.start == FIRST and self.closer.next == FIRST:
+            self._found()
         if self.book.add(message.participants, start):
             self._changed()
-        self.activation.prepared()
+        if not self._founding:
+            self.activation.prepared()
         self.closer.advance()
+
+    def _found(self) -> None:
+        """Give carriers that the first announcement missed a moment to be founding members too."""
+        self._founding = self.closer.founding = True
+
+        def founded() -> None:
+            self._founding = self.closer.founding = False
+            self.activation.prepared()
+            self.closer.advance()
+
+        self._office.after(FOUNDING_S, founded)
 
     def _refuse(self, message: Announced) -> None:
         text, *others = message.errors
@@ -209,6 +232,8 @@ class Master:
 
     def _next_start(self) -> int:
         frontier = self.closer.frontier
+        if self._founding:
+            return self.start
         if frontier is None:
             return self.start if self.closer.next == self.start else self.closer.next + AHEAD
         return frontier + AHEAD
@@ -253,7 +278,8 @@ class Master:
         participants = tuple(message.participant for message in self._enrolling)
         self._enrolling.clear()
         if self._alive and not self.stopping and self.book.add(participants, self._next_start()):
-            self.activation.prepared()
+            if not self._founding:
+                self.activation.prepared()
             self._changed()
 
     def waiting(self, message: Waiting) -> None:

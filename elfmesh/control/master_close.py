@@ -112,6 +112,7 @@ class Closer:
         self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
         self.expired = 0
         self.frozen = False
+        self.founding = False
         self.behind = False
         self._closing: deque[Closing] = deque()
         self._seen: deque[tuple[int, float]] = deque()
@@ -214,7 +215,8 @@ class Closer:
     def advance(self) -> None:
         """Close whatever can be closed now."""
         before = self.closed
-        while not self.frozen and len(self._closing) < IN_FLIGHT_MAX and self._close_run():
+        open_to_close = not (self.frozen or self.founding)
+        while open_to_close and len(self._closing) < IN_FLIGHT_MAX and self._close_run():
             pass
         for number in self.judge.overdue_dead():
             self.judge.forget(number)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from elfmesh import ids
 from elfmesh.control.messages import Announce, Announced, Running, Verdict, WhatRuns, Withdraw, unpack
 from elfmesh.control.office import Office
@@ -87,6 +89,12 @@ class Rendezvous:
         for known in list(self._jobs.values()):
             if ids.stream_id(known.stream) == tree:
                 self._ask_carriers(known.stream, known.announce)
+
+    def unrooted(self, tree: bytes) -> None:
+        """Another agent is the root of a tree: if it is a stream's, it hears at once what runs there."""
+        for known in list(self._jobs.values()):
+            if ids.stream_id(known.stream) == tree:
+                self._office.route(tree, replace(known.announce, wanted=True))
 
     def _ask_carriers(self, stream: str, announce: Announce) -> None:
         def done(outcome: PublishDone | None) -> None:

@@ -104,6 +104,7 @@ class Membership:
         self.children: dict[bytes, Child] = {}
         self.seek: Seek | None = None
         self._parent_load = 0
+        self._look_again = False
         self._since = 0.0
         self._verify_at: float | None = None
         self._climb_at: float | None = None
@@ -121,6 +122,7 @@ class Membership:
             self._search(now)
 
     def _search(self, now: float) -> None:
+        self._look_again = False
         hop = self._context.next_hop(self._tree)
         if hop is not None and self._closer(hop, self._me):
             self._ask(hop, now)
@@ -144,15 +146,16 @@ class Membership:
         best = min(contacts, key=lambda contact: distance(contact.id, self._tree), default=None)
         if best is not None and self._closer(best, self._me):
             self._ask(best, now)
-        elif not self.root:
-            self._become_root(now)
         else:
+            if not self.root:
+                self._become_root(now)
             self._verify_at = now + VERIFY_S
+            if self._look_again:
+                self._search(now)
 
     def _become_root(self, now: float) -> None:
         self.root = True
         self.depth = 0
-        self._verify_at = now + VERIFY_S
         self._context.emit(BecameRoot(self._tree))
         self._tenant.became_root()
 
@@ -313,8 +316,10 @@ class Membership:
             self._give_up(now)
 
     def siblings_changed(self, now: float) -> None:
-        """The root may be another now."""
-        if self.root and self.seek is None:
+        """The root may be another now; a look-up that is under way may have missed it."""
+        if self.seek is not None:
+            self._look_again = True
+        elif self.root:
             self._search(now)
 
     def told_parent(self, peer: bytes, depth_load: tuple[int, int] | None, now: float) -> None:

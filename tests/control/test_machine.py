@@ -31,7 +31,7 @@ def manifest(text: str = TEXT) -> Manifest:
     return new_manifest(job, text, "local", created=5, incarnation="i")
 
 
-def test_a_carrier_subscribes_to_its_streams_and_asks_what_runs() -> None:
+def test_a_carrier_that_has_joined_subscribes_to_its_streams_and_asks_what_runs() -> None:
     machine = control()
     streams = ctl.LocalStreams((ctl.StreamInfo("clicks", "json"),))
     stream = ids.stream_id("clicks")
@@ -40,14 +40,15 @@ def test_a_carrier_subscribes_to_its_streams_and_asks_what_runs() -> None:
         Subscribe(stream),
         Route(stream, pack(WhatRuns("clicks", ME))),
     ]
-    assert machine.step(streams, 0.0) == expected
-    assert machine.step(Joined(), 0.0) == []
+    assert machine.step(streams, 0.0) == [], "before, it would take itself for the root of every group"
+    assert machine.step(Joined(), 0.0) == expected
     assert machine.deadline is not None
     assert Route(stream, pack(WhatRuns("clicks", ME))) in machine.step(Tick(), machine.deadline)
 
 
 def test_an_announcement_starts_a_worker_and_is_answered_in_the_same_step() -> None:
     machine = control()
+    machine.step(Joined(), 0.0)
     machine.step(ctl.LocalStreams((ctl.StreamInfo("clicks", "json"),)), 0.0)
     job = manifest()
     effects = machine.step(

@@ -8,7 +8,7 @@ from itertools import pairwise
 from rig import TREE, Wire, contact
 
 from elfmesh.machine import Contact, Received, Send, Tick
-from elfmesh.overlay import Digest, LookupDone, PeerDown, SiblingsChanged, Unwatch, Watch
+from elfmesh.overlay import Digest, Lookup, LookupDone, PeerDown, SiblingsChanged, Unwatch, Watch
 from elfmesh.srt import Attached, BecameRoot, Detached, Forest, LostRoot, Subscribe, Unsubscribe
 from elfmesh.srt.membership import CLIMB_S, GRACE_S, JOIN_TIMEOUT_S, VERIFY_S
 from elfmesh.srt.messages import Join, Joined, Leave, Redirect, Reparent
@@ -273,3 +273,14 @@ def test_any_contact_may_speak_without_harm() -> None:
     forest.step(Received(stranger, Join(b"short", 1, 1, 0, None)), 0.0)
     forest.step(Received(contact(7), Leave(TREE, 3)), 0.0)
     assert forest.stats()["not_in_tree"] == 2
+
+
+def test_a_root_looks_again_when_siblings_change_during_its_look_up() -> None:
+    now = 0.0
+    forest = Forest(contact(5), rng=random.Random(1), next_hop=lambda tree: None)
+    first = next(e for e in forest.step(Subscribe(TREE), now) if isinstance(e, Lookup))
+    assert forest.step(SiblingsChanged(), now) == []
+    effects = forest.step(LookupDone(first.token, TREE, (contact(5),)), now)
+    again = next(e for e in effects if isinstance(e, Lookup))
+    closer = forest.step(LookupDone(again.token, TREE, (contact(2), contact(5))), now)
+    assert [e.to for e in closer if isinstance(e, Send) and isinstance(e.message, Join)] == [contact(2)]
