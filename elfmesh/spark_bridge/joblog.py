@@ -151,9 +151,14 @@ class JobLog:
 
     def _json(self, route: str, *, wait_s: float = 0.0, **query: object) -> dict[str, Any]:
         with self._open(route, wait_s=wait_s, **query) as response:
-            answer = json.loads(response.read())
+            try:
+                answer = json.loads(response.read())
+            except (OSError, http.client.HTTPException) as error:
+                raise Unreachable(f"{UNREACHABLE}: the answer to {route} broke off ({error}).") from None
+            except ValueError:
+                answer = None
         if not isinstance(answer, dict):
-            raise RuntimeFailure(f"{AGENT_ERROR}: the agent's answer to {route} is not an object.")
+            raise RuntimeFailure(f"{AGENT_ERROR}: the agent's answer to {route} is not a JSON object.")
         return answer
 
     @contextmanager

@@ -69,7 +69,7 @@ class FakeAgent:
     def __init__(self) -> None:
         self.jobs: dict[str, FakeJob] = {}
         self.requests: list[str] = []
-        self.broken = False
+        self.broken = self.breaks_off = False
         self.changed = threading.Condition()
         agent = self
 
@@ -84,7 +84,7 @@ class FakeAgent:
                     self.send_header("X-Elf-Next", body.decode())
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                self.wfile.write(body[: len(body) // 2] if agent.breaks_off else body)
 
             def log_message(self, *_: Any) -> None:
                 pass

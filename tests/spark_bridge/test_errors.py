@@ -109,6 +109,21 @@ def test_a_job_without_a_result_is_waited_for_and_then_named(agent: Any) -> None
     later.join()
 
 
+def test_an_answer_that_breaks_off_is_no_short_answer(agent: Any) -> None:
+    agent.create("shop/top")
+    for _ in range(3):
+        agent.publish("shop/top", [(f"p{i}", i) for i in range(2_000)])
+    log = JobLog.of("shop/top", agent.api)
+    assert sum(batch.num_rows for batch in log.batches(-1, 2)) == 6_000
+    agent.breaks_off = True
+    with pytest.raises(
+        Unreachable, match=r"^ELF_UNREACHABLE: the results of job 'shop/top' broke off within"
+    ):
+        list(log.batches(-1, 2))
+    with pytest.raises(Unreachable, match=r"^ELF_UNREACHABLE: the answer to offsets broke off"):
+        log.offsets()
+
+
 class TestThroughSpark:
     pytestmark = spark_only
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet import Fleet, eventually
+from tests.e2e.fleet import Fleet, eventually
 
 from elfmesh import spark_bridge
 from elfmesh.agent.embedded import run
