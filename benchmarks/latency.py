@@ -1,9 +1,9 @@
 """How long after a window can be closed its result reaches a reader: eight agents, and Spark as the peer.
 
-Eight agents read live shop logs; a follower of the job's results notes when each window's line arrives. Latency
-is that moment less the window's end and the job's lateness. Spark Structured Streaming then gets the same kind
-of lines through a socket (one process, append mode, as a user would write it). Every window of both is compared
-with the embedded engine over the logs.
+Eight agents read live shop logs; a follower of the job's results notes when each window's line arrives.
+Latency is that moment less the window's end and the job's lateness. Spark Structured Streaming then gets the
+same kind of lines through a socket (one process, append mode, as a user would write it). Every window of both
+is compared with the embedded engine over the logs.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet import Agent, Fleet, eventually
+
+from tests.e2e.fleet import Agent, Fleet, eventually
 
 JOB = """CREATE JOB e2e.hits AS SELECT k, count(*) AS n, sum(v) AS s, min(x) AS least
 FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k ORDER BY n DESC"""

@@ -6,8 +6,6 @@ import random
 from collections import defaultdict
 from collections.abc import Callable
 
-from network import Faults, LinkModel, Network
-
 from elfmesh.machine import Contact, Effect
 from elfmesh.overlay import (
     Joined,
@@ -20,6 +18,7 @@ from elfmesh.overlay import (
     RouteDelivered,
     Start,
 )
+from tests.sim.network import Faults, LinkModel, Network
 
 
 class Crowd:

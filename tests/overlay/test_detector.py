@@ -3,12 +3,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from crowd import Crowd
-from network import Faults
 
 from elfmesh.machine import Contact, Effect, Event, Received, Send, Tick
 from elfmesh.overlay import ConnectionLost, Leave, Overlay, PeerDown, Probe, ProbeDone, Start, Watch
 from elfmesh.overlay.messages import Obituary, Ping, Pong, Relay, Relayed
+from tests.overlay.crowd import Crowd
+from tests.sim.network import Faults
 
 
 def settled(size: int, seed: int = 1, faults: Faults | None = None) -> Crowd:

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import random
 
-from crowd import Crowd
-
 from elfmesh.machine import Contact, Received, Send
 from elfmesh.overlay import Digest, Overlay, PeerDown, Start, Unwatch, Watch
 from elfmesh.overlay.messages import Beat, BeatBack
+from tests.overlay.crowd import Crowd
 
 
 def digests(crowd: Crowd, id: bytes) -> list[tuple[bytes, bytes]]:

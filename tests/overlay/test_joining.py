@@ -3,12 +3,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from crowd import Crowd
-from network import Network
 
 from elfmesh.machine import Contact, Effect, Received, Send
 from elfmesh.overlay import Joined, JoinFailed, Overlay, Start
 from elfmesh.overlay.messages import Ping, Pong
+from tests.overlay.crowd import Crowd
+from tests.sim.network import Network
 
 
 def contact(number: int) -> Contact:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from crowd import Crowd
 from hypothesis import given
 from hypothesis import strategies as st
-from network import Faults
 
 from elfmesh.machine import Contact
 from elfmesh.overlay.lookup import ASKED_MAX, Lookup
+from tests.overlay.crowd import Crowd
+from tests.sim.network import Faults
 
 ME = Contact(b"\x00" * 20, "me", 1)
 

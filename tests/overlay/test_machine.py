@@ -16,9 +16,9 @@ ME = Contact(b"\x10" * 20, "me", 1)
 
 SWARM = """
 import random, sys
-sys.path[:0] = {paths!r}
-from crowd import Crowd
-from network import Faults
+sys.path.insert(0, {root!r})
+from tests.overlay.crowd import Crowd
+from tests.sim.network import Faults
 crowd = Crowd(25, seed={seed}, faults=Faults.swarm(random.Random({seed})), trace=True)
 for victim in crowd.kill(4):
     pass
@@ -34,8 +34,7 @@ print(crowd.network.trace, crowd.network.sent)
 
 
 def trace(seed: int, hash_seed: str) -> str:
-    here = Path(__file__).parent
-    script = SWARM.format(paths=[str(here), str(here.parent / "sim")], seed=seed)
+    script = SWARM.format(root=str(Path(__file__).parents[2]), seed=seed)
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, check=True, capture_output=True, text=True

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import random
 
-from crowd import Crowd
-
 from elfmesh.machine import Contact, Effect, Message, Received, Send, Tick
 from elfmesh.overlay import Overlay, PeerDown, PeerUp, SiblingsChanged, Start
 from elfmesh.overlay.membership import GRAVES_MAX, QUARANTINE_S
 from elfmesh.overlay.messages import Bye, Find, Found, Ping, Pong, Rows
+from tests.overlay.crowd import Crowd
 
 PEER = Contact(b"\x20" * 20, "p", 2, 5)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from crowd import Crowd
-from network import Faults
 
 from elfmesh.overlay import Start
+from tests.overlay.crowd import Crowd
+from tests.sim.network import Faults
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from crowd import Crowd
+
+from tests.overlay.crowd import Crowd
 
 
 @pytest.mark.slow

@@ -13,10 +13,6 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from memlog import MemoryLog, MemoryReader
-from memnet import MemoryNetwork, MemoryTransport
-from network import Faults
-
 from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.config import StreamConfig
@@ -27,6 +23,9 @@ from elfmesh.control import events as ctl
 from elfmesh.control.pages import decode_page, encode_page
 from elfmesh.control.records import ResultRecord, ipc_to_table, rows_to_json
 from elfmesh.machine import Contact
+from tests.sim.memlog import MemoryLog, MemoryReader
+from tests.sim.memnet import MemoryNetwork, MemoryTransport
+from tests.sim.network import Faults
 
 EPOCH_US = 1_431_856_800_000_000
 """2015-05-17T10:00:00Z: the wall clock when the loop's time is 0."""

@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
 import msgspec
-from network import Faults, LinkModel, Network
 
 from elfmesh.ids import distance, job_id
 from elfmesh.machine import Contact, Effect, Event, Received, Tick
@@ -49,6 +48,7 @@ from elfmesh.srt import (
     bitmap_of,
     bits_of,
 )
+from tests.sim.network import Faults, LinkModel, Network
 
 TO_FOREST = (LookupDone, PeerDown, SiblingsChanged, Digest, Subscribe, Contribute, Publish, Release)
 

@@ -11,11 +11,10 @@ import hashlib
 import random
 from collections import Counter
 
-from network import Faults, LinkModel
-
 from elfmesh.agent.transport import Handler
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
+from tests.sim.network import Faults, LinkModel
 
 PORT = 7400
 

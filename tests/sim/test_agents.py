@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import vloop
-from agents import EPOCH_US, SimAgent, SimFleet, line, until, wall_us
-from network import Faults
 
 import elfmesh
 from elfmesh.control.records import ResultRecord, rows_to_json
+from tests.sim import vloop
+from tests.sim.agents import EPOCH_US, SimAgent, SimFleet, line, until, wall_us
+from tests.sim.network import Faults
 
 AGENTS = int(os.environ.get("ELF_SIM_AGENTS", "200"))
 QUERY = """SELECT k, count(*) AS n, sum(v) AS s, max(v) AS most FROM log
@@ -235,7 +235,8 @@ def test_the_same_seed_gives_the_same_trace_under_two_hash_seeds(tmp_path: Path)
         directory = tmp_path / hash_seed
         directory.mkdir()
         done = subprocess.run(
-            [sys.executable, __file__, str(directory)],
+            [sys.executable, "-m", "tests.sim.test_agents", str(directory)],
+            cwd=Path(__file__).parents[2],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,

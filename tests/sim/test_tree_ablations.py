@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from grove import Grove
-from network import Faults
 
 from elfmesh.srt import Publish, barrier, membership, multicast, parts, uplink
 from elfmesh.srt.coverage import Verdict, judge
+from tests.sim.grove import Grove
+from tests.sim.network import Faults
 
 Scenario = Callable[[int], None]
 """Raises AssertionError if anything is wrong; the number of seeds to try where one may not show it."""

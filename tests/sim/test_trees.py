@@ -11,11 +11,11 @@ import random
 from collections.abc import Callable
 
 import pytest
-from grove import Grove, GroveAgent
-from network import Faults
 
 from elfmesh.machine import Contact
 from elfmesh.srt import Publish, Release, Subscribe
+from tests.sim.grove import Grove, GroveAgent
+from tests.sim.network import Faults
 
 AGENTS = int(os.environ.get("ELF_SIM_AGENTS", "40"))
 JOBS = int(os.environ.get("ELF_SIM_JOBS", "3"))

@@ -4,7 +4,8 @@ import asyncio
 import time
 
 import pytest
-import vloop
+
+from tests.sim import vloop
 
 
 def test_a_day_passes_at_once_and_timers_fire_in_order() -> None:

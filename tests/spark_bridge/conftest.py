@@ -6,11 +6,9 @@ import base64
 import io
 import json
 import re
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
@@ -19,8 +17,6 @@ import pytest
 
 from elfmesh import spark_bridge
 from elfmesh.errors import ElfError
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))  # for the fleet of real agents
 
 UTC = pa.timestamp("us", tz="UTC")
 SLIDE_US = 5_000_000

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.fleet import Fleet, eventually
 
 from elfmesh import spark_bridge
 from elfmesh.agent.embedded import run
 from elfmesh.agent.traffic import ShopTraffic, write_bulk
+from tests.e2e.fleet import Fleet, eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 

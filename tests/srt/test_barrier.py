@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rig import Rig, part
-
 from elfmesh.srt.barrier import ENTRIES_MAX
 from elfmesh.srt.messages import FIRST, Refused
 from elfmesh.srt.parts import Item, Part
+from tests.srt.rig import Rig, part
 
 
 def test_figure_9_agent_1_loses_snapshot_0_and_blocks_agents_5_and_7() -> None:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from rig import Rig, agents_in
 
 from elfmesh.srt.coverage import Gate
 from elfmesh.srt.messages import FIRST
 from elfmesh.srt.parts import Item, Part
+from tests.srt.rig import Rig, agents_in
 
 CHILDREN = (1, 2, 3)
 INTERVALS = 12

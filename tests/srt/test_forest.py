@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from rig import TREE, Wire, contact
 
 from elfmesh.machine import Event, Message, Received, Tick
 from elfmesh.overlay import PeerDown
@@ -30,6 +29,7 @@ from elfmesh.srt import (
 from elfmesh.srt.messages import Fault, Frontier, Overlap, SegmentAck, SegmentUp
 from elfmesh.srt.reports import RECOLLECT_DELAY_S
 from elfmesh.wire import Codec
+from tests.srt.rig import TREE, Wire, contact
 
 
 def segment(start: int, stop: int, *agents: int, epoch: int = 1, attempt: int = 0, **sizes: int) -> Segment:

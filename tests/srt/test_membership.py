@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from rig import TREE, Wire, contact
-
 from elfmesh.machine import Contact, Received, Send, Tick
 from elfmesh.overlay import Digest, Lookup, LookupDone, PeerDown, SiblingsChanged, Unwatch, Watch
 from elfmesh.srt import Attached, BecameRoot, Detached, Forest, LostRoot, Subscribe, Unsubscribe
 from elfmesh.srt.membership import CLIMB_S, GRACE_S, JOIN_TIMEOUT_S, VERIFY_S
 from elfmesh.srt.messages import Join, Joined, Leave, Redirect, Reparent
+from tests.srt.rig import TREE, Wire, contact
 
 
 def children(wire: Wire, number: int) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from rig import TREE, Wire, contact
 
 from elfmesh.machine import Received, Tick
 from elfmesh.overlay import Digest, PeerDown
@@ -11,6 +10,7 @@ from elfmesh.srt import Answer, Delivered, Publish, PublishDone, Subscribe, Unsu
 from elfmesh.srt.letters import LOG_MAX, Window
 from elfmesh.srt.messages import Multicast, MulticastAck, Pull
 from elfmesh.srt.multicast import BODY_BYTES_MAX, PATIENCE_S, PULLS_MAX, RETRY_S, SHRINK
+from tests.srt.rig import TREE, Wire, contact
 
 
 def line(*numbers: int) -> Wire:

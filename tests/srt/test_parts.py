@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rig import items, part
 
 from elfmesh.errors import ProtocolError
 from elfmesh.srt.messages import FIRST, Entry, Segment
 from elfmesh.srt.parts import Part, Shelf, add_counts, unpack
+from tests.srt.rig import items, part
 
 
 def test_cutting_keeps_the_entries_inside() -> None:

@@ -1,8 +1,0 @@
-"""Lets the simulation tests import their helpers (`vloop`, `network`, ...) by name."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
