@@ -122,7 +122,7 @@ class LocalAgent:
             "incarnation": parts.me.incarnation,
             "version": elfmesh.__version__,
             "labels": dict(sorted(parts.labels.items())),
-            "streams": self.host.describe(),
+            "sources": self.host.describe(),
             "overlay_stats": self.overlay.stats(),
             "tree_stats": self.forest.stats(),
             "control_stats": self.control.stats(),

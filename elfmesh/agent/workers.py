@@ -23,6 +23,7 @@ from elfmesh.agent.framelog import Forgotten, FrameLog, Released
 from elfmesh.agent.host import Executor
 from elfmesh.agent.jobs import LocalJob, Reader, Stream
 from elfmesh.control import events as ctl
+from elfmesh.control.records import FIRST
 from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")
@@ -151,7 +152,9 @@ class WorkerHost:
         begin = await self._executor.run("read", partial(job.begin, stream))
         if begin is not None:
             await self._executor.run("store", partial(self._write, [begin]))
-        log.info("job %s from interval %s", manifest.qualified, job.worker.next_index)
+        start = job.worker.next_index
+        begins = "the beginning of its logs" if start == FIRST else f"interval {start}"
+        log.info("job %s from %s", manifest.qualified, begins)
         stream.wake.set()
 
     async def _stop(self, effect: ctl.StopWorker) -> None:

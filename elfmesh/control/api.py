@@ -7,7 +7,7 @@ listens is the pump's business (loopback only). JSON unless said otherwise; erro
 Invariants: a request body is bounded; a web page of another origin, or a name that merely resolves to this
 address, gets nothing (the API has no password yet).
 
-    POST   /v1/jobs                        {"text", "creator"?, "dry_run"?} -> as interface.md gives it
+    POST   /v1/jobs                        {"text", "creator"?, "dry_run"?} -> the answer of `elf apply -o json`
     GET    /v1/jobs                        the jobs of the overlay
     GET    /v1/jobs/NS/NAME                one job in full
     DELETE /v1/jobs/NS/NAME
@@ -85,7 +85,9 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPException as error:
         if error.status < 400:
             raise
-        hint = "`GET /v1/health` answers; the routes are in docs/guide.md." if error.status == 404 else ""
+        hint = (
+            "`GET /v1/health` answers; the routes are in docs/operations.md." if error.status == 404 else ""
+        )
         return respond(error.status, error_body(error.reason, where=request.path, hint=hint))
     except QueryError as error:
         return respond(BAD_REQUEST, error_of(error))

@@ -112,9 +112,11 @@ def _print_applied(answer: dict[str, Any], old: str | None, new: str) -> None:
     if answer.get("dry_run"):
         click.echo(f"{answer['job']} version {answer['version']} would be {meaning}")
         return
+    start = answer["effective_interval"]
+    begins = f"interval {start}" if start else "the beginning of their logs"
     click.echo(
         f"{answer['job']} version {answer['version']}: {meaning}; {answer['acknowledged']} of "
-        f"{answer['expected']} agents have it, from interval {answer['effective_interval']} on "
+        f"{answer['expected']} agents have it, from {begins} on "
         f"({seconds.get('prepare', 0):.3f} s + {seconds.get('activate', 0):.3f} s)"
     )
     if answer.get("hint"):

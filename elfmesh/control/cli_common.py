@@ -95,6 +95,10 @@ def text_of(value: Any) -> str:
     return printable(str(value))
 
 
+PIPE_COLUMNS = 10_000
+"""No line is folded where a program reads it."""
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """An aligned table; as wide as it needs to be when nobody looks at it."""
     from rich.console import Console
@@ -111,8 +115,8 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         table.add_column(Text(printable(column)), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(text_of(value)) for value in row))
-    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-    console.print(table)
+    width = None if sys.stdout.isatty() else PIPE_COLUMNS
+    Console(highlight=False, width=width).print(table)
 
 
 def print_json(value: Any) -> None:

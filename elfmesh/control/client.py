@@ -158,7 +158,7 @@ class Client:
     def results(
         self, job: str, *, follow: bool = False, start: int | None = None, limit: int | None = None
     ) -> Iterator[dict[str, Any]]:
-        """The intervals of a job, oldest first, as objects of interface.md.
+        """The intervals of a job, oldest first, as the objects `elf results -o json` prints.
 
         Args:
             job: its name.

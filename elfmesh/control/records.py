@@ -103,7 +103,7 @@ def iso_us(us: int | None) -> str | None:
 
 
 def to_json(record: ResultRecord, table: pa.Table) -> dict[str, Any]:
-    """The JSON object of one interval, exactly as interface.md gives it; `encode_json` makes it a line."""
+    """The JSON object of one interval as the commands print it; `encode_json` makes it a line."""
     counts = {
         name: record.counts.get(name, 0)
         for name in BUCKETS

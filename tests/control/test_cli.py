@@ -68,7 +68,7 @@ def elf(*arguments: str, text: str | None = None) -> Result:
 def test_apply_says_who_has_it(api: str, job: Path, backend: FakeBackend) -> None:
     ran = elf("apply", "-f", str(job), "--api", api)
     assert ran.exit_code == 0, ran.stderr
-    assert "shop/top version 1: new; 8 of 8 agents have it, from interval 0 on" in ran.stdout
+    assert "shop/top version 1: new; 8 of 8 agents have it, from the beginning of their logs on" in ran.stdout
     (asked,) = [body for verb, body in backend.asked if verb == "apply"]
     assert asked["text"].strip().startswith("CREATE JOB shop.top")
 
