@@ -7,7 +7,7 @@ listens is the pump's business (loopback only). JSON unless said otherwise; erro
 Invariants: a request body is bounded; a web page of another origin, or a name that merely resolves to this
 address, gets nothing (the API has no password yet).
 
-    POST   /v1/jobs                        {"text", "creator"?, "dry_run"?} -> the answer of `elf apply -o json`
+    POST   /v1/jobs                        {"text", "creator"?, "dry_run"?} -> as `elf apply -o json` prints
     GET    /v1/jobs                        the jobs of the overlay
     GET    /v1/jobs/NS/NAME                one job in full
     DELETE /v1/jobs/NS/NAME

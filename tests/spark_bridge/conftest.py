@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 
 from elfmesh import spark_bridge
-from elfmesh.errors import ElfError
 
 UTC = pa.timestamp("us", tz="UTC")
 SLIDE_US = 5_000_000
@@ -187,16 +186,6 @@ class FakeAgent:
 
 def error(message: str, code: str) -> bytes:
     return json.dumps({"error": message, "where": "", "hint": "", "code": code}).encode()
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    try:
-        session = spark_bridge.local_session("elfmesh tests", spark__python__worker__reuse="true")
-    except ElfError as missing:
-        pytest.skip(str(missing))
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,23 +64,3 @@ def rows_of() -> Callable[..., list[tuple[Any, ...]]]:
         return [tuple(row.values()) for table in results.values() for row in table.to_pylist()]
 
     return rows
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    pyspark = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("no Java: Spark cannot be started")
-    session = (
-        pyspark.SparkSession.builder.master("local[1]")
-        .config("spark.sql.ansi.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
