@@ -59,7 +59,7 @@ def measure(*, small: bool) -> list[Figure]:
         )
         if spark:
             figures.append(Figure(f"the same in Spark, {name}", peer, "ms"))
-    figures.append(Figure("apply to first result, beyond one interval", first_ms - 1000, "ms"))
+    figures.append(Figure("apply to first result, windows of 1 s", first_ms, "ms"))
     return figures
 
 
@@ -133,7 +133,10 @@ def _forward(server: socket.socket, paths: list[Path], stop: threading.Event) ->
                 cut = data.rfind(b"\n") + 1
                 rests[number] = data[cut:]
                 if cut:
-                    connection.sendall(data[:cut])
+                    try:
+                        connection.sendall(data[:cut])
+                    except ConnectionError:
+                        return  # Spark has seen enough
             time.sleep(0.005)
         for file in files:
             file.close()
