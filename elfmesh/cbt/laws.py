@@ -40,6 +40,7 @@ from elfmesh.cbt.columns import (
     type_name,
     valid_mask,
 )
+from elfmesh.cbt.errors import NotInvertible
 from elfmesh.errors import DataError
 
 _INT64 = np.iinfo(np.int64)
@@ -113,7 +114,7 @@ class Law(ABC):
 
     def negate(self, state: State) -> State:
         """The inverse: merging a state with its negation gives the identity."""
-        raise NotImplementedError(f"{self.kind} declares no inverse")
+        raise NotInvertible(f"{self.kind} declares no inverse")
 
     @abstractmethod
     def check(self, state: State, rows: int) -> None:
