@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from elfmesh.agent.dataplane import CONTROL_LANE, FRAME_BYTES_MAX, GOODBYE, Demultiplexer, Multiplexer
 from elfmesh.errors import ProtocolError
@@ -20,9 +20,6 @@ from elfmesh.ids import ID_BYTES
 from elfmesh.limits import CHUNK_BYTES_MAX
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
-
-if TYPE_CHECKING:
-    from elfmesh.agent.transport import TcpTransport
 
 PROTOCOL = 1
 HELLO_BYTES_MAX = 4096
@@ -63,12 +60,42 @@ class Hello(Message, frozen=True, tag="tp.hello"):
             raise HelloRefused(f"{wanted.host}:{wanted.port} is another agent now")
 
 
+class Owner(Protocol):
+    """Whose connection it is: decides which stays and hears what comes."""
+
+    receive_buffer: bytearray
+
+    def hello(self, connection: Connection) -> Hello | None:
+        """What to say on a new connection; None refuses it."""
+        ...
+
+    def frame(self, connection: Connection, frame: bytes) -> None:
+        """A frame of a peer that has said hello; raises ProtocolError if it is none."""
+        ...
+
+    def greet(self, connection: Connection, hello: Hello) -> None:
+        """A hello has come; raises HelloRefused."""
+        ...
+
+    def ended(self, connection: Connection) -> None:
+        """The peer has said goodbye."""
+        ...
+
+    def gone(self, connection: Connection, reason: str) -> None:
+        """The connection has ended; called once."""
+        ...
+
+    def fault(self, error: ProtocolError) -> None:
+        """The peer broke the protocol."""
+        ...
+
+
 class Connection(asyncio.BufferedProtocol):
     """One connection; `dialled` is whom we meant to reach, None if the peer dialled us."""
 
     HELLO_CODEC = Codec([Hello])
 
-    def __init__(self, owner: TcpTransport, *, dialled: Contact | None, serial: int = 0) -> None:
+    def __init__(self, owner: Owner, *, dialled: Contact | None, serial: int = 0) -> None:
         self._owner = owner
         self.dialled = dialled
         self.serial = serial
