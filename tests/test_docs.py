@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,10 +17,22 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
 DOCUMENTS = [ROOT / "docs" / "guide.md", ROOT / "README.md"]
 SCRIPT_SECONDS_MAX = 100
+DEFAULT_API = "127.0.0.1:7401"
 
 
 def shell_blocks(document: Path) -> list[str]:
     return BLOCK.findall(document.read_text())
+
+
+def on_free_ports(script: str) -> tuple[str, str]:
+    """The script with each address on a port that is free here, and the address for ELF_API's default."""
+    moved: dict[str, str] = {}
+    with contextlib.ExitStack() as stack:
+        for address in [DEFAULT_API, *re.findall(r"127\.0\.0\.1:\d+", script)]:
+            if address not in moved:
+                server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+                moved[address] = f"127.0.0.1:{server.getsockname()[1]}"
+    return re.sub(r"127\.0\.0\.1:\d+", lambda match: moved[match[0]], script), moved[DEFAULT_API]
 
 
 def make_targets(text: str) -> list[str]:
@@ -44,7 +57,8 @@ def test_commands_in_a_document_run_as_shown(document: Path, tmp_path: Path) -> 
         "PYSPARK_PYTHON": sys.executable,
     }
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    script = "set -euo pipefail\n" + "\n".join(blocks)
+    script, api = on_free_ports("set -euo pipefail\n" + "\n".join(blocks))
+    environment["ELF_API"] = api
     process = subprocess.Popen(
         ["bash", "-c", script],
         cwd=tmp_path,
