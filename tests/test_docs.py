@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
 DOCUMENTS = [ROOT / "docs" / "guide.md"]
-"""The README shows only `make demo`, which tests/agent/test_demo.py runs, and `make test`, which is this run."""
+"""The README shows only `make demo`, run by tests/agent/test_demo.py, and `make test`, which is this run."""
 
 SCRIPT_SECONDS_MAX = 100
 DEFAULT_API = "127.0.0.1:7401"
