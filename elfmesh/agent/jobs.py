@@ -19,6 +19,7 @@ import msgspec
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.framelog import FrameLog, Sealed, SealedInterval
 from elfmesh.agent.sources import Delivery, FilePosition, SourceState
+from elfmesh.agent.watermark import clock_lag_us
 from elfmesh.agent.worker import JobWorker
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
@@ -64,6 +65,10 @@ class Reader(Protocol):
         """Where the job's next records come from."""
         ...
 
+    def gaps(self, job: str) -> int:
+        """How often lines may have been lost to the job (D-1's source_gap)."""
+        ...
+
     def problems(self) -> dict[str, str]:
         """Paths that cannot be read, and why."""
         ...
@@ -107,6 +112,7 @@ class Stream:
                         job.worker.feed(delivery.parsed, delivery.block, now_us)
                 job.worker.observe(self.reader.sources(name), now_us)
                 job.seal(self.reader.positions(name), outcome)
+                job.report(self.reader.gaps(name), outcome)
             except Exception as error:  # one bad job must not hurt the others
                 if not isinstance(error, ElfError):
                     log.exception("job %s has failed", job.manifest.qualified)
@@ -155,6 +161,7 @@ class LocalJob:
         self._unreleased: deque[tuple[int, int]] = deque()
         self.held_bytes = 0
         self._reported: tuple[str, ...] = ()
+        self._gaps = 0
 
     @staticmethod
     def frame_key(job: bytes, incarnation: str) -> str:
@@ -265,7 +272,18 @@ class LocalJob:
                 )
             )
             outcome.events += self._events(start, ready, entries)
-        samples = tuple(worker.samples)
+
+    def report(self, gaps: int, outcome: Outcome) -> None:
+        """Tell people what could not be used, once.
+
+        Args:
+            gaps: how often lines may have been lost since the job began to read here.
+            outcome: takes the event.
+        """
+        samples = tuple(self.worker.samples)
+        self._gaps = max(self._gaps, gaps)
+        if self._gaps:
+            samples += (f"{self._gaps} time(s) lines may be lost: a log was truncated or replaced",)
         if samples != self._reported:
             self._reported = samples
             outcome.events.append(ctl.WorkerReport(self.manifest.job_id, samples))
@@ -281,7 +299,7 @@ class LocalJob:
         if window is None or self.held or self.worker.next_index <= self.start < 0:
             return None
         lateness = job.lateness_us if job else 0
-        return self.worker.next_index * window.slide_us + window.size_us + lateness
+        return self.worker.next_index * window.slide_us + window.size_us + clock_lag_us(lateness)
 
     def _events(self, start: int, stop: int, entries: list[SealedInterval]) -> list[Event]:
         """A range as events of bounded size that follow each other without a gap."""

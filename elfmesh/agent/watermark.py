@@ -4,11 +4,12 @@ It is the minimum over the sources (files) of what each has reached:
 
 - a source with unread lines has reached its largest timestamp minus the lateness, nothing at all before its
   first;
-- a source read to its end advances with the clock (minus the lateness): at once if it is live, which means
-  its newest timestamp was close to the wall clock, otherwise (a replay of old data) after `idle_us` without
-  data, so that a writer's short pause does not close old windows;
-- a source that never had a record, or no source at all, lets the clock count after `UNFED_FACTOR` times
-  `idle_us`: nobody knows yet whether what will come is live or a replay that is about to begin.
+- a source read to its end advances with the clock (minus the lateness, at least `WRITING_US`): at once if it
+  is live, which means its newest timestamp was close to the wall clock, otherwise (a replay of old data)
+  after `idle_us` without usable records, so that a writer's short pause does not close old windows;
+- a source that never had a usable record, or no source at all, lets the clock count after `UNFED_FACTOR`
+  times `idle_us`: nobody knows yet whether what will come is live or a replay that is about to begin;
+- no record moves it beyond the clock: one wrong time must not make all others late.
 
 While the reader is paused by back-pressure nothing moves and no idle time passes. The watermark never goes
 back.
@@ -27,6 +28,10 @@ IDLE_US = 5_000_000
 LIVE_US = 5_000_000
 """A newest timestamp this close to the wall clock means that the source is being written now."""
 
+WRITING_US = 50_000
+"""Between the moment a writer stamps a record and the moment the record is in the file: as long as this the
+clock alone promises nothing, or records at the end of every interval would be late now and then."""
+
 UNFED_FACTOR = 2
 """How much longer than a silent replay an empty source is waited for; paid once, when a job starts."""
 
@@ -36,7 +41,7 @@ SINCE_EVER = -(2**62)
 
 @dataclass(slots=True)
 class _Source:
-    """One file. `largest_us` only grows; `fed_us` is the clock when it appeared or last had data."""
+    """One file. `largest_us` only grows; `fed_us` is the clock when it appeared or last brought a time."""
 
     fed_us: int
     largest_us: int = SINCE_EVER
@@ -69,9 +74,9 @@ class Watermark:
     def fed(self, source: Hashable, largest_us: int | None, now_us: int) -> None:
         """A source delivered records; `largest_us` is their largest timestamp, None if none was usable."""
         state = self._sources.setdefault(source, _Source(now_us))
-        state.fed_us = now_us
         state.at_end = False
         if largest_us is not None:
+            state.fed_us = now_us
             state.largest_us = max(state.largest_us, largest_us)
 
     def observe(self, sources: Iterable[tuple[Hashable, bool]], now_us: int) -> int:
@@ -115,16 +120,24 @@ class Watermark:
             if self._empty_since_us is None:
                 self._empty_since_us = now_us
             idle = now_us - self._empty_since_us >= UNFED_FACTOR * self._idle_us
-            return now_us - self._lateness_us if idle else SINCE_EVER
+            return self._by_clock(now_us) if idle else SINCE_EVER
         self._empty_since_us = None
         return min(self._reached_by(state, now_us) for state in self._sources.values())
 
     def _reached_by(self, state: _Source, now_us: int) -> int:
-        behind_us = max(SINCE_EVER, state.largest_us - self._lateness_us)
+        behind_us = max(SINCE_EVER, min(state.largest_us - self._lateness_us, now_us))
         if not state.at_end:
             return behind_us
         live = abs(now_us - state.largest_us) <= self._live_us or state.largest_us > now_us
         patience_us = self._idle_us * (UNFED_FACTOR if state.largest_us == SINCE_EVER else 1)
         if live or now_us - state.fed_us >= patience_us:
-            return max(behind_us, now_us - self._lateness_us)
+            return max(behind_us, self._by_clock(now_us))
         return behind_us
+
+    def _by_clock(self, now_us: int) -> int:
+        return now_us - clock_lag_us(self._lateness_us)
+
+
+def clock_lag_us(lateness_us: int) -> int:
+    """How far the watermark of a source at its end stays behind the clock."""
+    return max(lateness_us, WRITING_US)

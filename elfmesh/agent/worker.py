@@ -28,7 +28,7 @@ import pyarrow as pa
 from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.sources import Block, FileKey, FilePosition, SourceId, SourceState
 from elfmesh.agent.watermark import IDLE_US, SINCE_EVER, Watermark
-from elfmesh.cbt import Panes, encode_partial, split_partial
+from elfmesh.cbt import Panes, TypeConflict, encode_partial, split_partial
 from elfmesh.control.ql import Query, Statement
 from elfmesh.control.ql.times import to_timestamp_us
 from elfmesh.control.records import BUCKETS, FIRST
@@ -229,8 +229,21 @@ class JobWorker:
                 contributed, filtered = self._pane_counts.get(pane, (0, 0))
                 counts[CONTRIBUTED] += contributed
                 counts[FILTERED] += filtered
-            yield OpenInterval(index, tuple(counts), self._panes.window(index))
+            yield OpenInterval(index, *self._whole(index, counts))
         self._close(upto_index)
+
+    def _whole(self, index: int, counts: list[int]) -> tuple[tuple[int, ...], Mapping[str, pa.Table] | None]:
+        """The counts and tables of an interval; panes that do not fit together are errors, all of them."""
+        try:
+            return tuple(counts), self._panes.window(index)
+        except TypeConflict as error:
+            if self._strict:
+                raise
+            if len(self.samples) < SAMPLES_MAX:
+                self.samples.append(f"interval {index}: {error}")
+            counts[PARSE_ERROR] += counts[CONTRIBUTED]
+            counts[CONTRIBUTED] = 0
+            return tuple(counts), None
 
     def positions(self) -> tuple[FilePosition, ...]:
         """Where reading must restart so that every open pane can be filled again."""

@@ -24,6 +24,7 @@ from elfmesh.agent.host import Executor
 from elfmesh.agent.jobs import LocalJob, Reader, Stream
 from elfmesh.control import events as ctl
 from elfmesh.control.records import FIRST
+from elfmesh.errors import RuntimeFailure, StorageError
 from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")
@@ -140,16 +141,22 @@ class WorkerHost:
         manifest = effect.manifest
         if manifest.job_id in self._jobs:
             await self._drop(manifest.job_id)
-        job = LocalJob(manifest, effect.start)
-        stream = self._streams.get(job.stream)
-        if stream is None:
-            self._emit(ctl.WorkerReport(manifest.job_id, error=f"no stream {job.stream!r} here"))
+        try:
+            job = LocalJob(manifest, effect.start)
+            stream = self._streams.get(job.stream)
+            if stream is None:
+                raise RuntimeFailure(f"no stream {job.stream!r} here")
+            recovered = await self._executor.run("store", partial(job.recover, self._frames))
+            for event in recovered:
+                self._emit(event)
+            begin = await self._executor.run("read", partial(job.begin, stream))
+        except StorageError:
+            raise
+        except Exception as error:  # one bad job must not hurt the others
+            log.warning("job %s cannot begin: %r", manifest.qualified, error)
+            self._emit(ctl.WorkerReport(manifest.job_id, error=str(error) or type(error).__name__))
             return
-        recovered = await self._executor.run("store", partial(job.recover, self._frames))
-        for event in recovered:
-            self._emit(event)
         self._jobs[manifest.job_id] = job
-        begin = await self._executor.run("read", partial(job.begin, stream))
         if begin is not None:
             await self._executor.run("store", partial(self._write, [begin]))
         start = job.worker.next_index

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.agent.watermark import SINCE_EVER, Watermark
+from elfmesh.agent.watermark import SINCE_EVER, WRITING_US, Watermark
 
 S = 1_000_000
 NOW = 1_700_000_000 * S
@@ -37,7 +37,7 @@ def test_a_replay_at_its_end_advances_only_after_the_idle_time() -> None:
     mark = Watermark(idle_us=5 * S)
     mark.fed("a", OLD, NOW)
     assert mark.observe([("a", True)], NOW + 4 * S) == OLD
-    assert mark.observe([("a", True)], NOW + 5 * S) == NOW + 5 * S
+    assert mark.observe([("a", True)], NOW + 5 * S) == NOW + 5 * S - WRITING_US
 
 
 def test_an_unfinished_replay_never_advances_with_the_clock() -> None:
@@ -51,7 +51,7 @@ def test_an_empty_source_and_no_source_at_all_wait_twice_the_idle_time() -> None
         mark = Watermark(idle_us=5 * S)
         assert mark.observe(sources, NOW) == SINCE_EVER
         assert mark.observe(sources, NOW + 9 * S) == SINCE_EVER
-        assert mark.observe(sources, NOW + 10 * S) == NOW + 10 * S
+        assert mark.observe(sources, NOW + 10 * S) == NOW + 10 * S - WRITING_US
 
 
 def test_a_paused_reader_neither_moves_nor_counts_as_idle() -> None:
@@ -64,7 +64,7 @@ def test_a_paused_reader_neither_moves_nor_counts_as_idle() -> None:
     mark.resume(NOW + 101 * S)
     mark.resume(NOW + 500 * S)
     assert mark.observe([("a", True)], NOW + 104 * S) == OLD
-    assert mark.observe([("a", True)], NOW + 105 * S) == NOW + 105 * S
+    assert mark.observe([("a", True)], NOW + 105 * S) == NOW + 105 * S - WRITING_US
 
 
 def test_data_again_ends_the_idle_time() -> None:
@@ -82,11 +82,32 @@ def test_a_finished_source_is_forgotten() -> None:
     assert mark.observe([("new", False)], NOW) == OLD + 60 * S
 
 
-def test_records_without_a_time_keep_the_source_awake_but_do_not_move_it() -> None:
-    mark = Watermark(idle_us=5 * S)
-    mark.fed("a", OLD, NOW)
-    mark.fed("a", None, NOW + 4 * S)
-    assert mark.observe([("a", True)], NOW + 6 * S) == OLD
+def test_what_is_stamped_and_not_yet_written_is_waited_for_a_moment() -> None:
+    mark = Watermark()
+    mark.fed("a", NOW - 10_000, NOW)
+    stamped = NOW - 3_000  # read the clock, and will have written its line in 6 ms
+    assert mark.observe([("a", True)], NOW) <= stamped
+    patient = Watermark(2 * WRITING_US)
+    patient.fed("a", NOW, NOW)
+    assert patient.observe([("a", True)], NOW) == NOW - 2 * WRITING_US, "lateness includes the moment"
+
+
+def test_a_time_ahead_of_the_clock_closes_nothing_before_its_time() -> None:
+    mark = Watermark()
+    mark.fed("a", NOW + 3_000 * S, NOW)
+    assert mark.observe([("a", False)], NOW) <= NOW
+    assert mark.observe([("a", True)], NOW + S) <= NOW + S
+
+
+def test_records_without_a_time_do_not_hold_the_watermark_for_ever() -> None:
+    for times in ([OLD], []):
+        mark = Watermark(idle_us=5 * S)
+        for time in times:
+            mark.fed("a", time, NOW)
+        for second in range(11):
+            mark.fed("a", None, NOW + second * S)
+            mark.observe([("a", True)], NOW + second * S)
+        assert mark.value_us == NOW + 10 * S - WRITING_US
 
 
 steps = st.tuples(st.sampled_from("ab"), st.integers(-100, 100), st.booleans(), st.integers(0, 10))

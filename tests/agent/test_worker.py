@@ -145,6 +145,22 @@ def test_hopping_windows_count_a_record_in_each_and_as_late_in_each_it_missed() 
     assert worker.totals[LATE] == 2
 
 
+def test_panes_whose_types_do_not_fit_cost_their_windows_and_not_the_job() -> None:
+    worker = JobWorker(parse(HOP.replace("k, count(*) n", "max(v) m").replace(", k", "")))
+    feeder = Feeder(worker)
+    feeder.feed((2, "a", 1))
+    feeder.parser = StreamFormat("json").parser("log")  # as if the stream said other types
+    feeder.feed(b'{"ts": 7, "k": "a", "v": "text"}', b'{"ts": 8, "k": "a", "v": "more"}')
+    feeder.feed(b'{"ts": 13, "k": "a", "v": "last"}')
+    sealed = {each.index: each for each in worker.seal(3)}
+    assert rows(worker, sealed[-1]) == [(1,)]
+    assert sealed[0].payloads == (b"",)
+    assert (sealed[0].counts[CONTRIBUTED], sealed[0].counts[PARSE_ERROR]) == (0, 3)
+    assert rows(worker, sealed[1]) == [("text",)]
+    assert any("interval 0" in sample for sample in worker.samples)
+    assert worker.totals[CONTRIBUTED] + worker.totals[PARSE_ERROR] == 4
+
+
 def test_a_query_without_a_window_is_one_interval() -> None:
     worker = JobWorker(parse("SELECT k, sum(v) FROM t GROUP BY k"))
     Feeder(worker).feed((1, "a", 1), (99, "a", 2), b"x")

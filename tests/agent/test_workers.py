@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent.config import StreamConfig
-from elfmesh.agent.framelog import FrameLog
+from elfmesh.agent.framelog import FrameLog, Sealed
 from elfmesh.agent.host import InlineExecutor
-from elfmesh.agent.jobs import LocalJob
+from elfmesh.agent.jobs import LocalJob, Stream
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.storage import MemoryStorage
@@ -21,6 +22,7 @@ from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest, new_manifest
 from elfmesh.control.records import FIRST
+from elfmesh.errors import QueryError
 from elfmesh.machine import Event
 
 COUNT = """CREATE JOB t.count AS SELECT k, count(*) AS n FROM log
@@ -261,3 +263,59 @@ async def test_a_failed_sync_ends_the_agent(path: Path) -> None:
     assert "cannot sync" in str(host.errors[0])
     for task in host.host._tasks:
         task.cancel()
+
+
+async def test_a_job_that_cannot_be_begun_is_reported_and_hurts_no_other(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = manifest(), manifest(COUNT.replace("t.count", "t.other"))
+    async with running(path, MemoryStorage()) as host:
+        begin = LocalJob.begin
+
+        def refuse(self: LocalJob, stream: Stream) -> Sealed | None:
+            if self.manifest.job_id == bad.job_id:
+                raise QueryError("no such function")
+            return begin(self, stream)
+
+        monkeypatch.setattr(LocalJob, "begin", refuse)
+        for each in (bad, good):
+            host.host.start_job(ctl.StartWorker(each, FIRST))
+        host.write((1, "a"), (12, "a"))
+        await until(lambda: host.sealed(good))
+        reports = [event for event in host.events if isinstance(event, ctl.WorkerReport)]
+        assert [(report.job, report.error) for report in reports] == [(bad.job_id, "query: no such function")]
+
+
+async def test_lines_that_were_lost_to_a_truncation_are_reported(path: Path) -> None:
+    job = manifest()
+    async with running(path, MemoryStorage()) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.write((1, "a"), (12, "a"))
+        await until(lambda: host.sealed(job))
+        os.truncate(path, 0)
+        host.write((23, "a"))
+        await until(lambda: len(host.sealed(job)) > 1)
+        reports = [event for event in host.events if isinstance(event, ctl.WorkerReport)]
+        assert [report.samples for report in reports] == [
+            ("1 time(s) lines may be lost: a log was truncated or replaced",)
+        ]
+
+
+async def test_a_record_stamped_before_the_end_of_an_interval_and_written_just_after_counts(
+    path: Path,
+) -> None:
+    """A writer reads the clock, then writes; the reader may look in between."""
+    job = manifest(COUNT.replace("'10' SECOND", "'1' SECOND"))
+    async with running(path, MemoryStorage()) as host:
+        second = host.now_us // 1_000_000
+        host.now_us = second * 1_000_000 - 500_000
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.write_raw(json.dumps({"ts": second - 0.5, "k": "a"}) + "\n")
+        await until(lambda: host.host._jobs and host.host._jobs[job.job_id].worker.totals[0] == 1)
+        host.now_us = second * 1_000_000 + 2_000
+        await asyncio.sleep(0.2)
+        host.write_raw(json.dumps({"ts": second - 0.001, "k": "a"}) + "\n")
+        await until(lambda: sum(host.host._jobs[job.job_id].worker.totals) == 2)
+        host.now_us += 1_000_000
+        await until(lambda: host.counts(job))
+        assert host.counts(job) == {(second - 1, "a"): 2}

@@ -77,6 +77,9 @@ class MemoryReader:
     def positions(self, job: str) -> tuple[FilePosition, ...]:
         return (self.log.at(self.cursors[job].offset),)
 
+    def gaps(self, job: str) -> int:
+        return 0
+
     def problems(self) -> dict[str, str]:
         return {}
 

@@ -174,10 +174,10 @@ class StreamReader:
         """Paths that cannot be read, and why."""
         return {path: why for group in self._groups for path, why in group.tail.problems.items()}
 
-    @property
-    def gaps(self) -> int:
-        """How often bytes may have gone unread (D-1's source_gap), for the leading cursor."""
-        return self._groups[0].tail.gaps if self._groups else 0
+    def gaps(self, job: str) -> int:
+        """How often bytes may have gone unread (D-1's source_gap) at the job's place."""
+        group = self._group(job)
+        return group.tail.gaps if group else 0
 
     def _group(self, job: str) -> _Group | None:
         return next((group for group in self._groups if job in group.jobs), None)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ from elfmesh.limits import LINE_BYTES_MAX
 HEAD_BYTES = 1 << 10
 GRACE_S = 5.0
 COMPRESSED = "compressed files are not followed"
+NOT_A_FILE = "not a regular file"
 POLL_BYTES = 4 * BLOCK_BYTES
 SourceId: TypeAlias = tuple[int, int]
 """Device and inode: one source of a watermark, through all generations."""
@@ -228,7 +230,10 @@ class Tail:
                 self.problems[path] = error.strerror or str(error)
                 continue
             identity = (status.st_dev, status.st_ino)
-            if Path(path).is_dir() or identity in seen:
+            if stat.S_ISDIR(status.st_mode) or identity in seen:
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                self.problems[path] = NOT_A_FILE
                 continue
             seen.add(identity)
             if identity in self._files:
@@ -251,29 +256,42 @@ class Tail:
         except OSError as error:
             self.problems[path] = error.strerror or str(error)
             return
+        try:
+            if not self._begin(path, fd, attached):
+                os.close(fd)
+        except OSError as error:
+            self.problems[path] = error.strerror or str(error)
+            os.close(fd)
+
+    def _begin(self, path: str, fd: int, attached: bool) -> bool:
+        """Take an open file in at its place; False if it is none of ours."""
         status = os.fstat(fd)
         identity = (status.st_dev, status.st_ino)
-        if identity in self._files or compression(os.pread(fd, 4, 0)):
-            os.close(fd)
-            if identity not in self._files:
-                self._ignored[identity] = status.st_size
-                self.problems[path] = COMPRESSED
-            return
+        if identity in self._files:
+            return False
+        if compression(os.pread(fd, 4, 0)):
+            self._ignored[identity] = status.st_size
+            self.problems[path] = COMPRESSED
+            return False
         file = _File(path, fd, identity, self._limit)
         file.attached = attached
-        stored = self._resume.pop(identity, None)
+        stored = self._resume.get(identity)
         if stored is not None:
             file.learn_head(stored.head)
             if file.generation == stored.generation and status.st_size >= stored.offset:
                 file.start_at(stored.offset, self._limit)
+            elif not attached:
+                return False  # another file under the inode of one that is gone
             else:
                 self.gaps += 1
                 file.learn_head(0)
+            del self._resume[identity]
         elif self._first and self._from_end:
             file.start_at(_last_line_start(fd, status.st_size), self._limit)
         if not file.head:
             file.learn_head(self.heads.get(identity, HEAD_BYTES))
         self._files[identity] = file
+        return True
 
     def _find_renamed(self, seen: set[SourceId]) -> None:
         """Stored files that the pattern does not lead to: rotated while nobody watched."""
@@ -287,7 +305,18 @@ class Tail:
             self.gaps += 1
 
     def _read(self, file: _File, blocks: list[Block], limits: Mapping[FileKey, int]) -> int:
-        """One block of one file; returns the bytes read, 0 when there is nothing (more) to read."""
+        """One block of one file; returns the bytes read, 0 when there is nothing (more) to read.
+
+        A file that fails stays open and unfinished: its lines are not passed over, and people learn why.
+        """
+        try:
+            return self._read_block(file, blocks, limits)
+        except OSError as error:
+            self.problems[file.path] = error.strerror or str(error)
+            file.at_end = False
+            return 0
+
+    def _read_block(self, file: _File, blocks: list[Block], limits: Mapping[FileKey, int]) -> int:
         size = os.fstat(file.fd).st_size
         at = file.offset + file.cutter.pending
         if size < at or (size > at and file.head and os.pread(file.fd, len(file.head), 0) != file.head):

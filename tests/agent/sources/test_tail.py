@@ -170,6 +170,53 @@ def test_a_stored_file_that_is_gone_is_a_gap(tmp_path: Path) -> None:
     second.close()
 
 
+def test_another_file_under_the_inode_of_a_stored_one_is_not_read(tmp_path: Path) -> None:
+    log, other = tmp_path / "log", tmp_path / "notes.txt"
+    append(log, "1\n")
+    tail = Tail(str(log))
+    drain(tail)
+    (stored,) = tail.positions()
+    tail.close()
+    log.rename(other)
+    other.write_text("not a log\n")
+    append(log, "2\n")
+    again = Tail(str(log), positions=[stored])
+    assert drain(again) == "2\n"
+    assert again.gaps == 1
+    again.close()
+
+
+def test_what_is_no_regular_file_is_a_problem_not_a_crash(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.log")
+    append(tmp_path / "real.log", "1\n")
+    tail = Tail(str(tmp_path / "*.log"))
+    assert drain(tail) == "1\n"
+    assert tail.problems == {str(tmp_path / "pipe.log"): "not a regular file"}
+    assert tail.at_end
+    tail.close()
+
+
+def test_a_file_that_cannot_be_read_any_more_is_a_problem_not_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    append(log, "1\n")
+    tail = Tail(str(log))
+    assert drain(tail) == "1\n"
+    append(log, "2\n")
+
+    def broken(fd: int, length: int, offset: int) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pread", broken)
+        assert drain(tail) == ""
+        assert tail.problems == {str(log): "Input/output error"}
+        assert not tail.at_end
+    assert drain(tail) == "2\n"
+    tail.close()
+
+
 def test_reading_from_the_end_skips_what_was_there_but_not_later_files(tmp_path: Path) -> None:
     append(tmp_path / "log.a", "old\nhalf")
     tail = Tail(str(tmp_path / "log*"), read_from="end")
