@@ -157,18 +157,24 @@ def closed_after(fleet: Fleet, job: str, index: int, number: int = 0) -> dict[in
     return by_index(eventually(there, 30, f"a result above interval {index}"))
 
 
-def test_a_killed_agent_is_named_as_missing_and_intervals_still_close(fleet: Fleet, tmp_path: Path) -> None:
+@pytest.mark.parametrize("role", ["a worker", "the job's master"])
+def test_a_killed_agent_is_named_as_missing_and_intervals_still_close(
+    fleet: Fleet, tmp_path: Path, role: str
+) -> None:
     fleet.start(4)
     fleet[0].apply(LIVE)
+    master = fleet[0].get("/v1/jobs/e2e/live")["master"]
+    victim = next(agent for agent in fleet if (agent.name == master) == (role == "the job's master"))
+    asked = next(agent.number for agent in fleet if agent is not victim)
     with Traffic(fleet, [0, 1, 2, 3]) as traffic:
-        closed_after(fleet, "e2e/live", int(time.time()))
-        fleet[2].kill()
+        closed_after(fleet, "e2e/live", int(time.time()), asked)
+        victim.kill()
         killed = int(time.time())
-        traffic.numbers.remove(2)
-        closed_after(fleet, "e2e/live", killed + 4)
+        traffic.numbers.remove(victim.number)
+        closed_after(fleet, "e2e/live", killed + 4, asked)
     everybody = written(traffic, tmp_path)
-    results = complete(fleet, "e2e/live", everybody)
-    others = written(traffic, tmp_path, without=(2,))
+    results = complete(fleet, "e2e/live", everybody, asked)
+    others = written(traffic, tmp_path, without=(victim.number,))
     whole = [index for index, result in results.items() if result["state"] == "FINAL"]
     partial = [index for index, result in results.items() if result["state"] == "FINAL_PARTIAL"]
     assert whole
@@ -178,7 +184,7 @@ def test_a_killed_agent_is_named_as_missing_and_intervals_still_close(fleet: Fle
         if index in whole:
             assert result["rows"] == everybody[index]["rows"]
         else:
-            assert result["agents"] == {"in": 3, "expected": 4, "missing": ["agent-2"]}
+            assert result["agents"] == {"in": 3, "expected": 4, "missing": [victim.name]}
             assert result["completeness"] == 0.75
             assert result["rows"] == others[index]["rows"]
     assert list(results) == list(range(min(results), max(results) + 1)), "no gap"
