@@ -1,0 +1,27 @@
+"""Each benchmark runs in its small size: its checks of equality are tests too. No figure is judged here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import NAMES
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_runs_and_reports_where_its_figures_come_from(name: str) -> None:
+    command = [sys.executable, "-m", "benchmarks", name, "--small", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["benchmark"] == name
+    assert "cores" in report["machine"]
+    assert report["figures"]
+    assert all(figure["value"] > 0 and figure["unit"] for figure in report["figures"])
