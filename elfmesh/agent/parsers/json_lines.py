@@ -8,7 +8,8 @@ Otherwise each line is decoded alone, and one bad line costs one line. A line th
 an error.
 
 A dotted path goes into nested objects; where that leads nowhere, a key that literally contains the dots is
-taken (`{"log.level": "warn"}`). Of duplicate keys the last wins.
+taken, at any depth (`{"log.level": "warn"}`, `{"zones": {"example.org": {"hits": 1}}}`). Of duplicate keys
+the last wins.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from elfmesh.agent.parsers.schema import StreamSchema, timestamps
 
 OPEN, CLOSE = ord("{"), ord("}")
 Getter = Callable[[list[Any]], list[Any]]
+PARTS_MAX = 16
+"""Longer paths are nested or one key: what a path may mean grows with the square of its parts."""
 _DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
 
 
@@ -106,12 +109,11 @@ class Plan:
     def __init__(self, paths: Sequence[str]) -> None:
         self._root = _Tree()
         for path in paths:
-            node = self._root
-            for part in path.split("."):
-                node = node.children.setdefault(part, _Tree())
-            node.asked = True
-            if "." in path:
-                self._root.children.setdefault(path, _Tree()).asked = True
+            for parts in _readings(path):
+                node = self._root
+                for part in parts:
+                    node = node.children.setdefault(part, _Tree())
+                node.asked = True
         self.decoder = msgspec.json.Decoder(_struct(self._root))
         self._getters = {path: self._getter(path) for path in paths}
 
@@ -122,7 +124,22 @@ class Plan:
         return cache[path]
 
     def _getter(self, path: str) -> Getter:
-        parts = path.split(".")
+        nested, *literals = [self._walk(parts) for parts in _readings(path)]
+        if not literals:
+            return nested
+
+        def nested_or_literal(objects: list[Any]) -> list[Any]:
+            values = nested(objects)
+            for literal in literals:
+                if None not in values:
+                    break
+                flat = literal(objects)
+                values = [new if old is None else old for old, new in zip(values, flat, strict=True)]
+            return values
+
+        return nested_or_literal
+
+    def _walk(self, parts: Sequence[str]) -> Getter:
         node = self._root
         steps: list[Callable[[list[Any]], list[Any]]] = []
         plain = False
@@ -131,24 +148,27 @@ class Plan:
             node = node.children[part]
             plain = plain or node.kind is None
 
-        def nested(objects: list[Any]) -> list[Any]:
+        def walk(objects: list[Any]) -> list[Any]:
             values = objects
             for step in steps:
                 values = step(values)
             return values
 
-        if len(parts) == 1:
-            return nested
-        literal = _field_step(self._root, path)
+        return walk
 
-        def nested_or_literal(objects: list[Any]) -> list[Any]:
-            values = nested(objects)
-            if None not in values:
-                return values
-            flat = literal(objects)
-            return [new if old is None else old for old, new in zip(values, flat, strict=True)]
 
-        return nested_or_literal
+def _readings(path: str) -> list[list[str]]:
+    """The keys a dotted path may mean, best first: all nested, then with one key that contains dots."""
+    parts = path.split(".")
+    readings = [parts]
+    if len(parts) > PARTS_MAX:
+        return [parts, [path]]
+    for width in range(len(parts), 1, -1):
+        readings += [
+            [*parts[:at], ".".join(parts[at : at + width]), *parts[at + width :]]
+            for at in range(len(parts) - width + 1)
+        ]
+    return readings
 
 
 def _struct(node: _Tree) -> Any:
