@@ -101,7 +101,8 @@ def _add_verbosity(command: click.Command) -> None:
 
 def _set_verbose(ctx: click.Context, param: click.Parameter, value: int) -> None:
     global verbosity
-    verbosity = max(verbosity, value)
+    if value:
+        verbosity = max(verbosity, value)
 
 
 def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:

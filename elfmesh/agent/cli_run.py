@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elfmesh.errors import DataError, RuntimeFailure, UsageError
+from elfmesh.errors import DataError, QueryError, RuntimeFailure, UsageError
 from elfmesh.text import printable
 
 if TYPE_CHECKING:
@@ -67,8 +67,22 @@ def run_command(
     """
     from elfmesh.agent import cli
 
-    cli.verbosity = -1 if quiet else max(cli.verbosity, verbose)
+    if quiet or cli.verbosity >= 0:
+        cli.verbosity = -1 if quiet else max(cli.verbosity, verbose)
+    if sys.stdout is None:
+        raise RuntimeFailure("standard output is closed", hint="Results go there.")
     text, source, logs = _inputs(arguments, job_file)
+    try:
+        _run_all(text, source, logs, log_format, output, sample)
+    except QueryError as error:
+        from elfmesh.control.cli_common import with_caret
+
+        raise with_caret(error, text) from None
+
+
+def _run_all(
+    text: str, source: str, logs: Sequence[str], log_format: str, output: str, sample: int | None
+) -> None:
     from elfmesh.control.ql import parse_many
 
     statements = parse_many(text, source=source)

@@ -221,7 +221,7 @@ def _change(name: str, summary: str) -> click.Command:
         answer = getattr(Client(api), name)(job)
         if output == "table":
             counts = ""
-            if "expected" in answer:
+            if answer.get("expected"):
                 counts = f" ({answer['acknowledged']} of {answer['expected']} agents)"
             click.echo(f"{printable(str(answer.get('job', job)))}: {text_of(answer.get('state'))}{counts}")
         else:

@@ -60,11 +60,13 @@ def read_text(path: str) -> tuple[str, str]:
         DataError: it cannot be read, or is not UTF-8.
     """
     source = "stdin" if path == "-" else path
+    if path == "-" and sys.stdin is None:
+        raise DataError("standard input is closed", hint="Name the job's file after -f.")
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         return data.decode("utf-8-sig"), source
     except OSError as error:
-        raise DataError(f"cannot read it: {error.strerror}", where=source) from None
+        raise DataError(f"cannot read it: {error.strerror}", where=source, hint="Check the path.") from None
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8 at byte {error.start}", where=source) from None
 

@@ -49,7 +49,7 @@ def results_command(
         if not follow:
             raise
     if not count and not follow and output == "table":
-        say(f"{job} has no results yet.")
+        say(f"{job} has no results yet." if start is None else f"{job} has no results from {start} on.")
 
 
 class _Printer(Protocol):

@@ -255,6 +255,11 @@ class Client:
 
 def unreachable(address: str, error: BaseException) -> Unreachable:
     """No agent answers there."""
+    if isinstance(error, http.client.HTTPException) and not isinstance(error, http.client.RemoteDisconnected):
+        return Unreachable(
+            f"what answers at {address} is not an agent's API",
+            hint="An agent's API address is the `api=` of its ready line; the `overlay=` one is for agents.",
+        )
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return Unreachable(
         f"no agent answers at {address} ({reason})",

@@ -54,6 +54,36 @@ def test_every_listed_command_can_be_loaded_and_says_what_it_does() -> None:
     assert set(client.commands) <= set(cli.COMMANDS)
 
 
+def test_a_wrong_query_shows_its_line_with_a_caret(tmp_path: Path) -> None:
+    log = tmp_path / "x.ndjson"
+    log.write_text('{"a":1}\n')
+    done = elf("run", "SELECT a,\n  cuont(*) FROM x", str(log))
+    assert done.returncode == 65
+    assert done.stderr.startswith("elf: query:2:3: unknown function cuont\n    cuont(*) FROM x\n    ^\n")
+
+
+@pytest.mark.parametrize("words", [("-q", "run"), ("run", "-q")])
+def test_quiet_is_quiet_wherever_it_stands(tmp_path: Path, words: tuple[str, ...]) -> None:
+    log = tmp_path / "x.ndjson"
+    log.write_text('{"a":1}\nnot json\n')
+    done = elf(*words, "SELECT a FROM x", str(log), "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("run 'SELECT 1 FROM x' /dev/null >&-", "elf: standard output is closed"),
+        ("apply -f - <&-", "elf: standard input is closed"),
+    ],
+)
+def test_a_closed_stream_is_said(command: str, message: str) -> None:
+    shell = f"exec {sys.executable} -m elfmesh.agent {command}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert done.stderr.startswith(message)
+    assert done.returncode in (1, 65)
+
+
 def test_an_unknown_command_is_wrong_usage() -> None:
     done = elf("aply")
     assert done.returncode == 2

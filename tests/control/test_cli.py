@@ -122,6 +122,33 @@ def test_no_agent_is_69_and_a_wrong_address_78(job: Path) -> None:
     assert elf("get", "cheese").exit_code == 2
 
 
+def test_an_address_that_speaks_no_http_is_named_without_its_bytes() -> None:
+    import socket
+    import threading
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(100)
+                peer.sendall(b"\x00\x1b[2Jhello\n")
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        done = elf("get", "jobs", "--api", f"127.0.0.1:{server.getsockname()[1]}")
+        thread.join()
+    assert done.exit_code == 69
+    assert "is not an agent's API" in done.stderr
+    assert "hello" not in done.stderr
+
+
+def test_no_results_from_an_interval_on_is_not_none_at_all(api: str) -> None:
+    done = elf("results", "shop/top", "--from", "99", "--api", api)
+    assert done.exit_code == 0
+    assert "no results from 99 on" in done.stderr
+
+
 def test_the_address_comes_from_the_environment(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELF_API", api)
     assert elf("results", "shop/top", "-o", "json").exit_code == 0
