@@ -174,8 +174,8 @@ class TcpTransport:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await loop.create_connection(lambda: connection, to.host, to.port)
-        except (OSError, TimeoutError) as error:
-            connection.unreachable(str(error))
+        except Exception as error:  # peers name addresses: one that is none must not stay "being dialled"
+            connection.unreachable(str(error) or type(error).__name__)
 
     def _back_off(self, address: tuple[str, int]) -> None:
         _, last = self._backoff.get(address, (0.0, 0.0))

@@ -119,8 +119,10 @@ class Asks:
     def _begin_reset(self, manifest: Manifest, start: int) -> None:
         master = self._leadership.begin(manifest, start)
         master.on_refused = lambda: self._leadership.ended(master)
-        for waiting in self._resetting.pop(manifest.job_id):
-            master.activation.applied(waiting.origin, waiting.token, "reset")
+        first, *others = self._resetting.pop(manifest.job_id)
+        master.activation.applied(first.origin, first.token, "reset")
+        for waiting in others:  # what arrived meanwhile may say something else again
+            self.submit(waiting)
 
     def _would(self, message: Submit, version: int, state: str) -> None:
         master = self._leadership.masters.get(message.manifest.job_id)

@@ -82,6 +82,7 @@ class Master:
         self.book = RosterBook(terms.members, terms.version)
         closed = terms.closed if latest is None else max(terms.closed, latest + 1)
         self.closer = Closer(office, terms.manifest, plan, self.book, terms.epoch, closed, self)
+        self.closer.paused = terms.paused
         self.activation = Activation(
             office, self.book, lambda: self.terms, self.closer.closed_elsewhere, terms.epoch
         )
@@ -305,6 +306,7 @@ class Master:
             self.paused = paused
             self.book.version += 1
             self._changed()
+            self.closer.pause(paused)
 
     # -- closing (what `Closer` asks of us) ------------------------------------------------------------
 

@@ -113,6 +113,7 @@ class Closer:
         self.expired = 0
         self.frozen = False
         self.founding = False
+        self.paused = False
         self.behind = False
         self._closing: deque[Closing] = deque()
         self._seen: deque[tuple[int, float]] = deque()
@@ -121,6 +122,7 @@ class Closer:
         self._repaired_at: dict[int, float] = {}
         self._pushed: tuple[int, float] | None = None
         self._hastened_at = float("-inf")
+        self._resumed_at = float("-inf")
         self._timer: Timer | None = None
 
     @property
@@ -143,8 +145,16 @@ class Closer:
         return self._book.required(self.next) & ~self._covered(self.next)
 
     def due_since(self, interval: int) -> float | None:
-        """When somebody was first seen beyond this interval, None if nobody was."""
-        return next((at for stop, at in self._seen if stop > interval), None)
+        """When somebody was first seen beyond this interval, None if nobody was; a pause does not count."""
+        seen = next((at for stop, at in self._seen if stop > interval), None)
+        return None if seen is None else max(seen, self._resumed_at)
+
+    def pause(self, paused: bool) -> None:
+        """Members do not read by our own order: who is missing is given up by nobody's clock."""
+        if self.paused and not paused:
+            self._resumed_at = self._office.now
+        self.paused = paused
+        self.advance()
 
     def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
         """A segment arrived at the root of a tree."""
@@ -239,7 +249,7 @@ class Closer:
         state: State = "FINAL"
         if missing:
             due = self.due_since(at)
-            if due is None:
+            if due is None or self.paused:
                 return False
             verdict = self._verdict(at, missing, due)
             if verdict is None:

@@ -238,3 +238,16 @@ async def test_a_peer_that_reads_nothing_costs_a_bounded_queue() -> None:
         a.say(b.contact, 1000)
         await until(lambda: 1000 in b.numbers())
         assert b.numbers().index(1000) < len(b.numbers())
+
+
+@pytest.mark.parametrize("address", [("127.0.0.1", 70_000), ("a" * 70 + ".example", 7400)])
+async def test_an_address_that_cannot_be_one_is_a_peer_that_cannot_be_reached(
+    address: tuple[str, int],
+) -> None:
+    alice = Peer(1)
+    async with fleet(alice):
+        alice.say(Contact(b"\x09" * 20, *address), 1)
+        async with asyncio.timeout(5):
+            while not alice.lost_peers:  # noqa: ASYNC110 - what is waited for is a call
+                await asyncio.sleep(0.01)
+        assert alice.lost_peers == [b"\x09" * 20]

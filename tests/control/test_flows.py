@@ -5,6 +5,7 @@ import random
 import pyarrow as pa
 import pytest
 
+from elfmesh.control import events as ctl
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import PartsDropped
 from tests.control.harness import SECOND, TEXT, Agent, World
@@ -278,6 +279,25 @@ def test_pause_stops_intervals_and_resume_goes_on_without_a_loss() -> None:
     exact(world, world[0])
 
 
+def test_a_long_pause_gives_nobody_up() -> None:
+    """Some had sealed an interval when the order to pause came, others had not."""
+    world = World(3)
+    fill(world, intervals=4)
+    world.apply(world[0])
+    for number in (0, 1):
+        world[number].seal("clicks", BASE + 2 * SLIDE)
+    world.run(1.0)
+    assert world.ask(world[1], "pause", {"job": "shop/top"}).body["state"] == "paused"
+    world.run(300.0)
+    assert world.results(world[0]) == []
+    assert world.ask(world[2], "resume", {"job": "shop/top"}).body["state"] == "running"
+    world.run(3.0)
+    world.seal_all(BASE + 4 * SLIDE)
+    world.run(1.0)
+    exact(world, world[0])
+    assert {record.state for record, _ in world.results(world[0])} == {"FINAL"}
+
+
 def test_delete_stops_the_workers_and_nothing_brings_the_job_back() -> None:
     world = World(4)
     fill(world, intervals=2)
@@ -334,6 +354,23 @@ def test_another_text_begins_the_next_version_and_says_reset() -> None:
     assert {record.version for record, _ in found} == {2}
     expected = world.expected(SLIDE)
     assert all(rows == expected[record.index] for record, rows in found)
+
+
+def test_a_text_that_arrives_while_another_begins_is_not_lost() -> None:
+    world = World(3)
+    world.apply(world[0])
+    second = TEXT.replace("GROUP BY", "WHERE product <> 'x' GROUP BY")
+    third = TEXT.replace("GROUP BY", "WHERE product <> 'y' GROUP BY")
+    for token, text in ((901, second), (902, third), (903, third)):
+        world.post(0.1 * (token - 900), world[1], ctl.ClientRequest(token, "apply", {"text": text}, 0))
+    world.run(20.0)
+    replies = [world[1].replies[token].body for token in (901, 902, 903)]
+    assert [(body["state"], body["version"]) for body in replies] == [
+        ("reset", 2),
+        ("reset", 3),
+        ("unchanged", 3),
+    ]
+    assert "<> 'y'" in world.ask(world[1], "describe", {"job": "shop/top"}).body["text"]
 
 
 def test_wrong_text_is_refused_with_its_place() -> None:
