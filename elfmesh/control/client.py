@@ -35,6 +35,7 @@ RECONNECT_S = 30.0
 
 RETRY_S = 0.5
 LINE_BYTES_MAX = 256 << 20
+BLOCK_BYTES = 1 << 16
 KINDS = ("jobs", "agents", "streams", "trees")
 
 
@@ -179,7 +180,7 @@ class Client:
             query |= {"follow": 1} if follow else {"limit": 1000 if left is None else min(left, 1000)}
             got = False
             try:
-                for line in self._stream(f"{job_path(job)}/results?{urlencode(query)}", follow):
+                for line in self._stream(f"{job_path(job)}/results?{urlencode(query)}"):
                     start, got = _index(line) + 1, True
                     retry_until = 0.0
                     left = None if left is None else left - 1
@@ -196,20 +197,12 @@ class Client:
             if follow or not got:
                 return
 
-    def _stream(self, target: str, follow: bool) -> Iterator[bytes]:
+    def _stream(self, target: str) -> Iterator[bytes]:
         connection, response = self.open("GET", target, timeout_s=FOLLOW_SILENCE_S)
         try:
             if response.status != http.client.OK:
                 raise error_from(response.status, parse_json(response.read()), target)
-            while True:
-                try:
-                    line = response.readline(LINE_BYTES_MAX)
-                except (OSError, http.client.HTTPException) as error:
-                    raise Unreachable(f"the agent at {self.address} broke off: {error}") from None
-                if not line:
-                    if follow and not response.isclosed():
-                        raise Unreachable(f"the agent at {self.address} broke off")
-                    return
+            for line in self._lines_of(response):
                 text = line.strip()
                 if text.startswith(b'{"error":'):
                     raise error_from(0, parse_json(text), target)
@@ -218,6 +211,29 @@ class Client:
         finally:
             response.close()
             connection.close()
+
+    def _lines_of(self, response: http.client.HTTPResponse) -> Iterator[bytes]:
+        """The lines of an answer. Not by `readline`: to it an agent that dies has come to the end.
+
+        Raises:
+            Unreachable: the answer stopped before its end.
+        """
+        kept = bytearray()
+        try:
+            if not response.chunked:
+                yield from response.read().split(b"\n")
+                return
+            while data := response.read1(BLOCK_BYTES):
+                kept += data
+                *lines, rest = kept.split(b"\n") if b"\n" in data else (kept,)
+                if len(rest) > LINE_BYTES_MAX:
+                    raise Unreachable(f"the agent at {self.address} sent a line without an end")
+                kept = rest
+                yield from map(bytes, lines)
+        except (OSError, http.client.HTTPException) as error:
+            reason = str(error) or type(error).__name__
+            raise Unreachable(f"the agent at {self.address} broke off: {reason}") from None
+        yield bytes(kept)
 
     def _ask(
         self, method: str, target: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0

@@ -143,6 +143,36 @@ def test_an_address_that_speaks_no_http_is_named_without_its_bytes() -> None:
     assert "hello" not in done.stderr
 
 
+def test_a_follower_goes_on_where_its_agent_broke_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket
+    import threading
+
+    monkeypatch.setattr("elfmesh.control.client.RETRY_S", 0.01)
+    monkeypatch.setattr("elfmesh.control.client.RECONNECT_S", 0.2)
+    asked: list[str] = []
+    ends = [b"", b"7\r\nbrok", b"0\r\n\r\n", b""]
+
+    def serve(server: socket.socket) -> None:
+        for index, end in enumerate(ends):
+            peer, _ = server.accept()
+            with peer:
+                asked.append(peer.recv(4000).decode().split()[1])
+                line = json.dumps({"interval": {"index": index}}).encode() + b"\n"
+                peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                peer.sendall(b"%x\r\n%s\r\n%s" % (len(line), line, end))
+        server.close()
+
+    server = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=serve, args=(server,))
+    thread.start()
+    client = Client(f"127.0.0.1:{server.getsockname()[1]}")
+    assert [json.loads(line)["interval"]["index"] for line in client.lines("a", follow=True)] == [0, 1, 2]
+    assert [each.partition("from=")[2].partition("&")[0] for each in asked] == ["", "1", "2"]
+    with pytest.raises(Unreachable):
+        list(client.lines("a", follow=True))
+    thread.join()
+
+
 def test_no_results_from_an_interval_on_is_not_none_at_all(api: str) -> None:
     done = elf("results", "shop/top", "--from", "99", "--api", api)
     assert done.exit_code == 0
