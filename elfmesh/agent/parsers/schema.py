@@ -134,15 +134,16 @@ def timestamps(values: Sequence[object]) -> pa.Array:
     kinds = {type(value) for value in values if value is not None}
     if kinds == {str} or not kinds:
         return to_timestamp_us(pa.array(values, STRING))
-    numbers = [_number(value) for value in values]
-    result = to_timestamp_us(pa.array(numbers, FLOAT if float in kinds else INT))
+    # Integers and floats apart: as a float, an integer of nanoseconds would depend on its neighbours.
+    result = to_timestamp_us(pa.array([_integer(value) for value in values], INT))
+    if float in kinds:
+        floats = to_timestamp_us(pa.array([v if type(v) is float else None for v in values], FLOAT))
+        result = pa.compute.coalesce(result, floats)
     if str in kinds:
         texts = to_timestamp_us(pa.array([v if isinstance(v, str) else None for v in values], STRING))
         result = pa.compute.coalesce(result, texts)
     return result
 
 
-def _number(value: object) -> int | float | None:
-    if type(value) is int:
-        return value if INT_MIN <= value <= INT_MAX else None
-    return value if type(value) is float else None
+def _integer(value: object) -> int | None:
+    return value if type(value) is int and INT_MIN <= value <= INT_MAX else None

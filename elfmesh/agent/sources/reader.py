@@ -7,6 +7,7 @@ it has caught up. Refuses to know queries: of a job it knows the name and the co
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,8 +15,11 @@ from typing import Literal
 
 from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
 from elfmesh.agent.parsers.base import SAMPLES_MAX, sample
+from elfmesh.agent.parsers.lines import Lines
 from elfmesh.agent.sources.blocks import BLOCK_BYTES, Block, FileKey, FilePosition
 from elfmesh.agent.sources.tail import GRACE_S, POLL_BYTES, SourceState, Tail
+
+log = logging.getLogger("elf.worker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,7 @@ class StreamReader:
                 group.tail.heads = {p.key[:2]: p.head for p in ahead}
             columns = group.columns()
             for block in group.tail.poll(bytes_max, limits):
-                parsed = parse_block(self._parser(group, block), block, columns)
+                parsed = _parse_any(self._parser(group, block), block, columns)
                 deliveries.append(Delivery(tuple(group.jobs), parsed, block))
         self._unite()
         return deliveries
@@ -212,6 +216,19 @@ def _same_place(leader: Tail, follower: Tail) -> bool:
     behind = {p.key: p.offset for p in follower.positions()}
     finished = leader.detached() | follower.detached()
     return all(ahead.get(key) == behind.get(key) for key in (ahead.keys() | behind.keys()) - finished)
+
+
+def _parse_any(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
+    """`parse_block`, whatever is in the block: who writes a log must not end the agent that reads it."""
+    try:
+        return parse_block(parser, block, columns)
+    except Exception as error:
+        log.exception(
+            "a block of %s from byte %d breaks its parser", block.source, block.end - len(block.data)
+        )
+        lines = len(Lines(block.data)) + block.overlong
+        text = sample(f"the parser failed on a whole block ({error!r})", block.source)
+        return replace(parser.parse(b"", columns), lines=lines, errors=lines, samples=[text])
 
 
 def parse_block(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:

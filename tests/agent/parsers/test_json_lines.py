@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.parsers.json_lines import JsonParser
 from elfmesh.agent.parsers.schema import StreamSchema
 
@@ -180,3 +181,18 @@ def test_any_objects_in_any_blocks_give_a_row_each(blocks: list[list[dict[str, o
 def test_no_bytes_crash_it(block: bytes) -> None:
     parsed = JsonParser().parse(block, ["a", "_raw"])
     assert parsed.batch.num_rows + parsed.errors == parsed.lines
+
+
+def test_event_times_keep_their_exact_value_whatever_stands_beside_them() -> None:
+    """Neither a float in the same block nor a number that no time can be costs another line its time."""
+    lines = [
+        b'{"ts": 1779999999000000001}',
+        b'{"ts": -9223372036854775808}',
+        b'{"ts": 1780000001.5}',
+        b'{"ts": "2015-05-17T10:00:00Z"}',
+    ]
+    parser = StreamFormat("json").parser("log")
+    together = parser.parse(b"\n".join(lines) + b"\n", ["ts"]).batch.column(0).to_pylist()
+    alone = [parser.parse(line + b"\n", ["ts"]).batch.column(0).to_pylist()[0] for line in lines]
+    assert together == alone
+    assert together[0] is not None

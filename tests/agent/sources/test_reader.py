@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.parsers.base import Columns
+from elfmesh.agent.parsers.json_lines import JsonParser
+from elfmesh.agent.parsers.lines import Lines
 from elfmesh.agent.sources import Delivery, StreamReader
 
 
@@ -155,3 +161,27 @@ def test_an_overlong_line_is_a_parse_error_with_a_sample(tmp_path: Path) -> None
     samples = [sample for delivery in deliveries for sample in delivery.parsed.samples]
     assert samples[0].startswith("longer than the limit on one line: yyy")
     stream.close()
+
+
+def test_a_block_that_breaks_the_parser_is_errors_and_not_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"v": 1}\n{"v": 2}\n')
+    reader = StreamReader(str(log), StreamFormat("json"))
+    reader.add("job", ["v"])
+    columns = JsonParser.columns
+
+    def break_on_two(self: JsonParser, lines: Lines, wanted: Sequence[str]) -> Columns:
+        if len(lines) == 2:
+            raise ZeroDivisionError("a bug")
+        return columns(self, lines, wanted)
+
+    monkeypatch.setattr(JsonParser, "columns", break_on_two)
+    (first,) = reader.poll()
+    with log.open("a") as file:
+        file.write('{"v": 3}\n')
+    (second,) = reader.poll()
+    assert (first.parsed.lines, first.parsed.errors, first.parsed.batch.num_rows) == (2, 2, 0)
+    assert "a bug" in first.parsed.samples[0]
+    assert (second.parsed.errors, second.parsed.batch.to_pydict()) == (0, {"v": [3]})
