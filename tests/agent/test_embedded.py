@@ -148,6 +148,16 @@ def test_a_streamed_projection_is_the_same_json_object(log: Path, capfd: pytest.
     assert json.loads(out)["rows"] == []
 
 
+@pytest.mark.parametrize("log_format", ["auto", "csv"])
+def test_the_header_of_a_csv_file_is_no_row(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], log_format: str
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b\n1,x\n2,y\n")
+    _, out, _ = invoke(capfd, "SELECT * FROM log", path, "--format", log_format, "-o", "csv")
+    assert out == "a,b\n1,x\n2,y\n"
+
+
 def test_csv_stays_exact(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "log"
     path.write_text('{"a":"=1+1","b":null}\n{"a":"x,\\"y\\"","b":2.5}\n')

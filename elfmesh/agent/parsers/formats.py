@@ -138,11 +138,15 @@ class AutoParser(Parser):
 
     def parse(self, block: bytes, columns: Sequence[str]) -> Parsed:
         """Parse one block; the first one that has lines decides."""
+        self.choose(block)
+        return self._inner.parse(block, columns) if self._inner else super().parse(block, columns)
+
+    def choose(self, block: bytes) -> None:
+        """Decide by a block, if nothing has been told yet; none of its lines is used up."""
         if self._inner is None:
             name = sniff(self._head if self._head else block)
             if name:
                 self._inner = self._formats.named_parser(name, self.source, self._head)
-        return self._inner.parse(block, columns) if self._inner else super().parse(block, columns)
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
         """Every line is an error: nobody knows what it is."""
@@ -243,7 +247,7 @@ def discover_columns(parser: Parser, block: bytes) -> tuple[str, ...]:
     they are not in the answer.
     """
     if isinstance(parser, AutoParser):
-        parser.parse(block, ())
+        parser.choose(block)  # not by parsing: that would take the header off a csv file
         parser = parser.inner or parser
     if isinstance(parser, AccessParser):
         return COMBINED_COLUMNS if parser.name == "combined" else COMMON_COLUMNS
