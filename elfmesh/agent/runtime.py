@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import glob
 import logging
 import os
 import signal
@@ -51,6 +52,9 @@ def run(config: AgentConfig, *, ready: Ready) -> int:
     formats = {name: _format(name, stream) for name, stream in config.streams.items()}
     if config.limits.cpu_percent is not None:
         log.warning("limits.cpu_percent is not enforced by this version")
+    for name, stream in config.streams.items():
+        if not glob.glob(stream.path, recursive=True):  # noqa: PTH207 - Path.glob takes no absolute pattern
+            log.warning("stream %s: no file is there yet at %s", name, stream.path)
     storage = DiskStorage(config.directory)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -319,6 +319,12 @@ def test_an_unreachable_overlay_is_said_and_ends_with_69(agent: Agent) -> None:
     assert address in message
 
 
+def test_a_stream_without_a_file_is_said_at_the_start(agent: Agent) -> None:
+    join = ("--join", "127.0.0.1:1", "--join-timeout", "0.1 s")
+    _, message = failing(agent, "--stream", "lost=/nowhere/*.log", *join)
+    assert "stream lost: no file is there yet at /nowhere/*.log" in message
+
+
 def test_a_directory_in_use_is_refused(fleet: Fleet) -> None:
     fleet.start(1)
     code, message = failing(Agent(fleet[0].directory, 1, []))
