@@ -17,18 +17,21 @@ from typing import Literal, Protocol
 import msgspec
 
 from elfmesh.agent.config import StreamConfig
-from elfmesh.agent.framelog import FrameLog, Sealed, SealedInterval
+from elfmesh.agent.framelog import FRAME_BYTES_MAX, FrameLog, Sealed, SealedInterval
 from elfmesh.agent.sources import Delivery, FilePosition, SourceState
 from elfmesh.agent.watermark import clock_lag_us
 from elfmesh.agent.worker import JobWorker
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest
-from elfmesh.errors import ElfError
+from elfmesh.errors import ElfError, RuntimeFailure
 from elfmesh.machine import Event
 from elfmesh.srt.messages import Entry
 
 log = logging.getLogger("elf.worker")
+CONTRIBUTION_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
+"""Payloads of what is sealed at once; the rest of a frame is room for counts and positions."""
+
 EVENT_ENTRIES_MAX = 64
 EVENT_BYTES_MAX = 4 << 20
 """What one `Sealed` event holds at most (one interval at least): it becomes one message per tree."""
@@ -259,6 +262,12 @@ class LocalJob:
             entries = [SealedInterval(each.index, list(each.counts), list(each.payloads)) for each in sealed]
             restart = {position.key: position for position in at}
             restart.update((position.key, position) for position in worker.positions())
+            size = sum(len(payload) for entry in entries for payload in entry.payloads)
+            if size > CONTRIBUTION_BYTES_MAX:
+                raise RuntimeFailure(
+                    f"intervals {start} to {ready - 1} have {size} bytes, over the limit of"
+                    f" {CONTRIBUTION_BYTES_MAX}; group by fewer keys or allow less LATENESS"
+                )
             outcome.frames.append(
                 Sealed(
                     self.key,

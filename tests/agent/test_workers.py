@@ -319,3 +319,17 @@ async def test_a_record_stamped_before_the_end_of_an_interval_and_written_just_a
         host.now_us += 1_000_000
         await until(lambda: host.counts(job))
         assert host.counts(job) == {(second - 1, "a"): 2}
+
+
+async def test_a_contribution_too_large_for_the_frame_log_ends_its_job_and_not_the_agent(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = manifest()
+    monkeypatch.setattr("elfmesh.agent.jobs.CONTRIBUTION_BYTES_MAX", 10)
+    async with running(path, MemoryStorage()) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.write((1, "a"), (12, "a"))
+        await until(lambda: [e for e in host.events if isinstance(e, ctl.WorkerReport) and e.error])
+        (report,) = [event for event in host.events if isinstance(event, ctl.WorkerReport)]
+        assert "over the limit of 10" in report.error
+        assert host.sealed(job) == []
