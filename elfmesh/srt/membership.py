@@ -14,7 +14,8 @@ Rules:
    joiner takes the farthest child's slot and adopts it.
 4. A JOIN stops at the first agent of the tree; an agent that was not in it becomes a forwarder and
    joins. A forwarder nobody needs prunes itself.
-5. About every CLIMB_S an agent that sits deep asks its grandparent for a free slot.
+5. About every CLIMB_S an agent that sits deep asks its grandparent for a free slot; one that sits deeper
+   still is sent to the root, which places it anew.
 
 Invariant: distance(parent, tree) < distance(me, tree) < distance(child, tree), so no cycle can form,
 whatever is lost, repeated or reordered.
@@ -26,13 +27,13 @@ Paper: ELF 2.3 (JOIN, rendezvous, children table). Deviation: bounded fan-out an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from elfmesh.ids import distance
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import Lookup
 from elfmesh.srt.context import Context
 from elfmesh.srt.events import Attached, BecameRoot, Detached, LostRoot
+from elfmesh.srt.kin import Child, Seek
 from elfmesh.srt.messages import Join, Joined, Leave, Redirect, Reparent
 from elfmesh.srt.ports import Tenant
 
@@ -41,49 +42,16 @@ JOIN_TRIES = 2
 LOOKUP_TIMEOUT_S = 10.0
 VERIFY_S = 5.0
 CLIMB_S = 30.0
+DEEP_CLIMB_S = 5.0
+"""Between tries of an agent that sits deeper than CLIMB_DEPTH."""
+
 CLIMB_DEPTH = 3
-"""Depth from which an agent tries to move up: F + F^2 agents fit above, so few trees have any so deep."""
+"""Depth from which an agent tries to move up; beyond it, it is placed anew: F + F^2 agents fit above."""
 HOPS_MAX = 40
 UPWARD_HOPS = 3
 """Redirects after which a joiner is only sent downwards, so that stale loads cannot send it round."""
 GRACE_S = 2.5
 """How long a peer's digest may contradict a fresh relation: two heartbeats and their way."""
-
-
-@dataclass(slots=True)
-class Child:
-    """A child.
-
-    Attributes:
-        contact: who it is.
-        session: one life of it.
-        token: of its join; a leave with a lower one is older.
-        order: highest sequence number that set its frontier.
-        load: its children, counted ahead of its own reports.
-        size: members in its subtree.
-        since: when it joined.
-    """
-
-    contact: Contact
-    session: int
-    token: int
-    order: int
-    load: int
-    size: int
-    since: float
-
-
-@dataclass(slots=True)
-class Seek:
-    """The search for a parent: either a JOIN to `target` is out, or a look-up (target None)."""
-
-    token: int
-    due: float
-    target: Contact | None = None
-    join: Join | None = None
-    tries: int = 0
-    hops: int = 0
-    climb: bool = False
 
 
 class Membership:
@@ -133,7 +101,7 @@ class Membership:
         self.seek = Seek(self._context.token(), now + LOOKUP_TIMEOUT_S)
         self._context.emit(Lookup(self._tree, self.seek.token))
 
-    def _ask(self, target: Contact, now: float, *, hops: int = 0, climb: bool = False) -> None:
+    def _ask(self, target: Contact, now: float, *, hops: int = 0, climb: int = 0) -> None:
         join = self._tenant.joining(self._next_seq(), climb=climb, hops=hops)
         self.seek = Seek(join.token, now + JOIN_TIMEOUT_S, target, join, 1, hops, climb)
         self._context.send(target, join)
@@ -165,8 +133,10 @@ class Membership:
         if seek is None or seek.target is None or seek.token != message.token or seek.target.id != sender.id:
             return
         if message.to is not None and self._closer(message.to, self._me) and seek.hops < HOPS_MAX:
-            self._ask(message.to, now, hops=seek.hops + 1, climb=seek.climb)
-        elif seek.climb:
+            upwards = distance(message.to.id, self._tree) < distance(sender.id, self._tree)
+            left = max(min(seek.climb, 1), seek.climb - 1) if upwards else 0
+            self._ask(message.to, now, hops=seek.hops + 1, climb=left)
+        elif self.parent is not None:
             self.seek = None
         else:
             self._look_up(now)
@@ -184,7 +154,7 @@ class Membership:
         self.depth = message.depth
         self._parent_load = message.load
         self._since = now
-        self._climb_at = now + CLIMB_S * self._context.rng.uniform(0.8, 1.2)
+        self._plan_climb(now)
         self._context.link(self._tree, sender)
         if old is not None and old.id != sender.id:
             self._context.send(old, Leave(self._tree, self._next_seq()))
@@ -265,12 +235,15 @@ class Membership:
 
     def _turn_away(self, sender: Contact, join: Join, theirs: int) -> bool:
         """Rule 3: redirect a joiner for whom there is no room; False if there is room now."""
+        if join.climb > 1 and self.parent is not None:
+            self._redirect(sender, join, self.parent)
+            return True
         upward = join.climb or join.hops < UPWARD_HOPS
         if upward and self.parent is not None and self._parent_load < self._fanout:
             self._parent_load += 1
             self._redirect(sender, join, self.parent)
             return True
-        if join.climb:
+        if join.climb == 1:
             self._redirect(sender, join, None)
             return True
         closer = [child for child in self.children.values() if self._closer(child.contact, theirs)]
@@ -327,7 +300,10 @@ class Membership:
         if self.parent is None or self.parent.id != peer:
             return
         if depth_load is not None:
+            sank = self.depth <= CLIMB_DEPTH < depth_load[0] + 1
             self.depth, self._parent_load = depth_load[0] + 1, depth_load[1]
+            if sank:
+                self._plan_climb(now)
         elif now - self._since > GRACE_S:
             self._context.count("lost_child")
             self._detach()
@@ -375,15 +351,18 @@ class Membership:
             if self.seek is None:
                 self._search(now)
         if self._climb_at is not None and self._climb_at <= now:
-            self._climb_at = now + CLIMB_S * self._context.rng.uniform(0.8, 1.2)
+            self._plan_climb(now)
             if self.parent is not None and self.seek is None and self.depth >= CLIMB_DEPTH:
-                self._ask(self.parent, now, climb=True)
+                self._ask(self.parent, now, climb=1 if self.depth == CLIMB_DEPTH else self.depth + 1)
+
+    def _plan_climb(self, now: float) -> None:
+        pause = CLIMB_S if self.depth <= CLIMB_DEPTH else DEEP_CLIMB_S
+        self._climb_at = now + pause * self._context.rng.uniform(0.8, 1.2)
 
     def _give_up(self, now: float) -> None:
         """The agent we asked does not answer."""
-        climbing = self.seek is not None and self.seek.climb
         self.seek = None
-        if not climbing:
+        if self.parent is None:
             self._look_up(now)
 
     @property

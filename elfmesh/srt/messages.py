@@ -88,7 +88,8 @@ class Join(Message, frozen=True, tag="srt.join"):
         heard: multicasts the sender has, per era.
         load: how many children it has.
         size: subscribed agents in its subtree.
-        climb: it has a parent already and moves only into a free slot.
+        climb: it has a parent already and wants to sit higher: 1 only into a free slot near, more: so many
+            hops towards the root, from where it is placed anew; 0 is an ordinary join.
         hops: redirects it has followed.
     """
 
@@ -100,7 +101,7 @@ class Join(Message, frozen=True, tag="srt.join"):
     heard: tuple[Heard, ...] = ()
     load: int = 0
     size: int = 0
-    climb: bool = False
+    climb: int = 0
     hops: int = 0
 
 

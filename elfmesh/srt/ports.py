@@ -55,7 +55,7 @@ class Owner(Protocol):
 class Tenant(Protocol):
     """The tree, told of what changes."""
 
-    def joining(self, token: int, *, climb: bool, hops: int) -> Join:
+    def joining(self, token: int, *, climb: int, hops: int) -> Join:
         """The JOIN to send now."""
         ...
 

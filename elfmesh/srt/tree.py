@@ -229,7 +229,7 @@ class Tree:
 
     # -- ports.Tenant
 
-    def joining(self, token: int, *, climb: bool, hops: int) -> Join:
+    def joining(self, token: int, *, climb: int, hops: int) -> Join:
         """The JOIN to send now."""
         return Join(
             self.id,

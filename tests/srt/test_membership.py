@@ -8,7 +8,7 @@ from itertools import pairwise
 from elfmesh.machine import Contact, Received, Send, Tick
 from elfmesh.overlay import Digest, Lookup, LookupDone, PeerDown, SiblingsChanged, Unwatch, Watch
 from elfmesh.srt import Attached, BecameRoot, Detached, Forest, LostRoot, Subscribe, Unsubscribe
-from elfmesh.srt.membership import CLIMB_S, GRACE_S, JOIN_TIMEOUT_S, VERIFY_S
+from elfmesh.srt.membership import CLIMB_S, DEEP_CLIMB_S, GRACE_S, JOIN_TIMEOUT_S, VERIFY_S
 from elfmesh.srt.messages import Join, Joined, Leave, Redirect, Reparent
 from tests.srt.rig import TREE, Wire, contact
 
@@ -283,3 +283,18 @@ def test_a_root_looks_again_when_siblings_change_during_its_look_up() -> None:
     again = next(e for e in effects if isinstance(e, Lookup))
     closer = forest.step(LookupDone(again.token, TREE, (contact(2), contact(5))), now)
     assert [e.to for e in closer if isinstance(e, Send) and isinstance(e.message, Join)] == [contact(2)]
+
+
+def test_an_agent_that_sits_very_deep_is_sent_to_the_root_and_placed_anew() -> None:
+    wire = Wire(1, fanout=2)
+    for number, above in ((2, 1), (3, 2), (4, 3), (5, 4), (6, 5), (7, 6), (8, 5), (9, 4), (10, 3), (11, 2)):
+        wire.add(number)
+        wire.route(number, above)
+        wire.give(number, Subscribe(TREE))
+        wire.deliver()
+    assert [parent(wire, number) for number in (7, 8, 9, 10, 11)] == [6, 5, 4, 3, 2], "all above 7 are full"
+    wire.now = 1.3 * DEEP_CLIMB_S
+    wire.give(7, Tick())
+    wire.deliver()
+    assert parent(wire, 7) == 1, "the root had room"
+    assert (children(wire, 6), children(wire, 1)) == ([], [2, 7])
