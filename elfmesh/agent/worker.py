@@ -300,11 +300,11 @@ class JobWorker:
         everything = np.zeros(batch.num_rows, np.int64)
         try:
             prepared = self.query.prepare(batch)
-            # The main table last: a distinct table without its group is never shown.
-            for name in reversed([table.name for table in self.statement.tables]):
-                rows = prepared.tables[name]
+            batches = {}
+            for name, rows in prepared.tables.items():
                 index = prepared.panes.get(name, prepared.pane)
-                self._panes.insert(name, everything[: rows.num_rows] if index is None else index, rows)
+                batches[name] = (everything[: rows.num_rows] if index is None else index, rows)
+            self._panes.insert_all(batches)
         except (DataError, QueryError) as error:
             if self._strict:
                 raise

@@ -142,22 +142,37 @@ class Panes:
 
         Cost: one grouping of the whole batch, then a slice per pane.
         """
-        plan = self._plans.get(table_name)
+        self.insert_all({table_name: (pane_indices, batch)})
+
+    def insert_all(self, batches: Mapping[str, tuple[np.ndarray, pa.RecordBatch]]) -> None:
+        """`insert` into several tables: all of it or, when a type does not fit, nothing."""
+        blocks = {name: self._blocks(name, panes, batch) for name, (panes, batch) in batches.items()}
+        for name, parts in blocks.items():
+            for pane, rows in parts:
+                if pane in self._trees:
+                    self._trees[pane][name].check_types(rows)
+        for name, parts in blocks.items():
+            self._add(name, parts)
+        last = max((pane for parts in blocks.values() for pane, _ in parts), default=None)
+        if last is not None and (self._newest is None or last > self._newest):
+            self._newest = last
+            self._compress_idle()
+
+    def _blocks(
+        self, name: str, pane_indices: np.ndarray, batch: pa.RecordBatch
+    ) -> Sequence[tuple[int, Rows]]:
+        plan = self._plans.get(name)
         if plan is None:
-            raise ValueError(f"no table {table_name!r}, there are {sorted(self._plans)}")
+            raise ValueError(f"no table {name!r}, there are {sorted(self._plans)}")
         if len(pane_indices) != batch.num_rows:
             raise ValueError(f"{len(pane_indices)} pane indices for {batch.num_rows} rows")
         if batch.num_rows == 0:
-            return
+            return []
         columns = plan.columns(batch)
         first, last = int(pane_indices.min()), int(pane_indices.max())
         if first == last:
-            self._add(table_name, [(first, plan.lift(columns, batch.num_rows))])
-        else:
-            self._add(table_name, _by_pane(plan, columns, pane_indices))
-        if self._newest is None or last > self._newest:
-            self._newest = last
-            self._compress_idle()
+            return [(first, plan.lift(columns, batch.num_rows))]
+        return _by_pane(plan, columns, pane_indices)
 
     def window(self, index: int) -> dict[str, pa.Table] | None:
         """PAO tables of window `index`, one per table of the plan; None if it has no rows. The panes stay.
@@ -196,9 +211,6 @@ class Panes:
         return Plan(table.keys, aggregates)
 
     def _add(self, table_name: str, blocks: Sequence[tuple[int, Rows]]) -> None:
-        for pane, rows in blocks:
-            if pane in self._trees:
-                self._trees[pane][table_name].check_types(rows)
         for pane, rows in blocks:
             if pane not in self._trees:
                 self._trees[pane] = {name: self._new_tree(plan) for name, plan in self._plans.items()}

@@ -256,3 +256,24 @@ def test_wrong_use_is_refused() -> None:
         panes.insert("other", np.zeros(1, np.int64), pa.record_batch({"k": ["a"], "v": [1.0]}))
     with pytest.raises(ValueError, match="2 pane indices for 1 rows"):
         panes.insert("main", np.zeros(2, np.int64), pa.record_batch({"k": ["a"], "v": [1.0]}))
+
+
+def test_a_batch_that_one_table_refuses_is_in_no_table() -> None:
+    main = Spec("main", ("k0",), {"a0": ("max", "v0")})
+    distinct = Spec("d0", ("k0", "x"), {})
+    panes = Panes([main, distinct], None)
+    zero = np.zeros(1, np.int64)
+
+    def batch(value: object, seen: str) -> dict[str, tuple[np.ndarray, pa.RecordBatch]]:
+        keys = pa.array(["k"])
+        return {
+            "d0": (zero, pa.record_batch({"k0": keys, "x": pa.array([seen])})),
+            "main": (zero, pa.record_batch({"k0": keys, "v0": pa.array([value])})),
+        }
+
+    panes.insert_all(batch(1, "a"))
+    with pytest.raises(TypeConflict):
+        panes.insert_all(batch("text", "b"))
+    window = panes.window(0)
+    assert window is not None
+    assert finish(window)["d0"].column("x").to_pylist() == ["a"]
