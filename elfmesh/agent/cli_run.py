@@ -167,7 +167,7 @@ def _run_one(
 
 def _summarise(job: LogRun, verbosity: int) -> None:
     stats = job.stats
-    troubled = stats.parse_errors or stats.field_errors
+    troubled = stats.parse_errors or stats.field_errors or stats.unseen
     if verbosity < 0 or not (troubled or verbosity > 0):
         return
     for line in summary(stats, verbose=verbosity > 0):
@@ -184,6 +184,8 @@ def summary(stats: RunStats, *, verbose: bool) -> Iterator[str]:
         counts.append(f"{_plural(stats.replaced, 'line')} with malformed UTF-8")
     yield f"elf: {', '.join(counts)}, {stats.seconds:.2f} s"
     yield from (f"  {sample}" for sample in stats.samples)
+    for name, hint in stats.unseen.items():
+        yield f"  no record has a value in {name}: it is null everywhere. {hint}".rstrip()
     if verbose:
         yield from (f"  {path}: {name}" for path, name in stats.formats.items())
 

@@ -36,6 +36,7 @@ from elfmesh.control.ql.compiler import Compiler
 from elfmesh.control.ql.operand import Env
 from elfmesh.control.records import ResultRecord, counts_dict
 from elfmesh.errors import DataError
+from elfmesh.text import suggest
 
 JOB = "run"
 """What the results of the embedded engine call their job."""
@@ -66,6 +67,7 @@ class RunStats:
         replaced: lines in which malformed UTF-8 was replaced.
         samples: up to three reasons.
         formats: file -> the format it was read as.
+        unseen: JSON field that no record had a value in -> "Did you mean ...?", or "".
         seconds: since the run began.
     """
 
@@ -76,6 +78,7 @@ class RunStats:
     replaced: int = 0
     samples: list[str] = field(default_factory=list)
     formats: dict[str, str] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -112,6 +115,7 @@ class LogRun:
         self._stdin = stdin
         self._on_bytes = on_bytes
         self._checked: set[tuple[str, ...]] = set()
+        self._first: tuple[Parser, bytes] | None = None
         self._began = time.monotonic()
         self.statement = statement
         schema = static_schema(format)
@@ -151,7 +155,7 @@ class LogRun:
             yield self._answer(worker, 0, (0,) * len(worker.totals), None)
         for interval in worker.take(worker.end_index):
             yield self._answer(worker, interval.index, interval.counts, interval.tables)
-        self.stats.seconds = time.monotonic() - self._began
+        self._end()
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows of a plain projection in the order of the input: at least one table, perhaps empty."""
@@ -177,7 +181,7 @@ class LogRun:
         if query is None:
             names = [name for name, _ in self.statement.plan.outputs]
             yield pa.table({name: pa.nulls(0) for name in names})
-        self.stats.seconds = time.monotonic() - self._began
+        self._end()
 
     def record(self) -> ResultRecord:
         """The record of the one interval of a plain projection, once all its rows are through."""
@@ -242,7 +246,20 @@ class LogRun:
         if name:
             self.stats.formats[path] = name
 
+    def _end(self) -> None:
+        """Say how long it took, and which fields turned out to be nowhere."""
+        self.stats.seconds = time.monotonic() - self._began
+        if self._first is None or not self.stats.records or "json" not in self.stats.formats.values():
+            return
+        settled = self._formats.schema.types
+        window = self.statement.window
+        known = {"ts", window.column if window else "ts"}
+        for name in self.statement.fields:
+            if name not in settled and name not in known and not name.startswith("_"):
+                self.stats.unseen[name] = suggest(name, discover_columns(*self._first))
+
     def _expand(self, parser: Parser, block: Block) -> None:
+        self._first = (parser, block.data)
         if self.statement.star:
             self.statement = expand(self.statement, discover_columns(parser, block.data))
 

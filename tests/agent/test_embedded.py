@@ -291,3 +291,18 @@ def test_a_hundred_megabyte_line_and_nuls_cost_one_line_each(tmp_path: Path) -> 
     (result,) = run("SELECT sum(a) s FROM log", str(path), format="json")
     assert result.table.to_pylist() == [{"s": 6}]
     assert result.record.counts["parse_error"] == 2
+
+
+def test_a_json_field_that_no_record_has_is_named_with_the_nearest_one(tmp_path: Path) -> None:
+    log = tmp_path / "clicks.ndjson"
+    log.write_text('{"ts":"2026-01-01T00:00:00Z","product":"a","user":{"name":"x"}}\n' * 3)
+    for query in (
+        "SELECT prodct, user.name AS n FROM l",
+        "SELECT prodct, count(*) AS n FROM l GROUP BY prodct",
+    ):
+        done = CliRunner().invoke(run_command, [query, str(log), "-o", "csv"])
+        assert done.exit_code == 0
+        assert "no record has a value in prodct: it is null everywhere. Did you mean product?" in done.stderr
+        assert "user.name" not in done.stderr
+    quiet = CliRunner().invoke(run_command, ["SELECT product FROM l", str(log), "-o", "csv"])
+    assert quiet.stderr == ""
