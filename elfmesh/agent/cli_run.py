@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elfmesh.errors import DataError, QueryError, RuntimeFailure, UsageError
+from elfmesh.control.cli_common import read_text
+from elfmesh.errors import QueryError, RuntimeFailure, UsageError
 from elfmesh.text import printable
 
 if TYPE_CHECKING:
@@ -101,16 +102,7 @@ def _inputs(arguments: Sequence[str], job_file: str | None) -> tuple[str, str, l
         if not arguments:
             raise UsageError(NO_QUERY, hint=f"Write one, or name a file with -f: {EXAMPLE}")
         return arguments[0], "query", list(arguments[1:])
-    if job_file == "-":
-        if sys.stdin is None:
-            raise RuntimeFailure("standard input is closed", hint="Name the job's file after -f.")
-        return sys.stdin.read(), "stdin", list(arguments)
-    try:
-        return Path(job_file).read_text(encoding="utf-8"), job_file, list(arguments)
-    except UnicodeDecodeError:
-        raise DataError("not UTF-8 text", where=job_file, hint="Is it a job file?") from None
-    except OSError as error:
-        raise RuntimeFailure(error.strerror or str(error), where=job_file, hint="Check the path.") from None
+    return *read_text(job_file), list(arguments)
 
 
 def _paths(logs: Sequence[str]) -> list[str]:

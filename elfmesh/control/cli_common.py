@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from elfmesh.errors import DataError, QueryError
+from elfmesh.errors import DataError, QueryError, RuntimeFailure
 from elfmesh.text import printable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -57,16 +57,17 @@ def read_text(path: str) -> tuple[str, str]:
     """The text of a file or of stdin, and what to call it in errors.
 
     Raises:
-        DataError: it cannot be read, or is not UTF-8.
+        RuntimeFailure: it cannot be read.
+        DataError: it is not UTF-8.
     """
     source = "stdin" if path == "-" else path
     if path == "-" and sys.stdin is None:
-        raise DataError("standard input is closed", hint="Name the job's file after -f.")
+        raise RuntimeFailure("standard input is closed", hint="Name the job's file after -f.")
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         return data.decode("utf-8-sig"), source
     except OSError as error:
-        raise DataError(f"cannot read it: {error.strerror}", where=source, hint="Check the path.") from None
+        raise RuntimeFailure(error.strerror or str(error), where=source, hint="Check the path.") from None
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8 at byte {error.start}", where=source) from None
 

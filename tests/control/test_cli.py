@@ -108,7 +108,7 @@ def test_a_query_the_agents_refuse_exits_65(api: str, job: Path, backend: FakeBa
 
 
 def test_a_missing_file_and_a_plain_query_are_said(api: str, tmp_path: Path) -> None:
-    assert elf("apply", "-f", str(tmp_path / "none"), "--api", api).exit_code == 65
+    assert elf("apply", "-f", str(tmp_path / "none"), "--api", api).exit_code == 1
     assert elf("apply", "-f", "-", "--api", api, text="SELECT count(*) FROM clicks").exit_code == 65
     assert elf("apply", "-f", "-", "--api", api, text="-- nothing").exit_code == 65
 
