@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import platform
-import statistics
 import subprocess
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -82,23 +80,6 @@ def commit() -> str:
     return git("rev-parse", "--short", "HEAD") + (
         "+" if git("status", "--porcelain", "--", "elfmesh") else ""
     )
-
-
-def cpu_seconds(work: Callable[[], str], repeats: int = 3, warmups: int = 1) -> tuple[float, float, str]:
-    """Median CPU seconds of `work`, its spread, and the checksum it returned.
-
-    Raises:
-        AssertionError: two repeats returned different checksums.
-    """
-    checksums = {work() for _ in range(warmups)}
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        checksums.add(work())
-        times.append(time.process_time() - start)
-    assert len(checksums) == 1, f"results differ between repeats: {checksums}"
-    median = statistics.median(times)
-    return median, (max(times) - min(times)) / median if median else 0.0, checksums.pop()
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -72,13 +72,3 @@ def parse_size(text: str) -> int:
     if match is None or scale is None:
         raise ConfigError(f"{text!r} is not a size", hint='Write a number and a unit: "200 MB", "64 KiB".')
     return round(float(match[1]) * scale)
-
-
-def format_size(size: int) -> str:
-    """A size for people, three significant digits: "12.3 MB"."""
-    value = float(size)
-    for name in ("B", "kB", "MB", "GB"):
-        if value < 1000 or name == "GB":
-            return f"{size} B" if name == "B" else f"{value:.3g} {name}"
-        value /= 1000
-    raise AssertionError("unreachable")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.errors import ConfigError
-from elfmesh.units import format_duration, format_size, parse_duration_us, parse_size
+from elfmesh.units import format_duration, parse_duration_us, parse_size
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,3 @@ def test_sizes(text: str, size: int) -> None:
 def test_wrong_sizes_say_how_to_write_one(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a size"):
         parse_size(text)
-
-
-@pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 B"), (999, "999 B"), (12_345, "12.3 kB"), (3 * 10**12, "3e+03 GB")]
-)
-def test_sizes_for_people(size: int, text: str) -> None:
-    assert format_size(size) == text

@@ -94,7 +94,7 @@ class _OneLine(logging.Formatter):
 
     default_time_format = "%Y-%m-%dT%H:%M:%S"
     default_msec_format = "%s.%03dZ"
-    converter = time.gmtime  # type: ignore[assignment]
+    converter = time.gmtime  # type: ignore[assignment]  # logging wants the function itself
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")

@@ -125,7 +125,7 @@ class WorkerHost:
 
     async def _guard(self, work: object) -> None:
         try:
-            await work  # type: ignore[misc]
+            await work  # type: ignore[misc]  # any awaitable: a coroutine of ours or of the executor
         except Exception as error:
             log.exception("the worker host has failed")
             self._fatal(error)
@@ -196,7 +196,7 @@ class WorkerHost:
 
     def _write(self, frames: list[object]) -> None:
         for frame in frames:
-            self._frames.append(frame)  # type: ignore[arg-type]
+            self._frames.append(frame)  # type: ignore[arg-type]  # only frames are put in these lists
         self._frames.sync()
 
     def _write_released(self, released: Released) -> None:

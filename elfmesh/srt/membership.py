@@ -320,17 +320,6 @@ class Membership:
             self._context.count("lost_parent")
             self._drop_child(peer)
 
-    def disown(self, contact: Contact) -> None:
-        """A peer wrongly thinks that it is our child, or our parent."""
-        if contact.id in self.children or (self.parent is not None and self.parent.id == contact.id):
-            return
-        if self.seek is not None and self.seek.target is not None and self.seek.target.id == contact.id:
-            return
-        if self._closer(contact, self._me):
-            self._context.send(contact, Leave(self._tree, self._next_seq()))
-        else:
-            self._context.send(contact, Reparent(self._tree, None))
-
     # -- time
 
     def tick(self, now: float) -> None:

@@ -205,12 +205,6 @@ class Shelf:
             self._hold([part for part in self._parts if part.source != source])
         return taken
 
-    def take_all(self) -> list[Part]:
-        """Remove and return everything."""
-        taken = self._parts
-        self._hold([])
-        return taken
-
     def _hold(self, parts: list[Part]) -> None:
         self._parts = parts
         self.nbytes = sum(part.nbytes for part in parts)

@@ -46,11 +46,6 @@ def canonical(kind: pa.DataType) -> pa.DataType | None:
     return None
 
 
-def is_numeric(kind: pa.DataType) -> bool:
-    """Whether the type is bigint or double."""
-    return bool(kind in (BIGINT, DOUBLE))
-
-
 def wider_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The type CASE, IF, COALESCE and IN give two operands; None if Spark refuses the pair."""
     if left == right or right == VOID:
