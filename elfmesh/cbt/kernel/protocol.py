@@ -1,0 +1,234 @@
+"""What a kernel offers: the hot operations on byte keys, front-coded runs and integer columns.
+
+A kernel is a module with the functions of `Kernel`. There are two, of one contract: the native one, and the
+numpy twin, which is its oracle in the tests and takes its place where there is no compiler.
+
+Owns: the shapes that both agree on. Refuses to know: column types, aggregates, compression, the tree.
+
+Invariants of every function: read-only inputs; no byte outside a buffer is read or written, whatever the
+content of untrusted runs after `check_run`; heavy loops run without the GIL; ids, orders and maps are int64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+KEY_BYTES_MAX = 65_535
+"""The longest key: lengths in runs take at most two bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Byte strings: key i is data[offsets[i] : offsets[i + 1]].
+
+    Attributes:
+        offsets: int32[n + 1], ascending; need not begin at 0.
+        data: uint8, at least offsets[n] long.
+    """
+
+    offsets: np.ndarray
+    data: np.ndarray
+
+    def __len__(self) -> int:
+        """How many keys."""
+        return len(self.offsets) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Strictly ascending keys (by unsigned bytes), front-coded.
+
+    Attributes:
+        rows: number of keys.
+        key_bytes: sum of their whole lengths, which is what decoding takes.
+        wide: whether lengths take two bytes (little-endian) instead of one; needed when one is over 255.
+        data: uint8: for every key the length it shares with the key before (exactly; 0 for the first), then
+            for every key the length of its rest, then all rests.
+    """
+
+    rows: int
+    key_bytes: int
+    wide: bool
+    data: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the coded keys."""
+        return int(self.data.nbytes)
+
+
+class HotTable(Protocol):
+    """A hash table from key bytes to dense row ids 0, 1, 2, ... in the order of first appearance.
+
+    The hash of its index is keyed by a seed of the process, so that nobody can choose keys that collide.
+    """
+
+    @property
+    def rows(self) -> int:
+        """Keys in it."""
+        ...
+
+    @property
+    def key_bytes(self) -> int:
+        """Sum of their lengths."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: index, offsets, key bytes, with their slack."""
+        ...
+
+    def upsert(self, keys: Keys) -> np.ndarray:
+        """int64[n]: the id of every key, new ones added. Nothing is added if it raises.
+
+        Raises:
+            ValueError: a key is longer than KEY_BYTES_MAX, or the key bytes would pass 2**31 - 1.
+        """
+        ...
+
+    def keys(self) -> Keys:
+        """A copy of all keys in the order of their ids."""
+        ...
+
+    def order(self, bits: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `Kernel.sort_keys`, of all keys of the table, without copying them."""
+        ...
+
+    def runs(self, order: np.ndarray, cuts: np.ndarray) -> list[Run]:
+        """See `Kernel.front_code`."""
+        ...
+
+    def clear(self) -> None:
+        """Forget all keys; keeps the memory for the next ones."""
+        ...
+
+
+class Kernel(Protocol):
+    """The operations. See the module's invariants."""
+
+    def table(self, seed: int) -> HotTable:
+        """A new, empty hot table."""
+        ...
+
+    def hash_keys(self, keys: Keys) -> np.ndarray:
+        """uint64[n], the placement hash: bit for bit the same on every machine, its top bits well mixed."""
+        ...
+
+    def sort_keys(self, keys: Keys, bits: int) -> tuple[np.ndarray, np.ndarray]:
+        """Order distinct keys by (top `bits` of the placement hash, key bytes); 0 <= bits <= 16.
+
+        Returns:
+            int64[n] order, and int64[2**bits + 1] cuts of it, one part per value of the top bits.
+        """
+        ...
+
+    def front_code(self, keys: Keys, order: np.ndarray, cuts: np.ndarray) -> list[Run]:
+        """One run per part: part p holds the keys at order[cuts[p] : cuts[p + 1]], which ascend."""
+        ...
+
+    def merge_runs(self, runs: Sequence[Run]) -> tuple[Run, list[np.ndarray]]:
+        """All keys of 1..4096 runs as one run, and per run int64[rows]: the row of each of its keys there."""
+        ...
+
+    def partition_run(self, run: Run, skip: int, bits: int) -> tuple[list[Run], np.ndarray]:
+        """Split a run by bits [skip, skip + bits) of the placement hash, counted from the top.
+
+        Returns:
+            2**bits runs (empty ones among them), and int64[rows]: the source rows, run by run.
+        """
+        ...
+
+    def select_run(self, run: Run, places: np.ndarray) -> Run:
+        """The run of the keys at ascending int64 places."""
+        ...
+
+    def decode_run(self, run: Run) -> Keys:
+        """All keys; offsets begin at 0."""
+        ...
+
+    def check_run(self, rows: int, wide: bool, data: np.ndarray, key_bytes_max: int) -> Run:
+        """A run from outside, made sure of: lengths fit the bytes and each other, keys ascend strictly.
+
+        Raises:
+            ValueError: it is no run, or unfolds to more than key_bytes_max.
+        """
+        ...
+
+    def encode_keys(self, columns: Sequence[KeyColumn], rows: int) -> Keys:
+        """Key bytes of typed columns, row by row; the format is written in `elfmesh.cbt.keys`.
+
+        Raises:
+            KeyOverflow: keys longer than KEY_BYTES_MAX, all of which it names, or more than 2 GiB of them.
+        """
+        ...
+
+    def decode_keys(self, keys: Keys, shape: Sequence[tuple[int, bool]]) -> list[KeyColumn]:
+        """The inverse, by (width, nullable) per column.
+
+        Raises:
+            ValueError: the keys are not of this shape.
+        """
+        ...
+
+    def count(self, ids: np.ndarray, out: np.ndarray) -> None:
+        """out[id] += 1 for every id; out is int64."""
+        ...
+
+    def add(self, ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+        """out[id] += value, int64 that wraps; the caller makes sure that it cannot."""
+        ...
+
+    def least(self, ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+        """out[id] = min(out[id], value), int64."""
+        ...
+
+    def greatest(self, ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+        """out[id] = max(out[id], value), int64."""
+        ...
+
+    def add_floats(self, ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int) -> int:
+        """Add finite float64 values exactly to int64[groups, limbs] in C order; column j is limb lowest + j.
+
+        Limbs as in `elfmesh.cbt.floatsum`: signed multiples of 2**(32 * limb), each value spread over at most
+        three, every piece below 2**32 in magnitude. The caller carries before 2**30 additions.
+
+        Returns:
+            How many values were added: all, or up to the first that needs a limb outside the columns.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """One column on its way into or out of key bytes.
+
+    Attributes:
+        width: bytes of the value: 8, 4 or 1 (int64, int32 or uint8 values), 16 (int64[n, 2], low and high
+            half), 0 for a column that is null everywhere, or -1 for byte strings.
+        nullable: whether a marker byte says of each row if it is null.
+        values: the values, or None where `strings` has them or there are none.
+        strings: byte strings.
+        valid: bool[n], None if nothing is null.
+    """
+
+    width: int
+    nullable: bool
+    values: np.ndarray | None = None
+    strings: Keys | None = None
+    valid: np.ndarray | None = None
+
+
+class KeyOverflow(ValueError):
+    """Keys that are too long.
+
+    Attributes:
+        rows: int64: which ones; empty if it is all of them together.
+    """
+
+    def __init__(self, rows: np.ndarray) -> None:
+        super().__init__(f"{len(rows)} keys are longer than {KEY_BYTES_MAX} bytes")
+        self.rows = rows
