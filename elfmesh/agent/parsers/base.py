@@ -1,16 +1,17 @@
 """What every parser is: a block of whole lines in, one Arrow batch with only the asked columns out.
 
 Owns the shape of the answer and the three columns every format has (`_raw`, `_source`, `_host`). Refuses to
-know jobs, queries and files. Invariants: `lines` counts non-blank lines; each of them is either one row of
-`batch` or one of `errors`; a bad line never costs a neighbour and never raises; columns stand in the order
+know jobs, queries and files. Invariants: `lines` counts non-blank lines; each of them is either one of
+`rows` or one of `errors`; a bad line never costs a neighbour and never raises; columns stand in the order
 they were asked for, a column the format does not have is all null.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,25 +29,75 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 
+class LazyArrays(Mapping[str, pa.Array]):
+    """Columns by name, each made when it is first asked for and then kept.
+
+    Args:
+        makers: what makes each column; a maker gives the same column whenever it is called, so that two
+            threads that ask at once do no harm.
+    """
+
+    __slots__ = ("_made", "_makers")
+
+    def __init__(self, makers: Mapping[str, Callable[[], pa.Array]]) -> None:
+        self._makers = makers
+        self._made: dict[str, pa.Array] = {}
+
+    def __getitem__(self, name: str) -> pa.Array:
+        array = self._made.get(name)
+        if array is None:
+            array = self._made[name] = self._makers[name]()
+        return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    @property
+    def made(self) -> frozenset[str]:
+        """The names of the columns that were asked for so far."""
+        return frozenset(self._made)
+
+
 @dataclass(slots=True)
 class Parsed:
     """One parsed block.
 
     Attributes:
-        batch: one row per good line, the asked columns in the asked order, flat, named by dotted path.
+        arrays: the asked columns in the asked order, named by dotted path; a column is made when it is first
+            asked for, so that one that a filter spares is never built.
+        rows: good lines, and the length of every column.
         lines: non-blank lines read, good or bad.
-        errors: lines that could not be parsed; `batch.num_rows + errors == lines`.
+        errors: lines that could not be parsed; `rows + errors == lines`.
         samples: up to three reasons, each with the start of the offending text, unescaped.
         field_errors: single values that did not fit their column's type and became null.
         replaced: lines in which malformed UTF-8 was replaced by U+FFFD.
     """
 
-    batch: pa.RecordBatch
+    arrays: Mapping[str, pa.Array]
+    rows: int
     lines: int
     errors: int
     samples: list[str]
     field_errors: int = 0
     replaced: int = 0
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """All asked columns, flat: one row per good line."""
+        return self.select(tuple(self.arrays))
+
+    def select(self, names: Sequence[str]) -> pa.RecordBatch:
+        """Some of the columns, in this order; only these are made.
+
+        Raises:
+            KeyError: a name that the block was not parsed for.
+
+        Cost: a column that was made before costs nothing.
+        """
+        return make_batch([self.arrays[name] for name in names], names, self.rows)
 
 
 @dataclass(slots=True)
@@ -56,7 +107,7 @@ class Columns:
     Attributes:
         arrays: by column name; all of the length of `rows`. A name that is missing is all null.
         rows: which lines are good, ascending; None means all of them.
-        errors: reason per bad line, for at most the first three.
+        samples: reason per bad line, for at most the first three.
     """
 
     arrays: Mapping[str, pa.Array]
@@ -94,14 +145,17 @@ class Parser(ABC):
         found = self.columns(lines, [name for name in columns if name not in META_COLUMNS])
         total = len(lines)
         good = total if found.rows is None else len(found.rows)
-        arrays = dict(found.arrays)
+        makers: dict[str, Callable[[], pa.Array]] = {}
         for name in columns:
             if name in META_COLUMNS:
-                arrays[name] = self._meta(name, lines, found.rows, good)
-            elif name not in arrays:
-                arrays[name] = pa.nulls(good)
+                makers[name] = partial(self._meta, name, lines, found.rows, good, self.source)
+            elif name in found.arrays:
+                makers[name] = partial(found.arrays.__getitem__, name)
+            else:
+                makers[name] = partial(pa.nulls, good)
         return Parsed(
-            batch=make_batch([arrays[name] for name in columns], columns, good),
+            arrays=LazyArrays(makers),
+            rows=good,
             lines=total,
             errors=total - good,
             samples=found.samples[:SAMPLES_MAX],
@@ -109,10 +163,10 @@ class Parser(ABC):
             replaced=lines.replaced,
         )
 
-    def _meta(self, name: str, lines: Lines, rows: Rows | None, good: int) -> pa.Array:
+    def _meta(self, name: str, lines: Lines, rows: Rows | None, good: int, source: str) -> pa.Array:
         if name == "_raw":
             return lines.raw() if rows is None else lines.cut(lines.starts[rows], lines.ends[rows])
-        return pa.repeat(pa.scalar(self.source if name == "_source" else self.host), good)
+        return pa.repeat(pa.scalar(source if name == "_source" else self.host), good)
 
 
 def make_batch(arrays: list[pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.agent.parsers import AutoParser, StreamFormat, known_columns, sniff
+from elfmesh.agent.parsers.base import LazyArrays
 from elfmesh.agent.parsers.lines import MARGIN, Lines, cut_by_index, cut_by_views
 from elfmesh.errors import ConfigError
 
@@ -144,3 +145,14 @@ def test_both_ways_to_cut_agree(text: str, spans: list[tuple[int, int]]) -> None
     by_views.validate(full=True)
     assert by_views.equals(cut_by_index(buffer, starts, ends))
     assert by_views.to_pylist() == [data[start:end].decode() for start, end in pairs]
+
+
+def test_only_the_selected_columns_are_made() -> None:
+    parsed = StreamFormat("combined").parser("f").parse(ACCESS + b' "-" "x"\n', ["agent", "path", "_source"])
+    assert isinstance(parsed.arrays, LazyArrays)
+    assert parsed.select(["_source", "path"]).to_pylist() == [{"_source": "f", "path": "/"}]
+    assert parsed.arrays.made == {"_source", "path"}
+    assert parsed.select([]).num_rows == parsed.rows == 1
+    assert parsed.batch.schema.names == ["agent", "path", "_source"]
+    with pytest.raises(KeyError, match="host"):
+        parsed.select(["host"])
