@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml setup.py
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,spark]'
 	@touch $@
 
-$(NATIVE): $(STAMP) $(wildcard elfmesh/cbt/kernel/csrc/*.[ch] elfmesh/agent/parsers/_scan/*.[ch])
+$(NATIVE): $(STAMP) $(wildcard elfmesh/cbt/kernel/csrc/*.[ch] elfmesh/agent/parsers/csrc/*.[ch])
 	@$(BIN)/python setup.py --quiet build_ext --inplace
 	@touch $@
 
