@@ -26,7 +26,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.cbt import kernel
+from elfmesh.cbt.kernel import grouping
 
 LIMB_BITS = 32
 LIMB_MIN = -34
@@ -95,7 +95,7 @@ def lift_floats(values: np.ndarray, ids: np.ndarray, groups: int) -> Limbs:
         for above, piece in enumerate(pieces):
             part = piece[rows]
             if part.any():
-                _accumulate(out, number + above + LIMB_MIN, kernel.active.add(ids[rows], groups, part))
+                _accumulate(out, number + above + LIMB_MIN, grouping.add(ids[rows], groups, part))
     return out
 
 
@@ -108,7 +108,7 @@ def merge(limbs: Mapping[int, np.ndarray], ids: np.ndarray, groups: int) -> Limb
     rows = len(ids)
     if any(bound(values) * max(rows, 1) > _SAFE for values in limbs.values()):
         limbs = carry(limbs)
-    added = {number: kernel.active.add(ids, groups, values) for number, values in limbs.items()}
+    added = {number: grouping.add(ids, groups, values) for number, values in limbs.items()}
     return {number: values for number, values in added.items() if values.any()}
 
 

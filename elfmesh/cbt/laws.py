@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.cbt import floatsum, kernel
+from elfmesh.cbt import floatsum
 from elfmesh.cbt.columns import (
     decimal_words,
     from_int64,
@@ -41,6 +41,7 @@ from elfmesh.cbt.columns import (
     valid_mask,
 )
 from elfmesh.cbt.errors import NotInvertible
+from elfmesh.cbt.kernel import grouping
 from elfmesh.errors import DataError
 
 _INT64 = np.iinfo(np.int64)
@@ -131,7 +132,7 @@ def _added(states: Sequence[State], part: str, ids: np.ndarray, groups: int) -> 
     columns = [
         state.parts.get(part, np.zeros(count, np.int64)) for state, count in zip(states, rows, strict=True)
     ]
-    return kernel.active.add(ids, groups, columns[0] if len(columns) == 1 else np.concatenate(columns))
+    return grouping.add(ids, groups, columns[0] if len(columns) == 1 else np.concatenate(columns))
 
 
 def _rows(state: State) -> int:
@@ -339,7 +340,7 @@ class Extreme(Law):
         ranks, valid, ordered = _ranks(values)
         if valid is not None:
             ranks, ids = ranks[valid], ids[valid]
-        scatter = kernel.active.greatest if self._greatest else kernel.active.least
+        scatter = grouping.greatest if self._greatest else grouping.least
         best = scatter(ids, groups, ranks)
         found = None
         if valid is not None or (self._greatest and (best == _INT64.min).any()) or (best == _INT64.max).any():

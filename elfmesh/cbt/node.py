@@ -26,8 +26,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from elfmesh.cbt import kernel
 from elfmesh.cbt.buffer import CompressedBuffer
+from elfmesh.cbt.kernel import grouping, placement
 from elfmesh.cbt.rows import Rows, Types, combine
 
 _NODE_BYTES = 200
@@ -172,7 +172,7 @@ class BufferNode:
         rows = self._drain(types)
         hashes = hash_keys(rows, self._limits.seed)
         bounds = np.array([child.low for child in self.children[1:]], np.uint64)
-        order, cuts = kernel.active.partition(hashes, bounds)
+        order, cuts = grouping.partition(hashes, bounds)
         rows = rows.take(order)
         places = cuts.tolist()
         return [rows.slice(start, stop) if stop > start else None for start, stop in pairwise(places)]
@@ -223,7 +223,7 @@ class BufferNode:
 
 def hash_keys(rows: Rows, seed: int) -> np.ndarray:
     """uint64 placement hashes of rows."""
-    return kernel.active.hash_rows(rows.keys, rows.count, seed)
+    return placement.hash_rows(rows.keys, rows.count, seed)
 
 
 def grow_root(root: BufferNode, siblings: list[BufferNode], limits: TreeLimits) -> BufferNode:

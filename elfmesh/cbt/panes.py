@@ -28,7 +28,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.cbt import kernel
+from elfmesh.cbt.kernel import grouping
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.node import TreeLimits
 from elfmesh.cbt.rows import Layout, Rows, combine, subtract_rows, to_table
@@ -277,7 +277,7 @@ def _by_pane(plan: Plan, columns: Mapping[str, pa.Array], panes: np.ndarray) -> 
     """Group a batch by pane and key at once, and cut the groups by pane."""
     pane_column = pa.array(panes.astype(np.int64, copy=False))
     keys = [pane_column, *(columns[name] for name in plan.keys)]
-    ids, groups, unique = kernel.active.group(keys, len(panes))
+    ids, groups, unique = grouping.group(keys, len(panes))
     rows = Rows(plan.layout, groups, unique[1:], plan.lift_states(columns, ids, groups))
     pane_of = unique[0].to_numpy()
     order = np.argsort(pane_of, kind="stable")

@@ -26,9 +26,9 @@ import numpy as np
 import pyarrow as pa
 import zstandard
 
-from elfmesh.cbt import kernel
 from elfmesh.cbt.codec import BlockHeader, BlockReader, unfolded_bytes, write_rows
 from elfmesh.cbt.errors import PartialTooLarge
+from elfmesh.cbt.kernel import grouping, placement
 from elfmesh.cbt.rows import Rows, combine, finish_rows, from_table, subtract_rows, to_table
 from elfmesh.errors import ProtocolError
 from elfmesh.limits import DECOMPRESSED_BYTES_MAX
@@ -115,8 +115,8 @@ def split_partial(data: bytes, parts: int) -> list[bytes]:
     bounds = np.array([-(-(part << 64) // parts) for part in range(1, parts)], np.uint64)
     for name, rows in tables.items():
         keys = [rows.keys[rows.layout.keys.index(key)] for key in shared]
-        hashes = kernel.active.hash_rows(keys, rows.count, SPLIT_SEED)
-        order, cuts = kernel.active.partition(hashes, bounds)
+        hashes = placement.hash_rows(keys, rows.count, SPLIT_SEED)
+        order, cuts = grouping.partition(hashes, bounds)
         ordered = rows.take(order)
         for part in range(parts):
             out[part][name] = ordered.slice(int(cuts[part]), int(cuts[part + 1]))

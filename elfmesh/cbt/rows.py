@@ -21,9 +21,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import promote, type_from_name, type_name, unify
 from elfmesh.cbt.errors import NotInvertible
+from elfmesh.cbt.kernel import grouping
 from elfmesh.cbt.laws import LAWS, State
 from elfmesh.errors import ProtocolError
 
@@ -140,7 +140,7 @@ def combine(blocks: Sequence[Rows], types: Types | None = None) -> Rows:
         column[0] if len(column) == 1 else pa.concat_arrays(column)
         for column in zip(*(block.keys for block in blocks), strict=True)
     ]
-    ids, groups, unique = kernel.active.group(keys, rows)
+    ids, groups, unique = grouping.group(keys, rows)
     states = tuple(
         LAWS[kind].merge([block.states[place] for block in blocks], ids, groups)
         for place, (_, kind) in enumerate(layout.aggregates)

@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import normalise
+from elfmesh.cbt.kernel import grouping
 from elfmesh.cbt.laws import LAWS, State
 from elfmesh.cbt.node import BufferNode, TreeLimits, grow_root
 from elfmesh.cbt.rows import Layout, Rows, combine, empty_rows, finish_rows, from_table, to_table
@@ -97,7 +97,7 @@ class Plan:
 
     def lift(self, columns: Mapping[str, pa.Array], rows: int) -> Rows:
         """Group one batch into PAO rows, one per key. Cost: a hashing of the keys, a pass per aggregate."""
-        ids, groups, unique = kernel.active.group([columns[name] for name in self.keys], rows)
+        ids, groups, unique = grouping.group([columns[name] for name in self.keys], rows)
         return Rows(self.layout, groups, unique, self.lift_states(columns, ids, groups))
 
     def lift_states(self, columns: Mapping[str, pa.Array], ids: np.ndarray, groups: int) -> tuple[State, ...]:

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from elfmesh.cbt import CompressedBufferTree, TreeLimits, TypeConflict, kernel
+from elfmesh.cbt import CompressedBufferTree, TreeLimits, TypeConflict
+from elfmesh.cbt.kernel import placement
 from elfmesh.cbt.node import BufferNode
 from elfmesh.cbt.tree import OPEN_BLOCKS_MAX
 from elfmesh.errors import DataError, ProtocolError
@@ -153,7 +154,7 @@ def check_structure(node: BufferNode, low: int, high: int, limits: TreeLimits) -
         if node.base is None:
             return 0
         rows = node.base.unpack()
-        hashes = kernel.active.hash_rows(rows.keys, rows.count, limits.seed)
+        hashes = placement.hash_rows(rows.keys, rows.count, limits.seed)
         assert all(low <= value < high for value in hashes.tolist())
         return rows.count
     assert node.base is None
@@ -247,7 +248,7 @@ def test_hostile_keys_stay_apart() -> None:
 
 
 def test_equal_hashes_stay_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel.active, "hash_rows", lambda keys, rows, seed: np.full(rows, 12345, np.uint64))
+    monkeypatch.setattr(placement, "hash_rows", lambda keys, rows, seed: np.full(rows, 12345, np.uint64))
     tree = tiny_tree(["k"], {"n": ("count", None)})
     for start in range(0, 600, 20):
         tree.insert(pa.record_batch({"k": [f"key{i % 200}" for i in range(start, start + 20)]}))
@@ -259,7 +260,7 @@ def test_two_hash_values_split_once_and_no_further(monkeypatch: pytest.MonkeyPat
         bits: np.ndarray = (keys[0].to_numpy() % 2).astype(np.uint64) << np.uint64(63)
         return bits
 
-    monkeypatch.setattr(kernel.active, "hash_rows", parity)
+    monkeypatch.setattr(placement, "hash_rows", parity)
     tree = tiny_tree(["k"], {"n": ("count", None)})
     for start in range(0, 300, 30):
         tree.insert(pa.record_batch({"k": list(range(start, start + 30))}))

@@ -1,4 +1,4 @@
-"""What a native kernel will have to satisfy too: each test takes the kernel in use from the seam."""
+"""Placement of columns over trees, and grouping by columns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import normalise, promote
+from elfmesh.cbt.kernel import grouping, placement
 
 TEXT = st.none() | st.text(max_size=20) | st.just("x" * 100)
 NUMBER = st.none() | st.integers(-3, 3)
@@ -34,7 +34,7 @@ def identity(row: tuple[Any, Any, Any]) -> tuple[Any, ...]:
 @given(ROWS, st.integers(0, 3))
 def test_group_is_the_grouping_of_sql(rows: list[tuple[Any, Any, Any]], width: int) -> None:
     keys = key_columns(rows)[:width]
-    ids, groups, unique = kernel.active.group(keys, len(rows))
+    ids, groups, unique = grouping.group(keys, len(rows))
     wanted = [identity(row)[:width] for row in rows]
     assert groups == len(set(wanted))
     assert all(len(column) == groups for column in unique)
@@ -47,32 +47,32 @@ def test_group_is_the_grouping_of_sql(rows: list[tuple[Any, Any, Any]], width: i
 @given(ROWS)
 def test_equal_keys_hash_alike_in_any_layout(rows: list[tuple[Any, Any, Any]]) -> None:
     keys = key_columns(rows)
-    whole = kernel.active.hash_rows(keys, len(rows), 7)
+    whole = placement.hash_rows(keys, len(rows), 7)
     by_key: dict[tuple[Any, ...], int] = {}
     for place, row in enumerate(rows):
         alone = [column[place : place + 1] for column in keys]
-        assert kernel.active.hash_rows(alone, 1, 7)[0] == whole[place]
+        assert placement.hash_rows(alone, 1, 7)[0] == whole[place]
         assert by_key.setdefault(identity(row), int(whole[place])) == int(whole[place])
 
 
 @given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=20))
 def test_promotion_to_float_moves_no_key(values: list[int | None]) -> None:
     ints = pa.array(values, pa.int64())
-    before = kernel.active.hash_rows([ints], len(values), 1)
-    after = kernel.active.hash_rows([normalise(promote(ints, pa.float64()), "x")], len(values), 1)
+    before = placement.hash_rows([ints], len(values), 1)
+    after = placement.hash_rows([normalise(promote(ints, pa.float64()), "x")], len(values), 1)
     assert before.tolist() == after.tolist()
 
 
 def test_nulls_of_an_untyped_column_hash_as_nulls_of_a_typed_one() -> None:
     for typed in (pa.string(), pa.int64(), pa.decimal128(9, 2), pa.date32(), pa.bool_()):
-        left = kernel.active.hash_rows([pa.nulls(3)], 3, 1)
-        assert left.tolist() == kernel.active.hash_rows([pa.nulls(3, typed)], 3, 1).tolist()
+        left = placement.hash_rows([pa.nulls(3)], 3, 1)
+        assert left.tolist() == placement.hash_rows([pa.nulls(3, typed)], 3, 1).tolist()
 
 
 def test_hashes_are_fixed_for_ever() -> None:
     # Agents of different versions must split keys alike: a change here is a change of the protocol.
     keys = [pa.array(["", "a", "/index.html", None]), pa.array([0, 1, -1, None])]
-    assert [f"{value:016x}" for value in kernel.active.hash_rows(keys, 4, 1).tolist()] == FIXED
+    assert [f"{value:016x}" for value in placement.hash_rows(keys, 4, 1).tolist()] == FIXED
 
 
 FIXED = ["e163df4e3c88e86a", "7cf945fe6189805c", "8e0cff9adfbcf6cd", "145cab0f29eec7e8"]
@@ -80,7 +80,7 @@ FIXED = ["e163df4e3c88e86a", "7cf945fe6189805c", "8e0cff9adfbcf6cd", "145cab0f29
 
 def test_hashes_spread_over_their_top_bits() -> None:
     for keys in (pa.array(range(20_000)), pa.array([f"/item/{i}" for i in range(20_000)])):
-        hashes = kernel.active.hash_rows([keys], 20_000, 0)
+        hashes = placement.hash_rows([keys], 20_000, 0)
         counts = np.bincount((hashes >> np.uint64(60)).astype(int), minlength=16)
         assert counts.min() > 1_100
         assert counts.max() < 1_400
@@ -100,11 +100,11 @@ def test_hash_tells_apart_what_only_differs_in_embedded_nul_or_place() -> None:
         "x" * 65_536,
         "x" * 65_535 + "y",
     ]
-    assert len(set(kernel.active.hash_rows([pa.array(tricky)], len(tricky), 0).tolist())) == len(tricky)
-    pairs = kernel.active.hash_rows([pa.array(["a", "b"]), pa.array(["b", "a"])], 2, 0)
+    assert len(set(placement.hash_rows([pa.array(tricky)], len(tricky), 0).tolist())) == len(tricky)
+    pairs = placement.hash_rows([pa.array(["a", "b"]), pa.array(["b", "a"])], 2, 0)
     assert pairs[0] != pairs[1]
     decimals = pa.array([Decimal("1.5"), Decimal("15.0"), None])
-    assert len(set(kernel.active.hash_rows([decimals], 3, 0).tolist())) == 3
+    assert len(set(placement.hash_rows([decimals], 3, 0).tolist())) == 3
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-(2**40), 2**40)), max_size=30))
@@ -112,9 +112,9 @@ def test_scatter_operations_equal_a_loop(rows: list[tuple[int, int]]) -> None:
     ids = np.array([group for group, _ in rows], np.intp)
     values = np.array([value for _, value in rows], np.int64)
     of = [[value for group, value in rows if group == wanted] for wanted in range(5)]
-    assert kernel.active.add(ids, 5, values).tolist() == [sum(group) for group in of]
-    assert kernel.active.least(ids, 5, values).tolist() == [min(group, default=2**63 - 1) for group in of]
-    assert kernel.active.greatest(ids, 5, values).tolist() == [max(group, default=-(2**63)) for group in of]
+    assert grouping.add(ids, 5, values).tolist() == [sum(group) for group in of]
+    assert grouping.least(ids, 5, values).tolist() == [min(group, default=2**63 - 1) for group in of]
+    assert grouping.greatest(ids, 5, values).tolist() == [max(group, default=-(2**63)) for group in of]
 
 
 @given(
@@ -124,7 +124,7 @@ def test_scatter_operations_equal_a_loop(rows: list[tuple[int, int]]) -> None:
 def test_partition_sorts_and_cuts_at_the_bounds(hashes: list[int], bounds: list[int]) -> None:
     bounds = sorted(bounds)
     array = np.array(hashes, np.uint64)
-    order, cuts = kernel.active.partition(array, np.array(bounds, np.uint64))
+    order, cuts = grouping.partition(array, np.array(bounds, np.uint64))
     assert array[order].tolist() == sorted(hashes)
     assert len(cuts) == len(bounds) + 2
     for part in range(len(bounds) + 1):
@@ -136,6 +136,6 @@ def test_partition_sorts_and_cuts_at_the_bounds(hashes: list[int], bounds: list[
 
 @pytest.mark.parametrize("data_type", [pa.null(), pa.string(), pa.int64(), pa.bool_(), pa.decimal128(5, 1)])
 def test_no_rows_are_no_groups(data_type: pa.DataType) -> None:
-    ids, groups, unique = kernel.active.group([pa.array([], data_type)] * 2, 0)
+    ids, groups, unique = grouping.group([pa.array([], data_type)] * 2, 0)
     assert (len(ids), groups, [len(column) for column in unique]) == (0, 0, [0, 0])
-    assert len(kernel.active.hash_rows([pa.array([], data_type)], 0, 0)) == 0
+    assert len(placement.hash_rows([pa.array([], data_type)], 0, 0)) == 0
