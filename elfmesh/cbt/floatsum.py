@@ -5,12 +5,11 @@ three neighbouring limbs between -34 (below 2**-1074) and 32 (2**1024); an int64
 a decimal is its unscaled integer. Only limbs that some row needs are there, so typical sums take one limb
 (integers) or four (floats).
 
-Owns: splitting into limbs, adding by group, carrying, and the one rounding at the end (to nearest, ties to
-even).
+Owns: what limbs are, carrying, and the one rounding at the end (to nearest, ties to even). `exactsum` adds.
 Refuses to know: nulls, NaN and infinities (the caller filters and counts them), keys, types of columns.
 
 Invariants:
-    - Every limb stays within +-2**62. `merge` carries first when the next addition could leave that range.
+    - What `carry` gives is below 2**32 in every limb but the top one, whatever int64 it is given.
     - Limbs are not canonical (carries are lazy); the number they stand for is exact, so sums are associative,
       commutative and invertible whatever the shape of the tree (D-18), and equal sums finish to equal bits.
 
@@ -20,13 +19,11 @@ depend on the shape of the tree, so sums are exact here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
-
-from elfmesh.cbt.kernel import grouping
 
 LIMB_BITS = 32
 LIMB_MIN = -34
@@ -43,8 +40,8 @@ Limbs = dict[int, np.ndarray]
 _MASK = np.int64((1 << LIMB_BITS) - 1)
 _SHIFT = np.int64(LIMB_BITS)
 _SAFE = 1 << 62
-_MANTISSA_BITS = 52
-_BIAS = 1075 + LIMB_MIN * LIMB_BITS
+MANTISSA_BITS = 52
+BIAS = 1075 + LIMB_MIN * LIMB_BITS
 """A biased exponent minus this is the place of the lowest mantissa bit, counted from limb LIMB_MIN."""
 _DECIMAL128_LIMBS = 4
 _DECIMAL256_LIMBS = 8
@@ -56,71 +53,6 @@ def bound(values: np.ndarray) -> int:
     if len(values) == 0:
         return 0
     return max(int(values.max()), -int(values.min()))
-
-
-def lift_ints(values: np.ndarray, ids: np.ndarray, groups: int) -> Limbs:
-    """Sums by group of int64 values."""
-    return merge({0: values}, ids, groups)
-
-
-def lift_decimals(words: np.ndarray, ids: np.ndarray, groups: int) -> Limbs:
-    """Sums by group of the unscaled values of decimals, given as int64 [n, 2] (low, high)."""
-    low, high = words[:, 0], words[:, 1]
-    if not (high != (low >> np.int64(63))).any():  # all fit in 64 bits
-        return merge({0: np.ascontiguousarray(low)}, ids, groups)
-    upper_half = (low >> _SHIFT) & _MASK
-    return merge({0: low & _MASK, 1: upper_half, 2: np.ascontiguousarray(high)}, ids, groups)
-
-
-def lift_floats(values: np.ndarray, ids: np.ndarray, groups: int) -> Limbs:
-    """Sums by group of finite float64 values. Cost: three additions per value, and a pass per limb in use."""
-    bits = values.view(np.int64)
-    biased = (bits >> np.int64(_MANTISSA_BITS)) & np.int64(0x7FF)
-    mantissa = bits & np.int64((1 << _MANTISSA_BITS) - 1)
-    mantissa |= (biased > 0).astype(np.int64) << np.int64(_MANTISSA_BITS)
-    place = np.maximum(biased, 1) - np.int64(_BIAS)
-    offset = place & np.int64(LIMB_BITS - 1)
-    limb = (place >> np.int64(5)).astype(np.intp)
-    sign = np.where(bits < 0, np.int64(-1), np.int64(1))
-    # 53 bits shifted by up to 31 reach over three limbs; a shift left wraps, its low 32 bits are still right.
-    pieces = (
-        ((mantissa << offset) & _MASK) * sign,
-        ((mantissa >> (_SHIFT - offset)) & _MASK) * sign,
-        ((mantissa >> _SHIFT) >> (_SHIFT - offset)) * sign,
-    )
-    out: Limbs = {}
-    used = np.flatnonzero(np.bincount(limb))
-    for number in used.tolist():
-        rows = slice(None) if len(used) == 1 else np.flatnonzero(limb == number)
-        for above, piece in enumerate(pieces):
-            part = piece[rows]
-            if part.any():
-                _accumulate(out, number + above + LIMB_MIN, grouping.add(ids[rows], groups, part))
-    return out
-
-
-def _accumulate(limbs: Limbs, number: int, values: np.ndarray) -> None:
-    limbs[number] = limbs[number] + values if number in limbs else values
-
-
-def merge(limbs: Mapping[int, np.ndarray], ids: np.ndarray, groups: int) -> Limbs:
-    """Add rows of limbs by group; `ids` is intp[rows]. Cost: a pass per limb, two if a carry is needed."""
-    rows = len(ids)
-    if any(bound(values) * max(rows, 1) > _SAFE for values in limbs.values()):
-        limbs = carry(limbs)
-    added = {number: grouping.add(ids, groups, values) for number, values in limbs.items()}
-    return {number: values for number, values in added.items() if values.any()}
-
-
-def concat(parts: Sequence[tuple[Mapping[int, np.ndarray], int]]) -> Limbs:
-    """Rows of several states below each other; each is given with its number of rows."""
-    numbers = sorted({number for limbs, _ in parts for number in limbs})
-    return {
-        number: np.concatenate(
-            [limbs[number] if number in limbs else np.zeros(rows, np.int64) for limbs, rows in parts]
-        )
-        for number in numbers
-    }
 
 
 def negate(limbs: Mapping[int, np.ndarray]) -> Limbs:

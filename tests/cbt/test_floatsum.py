@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from elfmesh.cbt import floatsum
+from elfmesh.cbt.exactsum import ExactSums
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 INTS = st.integers(-(2**63), 2**63 - 1)
@@ -28,7 +29,17 @@ def one_group(count: int) -> np.ndarray:
 
 
 def lift(values: list[float]) -> floatsum.Limbs:
-    return floatsum.lift_floats(np.array(values, np.float64), one_group(len(values)), 1)
+    sums = ExactSums()
+    sums.add_floats(np.array(values, np.float64), one_group(len(values)), 1)
+    return sums.limbs(1)
+
+
+def merge(*parts: floatsum.Limbs) -> floatsum.Limbs:
+    """Into one group; a part may have several rows."""
+    sums = ExactSums()
+    for limbs in parts:
+        sums.merge(limbs, one_group(max((len(column) for column in limbs.values()), default=0)), 1)
+    return sums.limbs(1)
 
 
 @given(st.lists(FLOATS, max_size=30))
@@ -50,15 +61,14 @@ def test_float_sums_do_not_depend_on_order_or_shape(
     left: list[float], right: list[float], rng: object
 ) -> None:
     whole = floatsum.to_floats(lift(left + right), 1)
-    parts = floatsum.concat([(lift(right[::-1]), 1), (lift(left), 1)])
-    merged = floatsum.merge(parts, one_group(2), 1)
+    merged = merge(lift(right[::-1]), lift(left))
     assert floatsum.to_floats(merged, 1).tobytes() == whole.tobytes()
 
 
 @given(st.lists(FLOATS, max_size=12), st.lists(FLOATS, max_size=12))
 def test_subtracting_gives_back_the_rest_exactly(left: list[float], right: list[float]) -> None:
-    parts = floatsum.concat([(lift(left + right), 1), (floatsum.negate(lift(right)), 1)])
-    assert floatsum.exact(floatsum.merge(parts, one_group(2), 1), 0) == sum(map(Fraction, left), Fraction(0))
+    rest = merge(lift(left + right), floatsum.negate(lift(right)))
+    assert floatsum.exact(rest, 0) == sum(map(Fraction, left), Fraction(0))
 
 
 @given(st.lists(st.tuples(INTS, st.integers(0, 2)), max_size=40))
@@ -68,7 +78,9 @@ def test_subtracting_gives_back_the_rest_exactly(left: list[float], right: list[
 def test_integer_sums_never_wrap(rows: list[tuple[int, int]]) -> None:
     values = np.array([value for value, _ in rows], np.int64)
     ids = np.array([group for _, group in rows], np.intp)
-    result = floatsum.to_integers(floatsum.lift_ints(values, ids, 3), 3)
+    sums = ExactSums()
+    sums.add_ints(values, ids, 3)
+    result = floatsum.to_integers(sums.limbs(3), 3)
     want = [sum(value for value, group in rows if group == wanted) for wanted in range(3)]
     assert [int(value) for value in result.to_pylist()] == want
     fits = all(-(2**63) <= value < 2**63 for value in want)
@@ -82,7 +94,9 @@ def test_integer_sums_never_wrap(rows: list[tuple[int, int]]) -> None:
 def test_decimal_sums_are_exact_and_widen_beyond_38_digits(unscaled: list[int]) -> None:
     raw = b"".join(value.to_bytes(16, "little", signed=True) for value in unscaled)
     words = np.frombuffer(raw, "<i8").reshape(-1, 2)
-    result = floatsum.to_decimals(floatsum.lift_decimals(words, one_group(len(unscaled)), 1), 1, 0)
+    sums = ExactSums()
+    sums.add_decimals(words, one_group(len(unscaled)), 1)
+    result = floatsum.to_decimals(sums.limbs(1), 1, 0)
     assert int(result[0].as_py()) == sum(unscaled)
     assert str(result.type) == ("decimal128(38, 0)" if abs(sum(unscaled)) < 10**38 else "decimal256(76, 0)")
 
@@ -92,21 +106,25 @@ def test_decimal_sums_are_exact_and_widen_beyond_38_digits(unscaled: list[int]) 
 )
 def test_limbs_at_the_edge_of_int64_are_carried_not_wrapped(rows: list[dict[int, int]]) -> None:
     # What a peer may send: any int64 in any limb.
-    limbs = floatsum.concat([({n: np.array([v], np.int64) for n, v in row.items()}, 1) for row in rows])
+    numbers = sorted({number for row in rows for number in row})
+    limbs = {number: np.array([row.get(number, 0) for row in rows], np.int64) for number in numbers}
     want = [floatsum.exact(limbs, row) for row in range(len(rows))]
     carried = floatsum.carry(limbs)
     assert [floatsum.exact(carried, row) for row in range(len(rows))] == want
     assert [*floatsum.to_floats(limbs, len(rows))] == [rounded(value) for value in want]
-    merged = floatsum.merge(limbs, one_group(len(rows)), 1)
-    assert floatsum.exact(merged, 0) == sum(want, Fraction(0))
+    assert floatsum.exact(merge(limbs), 0) == sum(want, Fraction(0))
 
 
 def test_typical_sums_need_few_limbs() -> None:
     values = np.random.default_rng(1).random(1000) * 100
-    limbs = floatsum.lift_floats(values, one_group(1000), 1)
+    sums = ExactSums()
+    sums.add_floats(values, one_group(1000), 1)
+    limbs = sums.limbs(1)
     assert len(limbs) <= 4
     assert floatsum.to_floats(limbs, 1)[0] == math.fsum(values)
-    assert list(floatsum.lift_ints(np.arange(1000), one_group(1000), 1)) == [0]
+    sums.clear()
+    sums.add_ints(np.arange(1000), one_group(1000), 1)
+    assert list(sums.limbs(1)) == [0]
 
 
 def test_a_sum_beyond_76_digits_is_refused_not_wrapped() -> None:

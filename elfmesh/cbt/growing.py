@@ -1,0 +1,67 @@
+"""A column that grows: one int64 row per group, updated in place while groups are added.
+
+Owns: its memory, in steps of half of what there is, so that growing costs a constant per group.
+Refuses to know: what the numbers mean.
+
+Paper: ELF 2.2 (PAOs in the root's buffer are updated in place).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+ROWS_MIN = 16
+"""Rows of the first allocation: there may be thousands of small trees."""
+
+
+class Growing:
+    """int64[groups] or int64[groups, width], every new row holding `fill`.
+
+    Args:
+        fill: the identity of what is done to the rows.
+        width: columns; 0 for a plain vector.
+    """
+
+    __slots__ = ("_data", "_fill", "_used", "_width")
+
+    def __init__(self, fill: int = 0, width: int = 0) -> None:
+        self._fill = fill
+        self._width = width
+        self._data = self._fresh(0)
+        self._used = 0
+
+    def reach(self, groups: int) -> np.ndarray:
+        """All rows, at least so many; what is written into them stays. Cost: amortised constant per group."""
+        if groups > len(self._data):
+            grown = self._fresh(max(groups, len(self._data) + len(self._data) // 2, ROWS_MIN))
+            grown[: self._used] = self._data[: self._used]
+            self._data = grown
+        self._used = max(self._used, groups)
+        return self._data
+
+    def head(self, groups: int) -> np.ndarray:
+        """The first rows, for reading; valid until the next change."""
+        return self.reach(groups)[:groups]
+
+    def replace(self, rows: np.ndarray) -> None:
+        """Hold these rows instead."""
+        self._data, self._used = rows, len(rows)
+
+    def clear(self) -> None:
+        """Every row is new again; keeps the memory for the next groups."""
+        self._data[: self._used] = self._fill
+        self._used = 0
+
+    @property
+    def used(self) -> int:
+        """Rows that may differ from `fill`."""
+        return self._used
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated."""
+        return int(self._data.nbytes)
+
+    def _fresh(self, rows: int) -> np.ndarray:
+        shape = (rows, self._width) if self._width else (rows,)
+        return np.zeros(shape, np.int64) if self._fill == 0 else np.full(shape, self._fill, np.int64)

@@ -1,0 +1,145 @@
+"""min and max of any type. NaN is the greatest number and strings compare by unsigned bytes, as in Spark."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt import kernel
+from elfmesh.cbt.columns import from_int64, is_orderable_as_int, promote, to_int64, valid_mask
+from elfmesh.cbt.growing import Growing
+from elfmesh.cbt.laws.base import Accumulator, Law, State, Values, one_column
+from elfmesh.cbt.laws.records import Records, float_rank
+
+_INT64 = np.iinfo(np.int64)
+
+
+class Extreme(Law):
+    """min or max."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def value_type(self, values: Values, name: str) -> pa.DataType:
+        """The values' own type."""
+        return one_column(values).type
+
+    def accumulator(self, data_type: pa.DataType) -> Accumulator:
+        """8 bytes per group; strings and decimals 40 to 60 and their bytes."""
+        return ExtremeAccumulator(self.kind, data_type)
+
+    def promote(self, state: State, data_type: pa.DataType) -> State:
+        """Promotion keeps the order, so the extreme of promoted values is the promoted extreme."""
+        if state.type == data_type:
+            return state
+        return State(state.kind, data_type, {"value": promote(state.parts["value"], data_type)})
+
+    def finish(self, state: State, rows: int) -> pa.Array:
+        """As it is."""
+        return state.parts["value"]
+
+    def check(self, state: State, rows: int) -> None:
+        """Exactly one column, of the value type."""
+        column = state.parts.get("value")
+        if len(state.parts) != 1 or not isinstance(column, pa.Array) or column.type != state.type:
+            raise ValueError(f"a {self.kind} has columns {sorted(state.parts)}")
+
+
+class ExtremeAccumulator(Accumulator):
+    """The extreme of each group, by whatever way of comparing its type has."""
+
+    def __init__(self, kind: str, data_type: pa.DataType) -> None:
+        self.type = data_type
+        self._kind = kind
+        self._best = self._holder(data_type)
+
+    def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
+        """Fixed-width values: one comparison each. Others: more for those that are not clearly worse."""
+        if self._best is None:
+            return
+        column = one_column(values)
+        if (valid := valid_mask(column)) is not None:
+            column, ids = column.filter(pa.array(valid)), ids[valid]
+        self._best.add(column, ids, groups)
+
+    def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
+        """The extreme of extremes."""
+        self.add(state.parts["value"], ids, groups)
+
+    def freeze(self, groups: int) -> State:
+        """Null for groups without a value."""
+        column = pa.nulls(groups) if self._best is None else self._best.column(groups)
+        return State(self._kind, self.type, {"value": column})
+
+    def clear(self) -> None:
+        """No values."""
+        if self._best is not None:
+            self._best.clear()
+
+    def promote(self, data_type: pa.DataType) -> None:
+        """Integers become floats in place; decimals of one scale stay as they are."""
+        if data_type == self.type:
+            return
+        old, self.type = self._best, data_type
+        if isinstance(old, Records):
+            old.type = data_type
+            return
+        self._best = self._holder(data_type)
+        if isinstance(old, _Integers) and (groups := old.groups):
+            assert self._best is not None
+            self._best.add(promote(old.column(groups), data_type), np.arange(groups), groups)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the extremes."""
+        return 0 if self._best is None else self._best.nbytes
+
+    def _holder(self, data_type: pa.DataType) -> _Integers | Records | None:
+        if pa.types.is_null(data_type):
+            return None
+        greatest = self._kind == "max"
+        if is_orderable_as_int(data_type):
+            return _Integers(data_type, greatest)
+        return Records(data_type, greatest)
+
+
+class _Integers:
+    """Values that are ordered as one int64, which is compared in place."""
+
+    def __init__(self, data_type: pa.DataType, greatest: bool) -> None:
+        self.type = data_type
+        self._greatest = greatest
+        self._float = pa.types.is_floating(data_type)
+        self._nothing = _INT64.min if greatest else _INT64.max
+        self._best = Growing(self._nothing)
+        # Groups whose extreme is the very integer that stands for none; there from when one is seen.
+        self._found: Growing | None = None
+
+    @property
+    def groups(self) -> int:
+        return self._best.used
+
+    def add(self, values: pa.Array, ids: np.ndarray, groups: int) -> None:
+        ranks = to_int64(values)[0]
+        if self._float:
+            ranks = float_rank(ranks)
+        elif len(ranks) and (ranks.max() if not self._greatest else ranks.min()) == self._nothing:
+            self._found = self._found or Growing()
+            self._found.reach(groups)[ids[ranks == self._nothing]] = 1
+        scatter = kernel.active.greatest if self._greatest else kernel.active.least
+        scatter(ids, ranks, self._best.reach(groups))
+
+    def column(self, groups: int) -> pa.Array:
+        best = self._best.head(groups)
+        found = best != self._nothing
+        if self._found is not None:
+            found |= self._found.head(groups) != 0
+        return from_int64(float_rank(best) if self._float else best.copy(), found, self.type)
+
+    def clear(self) -> None:
+        self._best.clear()
+        self._found = None
+
+    @property
+    def nbytes(self) -> int:
+        return self._best.nbytes + (0 if self._found is None else self._found.nbytes)

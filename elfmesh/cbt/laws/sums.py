@@ -1,0 +1,181 @@
+"""sum and sumsq: exact, whatever the order and the shape of the tree; rounded once, at the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.cbt import floatsum, kernel
+from elfmesh.cbt.columns import decimal_words, to_int64, type_name, valid_mask
+from elfmesh.cbt.exactsum import ExactSums
+from elfmesh.cbt.growing import Growing
+from elfmesh.cbt.laws.base import Accumulator, Law, State, Values, one_column
+from elfmesh.errors import DataError
+
+_LIMB = re.compile(r"limb([+-]\d{1,2})")
+_SPECIALS = ("nan", "posinf", "neginf")
+
+
+class Sum(Law):
+    """Exact sums of int64, float64 and decimals; null where no value was there."""
+
+    kind, invertible = "sum", True
+
+    def value_type(self, values: Values, name: str) -> pa.DataType:
+        """A number's own type; decimals at full precision, since sums outgrow their inputs."""
+        data_type = one_column(values).type
+        if pa.types.is_decimal128(data_type):
+            return pa.decimal128(38, data_type.scale)
+        if data_type in (pa.null(), pa.int64(), pa.float64()):
+            return data_type
+        raise DataError(
+            f"{self.kind} {name!r} is over {type_name(data_type)} values, which are no numbers",
+            hint=f"Cast them in the query, for example {self.kind.upper()}(CAST(x AS DOUBLE)).",
+        )
+
+    def accumulator(self, data_type: pa.DataType) -> Accumulator:
+        """A counter, and 8 bytes per limb in use."""
+        return SumAccumulator(self.kind, data_type)
+
+    def negate(self, state: State) -> State:
+        """Minus, the counters too."""
+        parts = {name: -state.parts[name] for name in ("values", *_SPECIALS) if name in state.parts}
+        return State(self.kind, state.type, {**parts, **_named(floatsum.negate(_limbs(state)))})
+
+    def finish(self, state: State, rows: int) -> pa.Array:
+        """int64 (decimal(38,0) if one needs it), float64 rounded once, decimal(38,s); null if all null."""
+        limbs = _limbs(state)
+        null = state.parts["values"] <= 0
+        if pa.types.is_null(state.type):
+            return pa.nulls(rows)
+        if pa.types.is_floating(state.type):
+            result = pa.array(_with_specials(floatsum.to_floats(limbs, rows), state, rows))
+        elif pa.types.is_decimal(state.type):
+            result = floatsum.to_decimals(limbs, rows, state.type.scale)
+        else:
+            result = floatsum.to_integers(limbs, rows)
+        return pc.if_else(pa.array(null), pa.scalar(None, result.type), result) if null.any() else result
+
+    def promote(self, state: State, data_type: pa.DataType) -> State:
+        """Limbs stand for the same number whatever the type."""
+        return state if state.type == data_type else State(state.kind, data_type, state.parts)
+
+    def check(self, state: State, rows: int) -> None:
+        """Known counters, limbs in range; integers and decimals have no limbs below the unit."""
+        if "values" not in state.parts:
+            raise ValueError(f"a {self.kind} without its count of values")
+        fraction = pa.types.is_floating(state.type)
+        for name in state.parts.keys() - {"values", *_SPECIALS}:
+            match = _LIMB.fullmatch(name)
+            lowest = floatsum.LIMB_MIN if fraction else 0
+            highest = floatsum.LIMB_MAX if fraction else floatsum.WHOLE_LIMB_MAX
+            if match is None or not lowest <= int(match[1]) <= highest:
+                raise ValueError(f"a {self.kind} of {type_name(state.type)} has a column {name!r}")
+
+
+def _with_specials(sums: np.ndarray, state: State, rows: int) -> np.ndarray:
+    if not any(name in state.parts for name in _SPECIALS):
+        return sums
+    nan, plus, minus = (state.parts.get(name, np.zeros(rows, np.int64)) > 0 for name in _SPECIALS)
+    sums = np.where(plus, np.inf, np.where(minus, -np.inf, sums))
+    return np.where(nan | (plus & minus), np.nan, sums)
+
+
+def _named(limbs: Mapping[int, np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"limb{number:+d}": limbs[number] for number in sorted(limbs)}
+
+
+def _limbs(state: State) -> floatsum.Limbs:
+    return {int(name[4:]): column for name, column in state.parts.items() if name.startswith("limb")}
+
+
+class SumAccumulator(Accumulator):
+    """Per group the number of values, an exact sum of the finite ones, and counts of the others."""
+
+    def __init__(self, kind: str, data_type: pa.DataType) -> None:
+        self.type = data_type
+        self._kind = kind
+        self._values = Growing()
+        self._specials: dict[str, Growing] = {}
+        self._sums = ExactSums()
+
+    def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
+        """Into the limbs. Cost: float64 about three additions, int64 one, and one for the count."""
+        column = one_column(values)
+        valid = valid_mask(column)
+        if valid is not None:
+            ids = ids[valid]
+        kernel.active.count(ids, self._values.reach(groups))
+        if pa.types.is_null(column.type):
+            return
+        if pa.types.is_decimal128(column.type):
+            words = decimal_words(column)
+            self._add_decimals(words if valid is None else words[valid], ids, groups)
+            return
+        numbers = to_int64(column)[0]
+        if valid is not None:
+            numbers = numbers[valid]
+        if pa.types.is_floating(column.type):
+            floats, ids = self._finite(numbers.view(np.float64), ids, groups)
+            self._add_floats(floats, ids, groups)
+        else:
+            self._add_ints(numbers, ids, groups)
+
+    def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
+        """Addition, limb by limb."""
+        kernel.active.add(ids, state.parts["values"], self._values.reach(groups))
+        for name in _SPECIALS:
+            if name in state.parts:
+                kernel.active.add(ids, state.parts[name], self._special(name).reach(groups))
+        self._sums.merge(_limbs(state), ids, groups)
+
+    def freeze(self, groups: int) -> State:
+        """Copies of what some group needs."""
+        parts = {"values": self._values.head(groups).copy()}
+        for name in _SPECIALS:
+            if name in self._specials and (counts := self._specials[name].head(groups)).any():
+                parts[name] = counts.copy()
+        return State(self._kind, self.type, {**parts, **_named(self._sums.limbs(groups))})
+
+    def clear(self) -> None:
+        """All zero."""
+        for column in (self._values, *self._specials.values()):
+            column.clear()
+        self._sums.clear()
+
+    def promote(self, data_type: pa.DataType) -> None:
+        """Limbs stand for the same number whatever the type."""
+        self.type = data_type
+
+    @property
+    def nbytes(self) -> int:
+        """Of counters and limbs."""
+        columns = (self._values, *self._specials.values())
+        return self._sums.nbytes + sum(column.nbytes for column in columns)
+
+    def _add_floats(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:
+        self._sums.add_floats(values, ids, groups)
+
+    def _add_ints(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:
+        self._sums.add_ints(values, ids, groups)
+
+    def _add_decimals(self, words: np.ndarray, ids: np.ndarray, groups: int) -> None:
+        self._sums.add_decimals(words, ids, groups)
+
+    def _finite(self, numbers: np.ndarray, ids: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
+        """Count NaN and infinities apart; the finite rest."""
+        finite = np.isfinite(numbers)
+        if finite.all():
+            return numbers, ids
+        masks = (np.isnan(numbers), numbers == np.inf, numbers == -np.inf)
+        for name, mask in zip(_SPECIALS, masks, strict=True):
+            if mask.any():
+                kernel.active.count(ids[mask], self._special(name).reach(groups))
+        return numbers[finite], ids[finite]
+
+    def _special(self, name: str) -> Growing:
+        return self._specials.setdefault(name, Growing())
