@@ -1,0 +1,40 @@
+"""The kernel in numpy and Arrow: what runs where there is no compiler, and the oracle of the native one.
+
+Contract: `elfmesh.cbt.kernel.protocol.Kernel`. Identity is by key bytes; a hash only places a key. numpy's
+loops and Arrow's kernels release the GIL; the dict of the hot table and the decoding of runs hold it.
+"""
+
+from __future__ import annotations
+
+from elfmesh.cbt.kernel.numpy_twin.key_columns import decode_keys, encode_keys
+from elfmesh.cbt.kernel.numpy_twin.order import sort_keys
+from elfmesh.cbt.kernel.numpy_twin.runs import (
+    check_run,
+    decode_run,
+    front_code,
+    merge_runs,
+    partition_run,
+    select_run,
+)
+from elfmesh.cbt.kernel.numpy_twin.scatter import add, add_floats, count, greatest, least
+from elfmesh.cbt.kernel.numpy_twin.table import table
+from elfmesh.cbt.kernel.numpy_twin.words import hash_keys
+
+__all__ = [
+    "add",
+    "add_floats",
+    "check_run",
+    "count",
+    "decode_keys",
+    "decode_run",
+    "encode_keys",
+    "front_code",
+    "greatest",
+    "hash_keys",
+    "least",
+    "merge_runs",
+    "partition_run",
+    "select_run",
+    "sort_keys",
+    "table",
+]

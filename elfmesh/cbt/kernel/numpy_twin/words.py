@@ -1,0 +1,142 @@
+"""Byte strings seen as machine words: the placement hash, gathers, and where two strings begin to differ."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt.kernel.protocol import Keys
+
+WORD = 8
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
+_DOUBLE_MANTISSA_BITS = 52
+_DOUBLE_BIAS = 1023
+_GATHER_BYTES = 1 << 20
+
+
+def mix(words: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64: every input bit reaches every output bit. Overwrites nothing."""
+    words = words ^ (words >> np.uint64(30))
+    words *= _MIX_1
+    words ^= words >> np.uint64(27)
+    words *= _MIX_2
+    words ^= words >> np.uint64(31)
+    return words
+
+
+def bounds(keys: Keys) -> tuple[np.ndarray, np.ndarray]:
+    """int64 starts and lengths of all keys."""
+    starts = keys.offsets[:-1].astype(np.int64)
+    return starts, keys.offsets[1:].astype(np.int64) - starts
+
+
+def overlapping(keys: Keys) -> np.ndarray:
+    """The little-endian word that begins at each byte up to the end of the keys, zeros beyond the data.
+
+    Cost: a copy of the data only where it has no eight spare bytes at its end.
+    """
+    end = int(keys.offsets[-1])
+    data = np.ascontiguousarray(keys.data)
+    if len(data) < end + WORD:
+        padded = np.zeros(end + WORD, np.uint8)
+        padded[:end] = data[:end]
+        data = padded
+    return np.ndarray(end + 1, "<u8", data, strides=(1,))  # numpy gathers from unaligned arrays
+
+
+def words_at(words: np.ndarray, places: np.ndarray, rests: np.ndarray) -> np.ndarray:
+    """uint64: the words at these places, zeros after their `rests` bytes (at least one)."""
+    word: np.ndarray = words[places].astype(np.uint64, copy=False)
+    unused_bits = ((WORD - np.minimum(rests, WORD)) * 8).view(np.uint64)
+    word &= _ALL_BITS >> unused_bits
+    return word
+
+
+def hash_keys(keys: Keys) -> np.ndarray:
+    """See `Kernel.hash_keys`. Cost: one pass over the key bytes, eight at a time."""
+    starts, lengths = bounds(keys)
+    hashes = mix(lengths.view(np.uint64) + GOLDEN)
+    words = overlapping(keys)
+    active = np.flatnonzero(lengths)
+    position = 0
+    while len(active):
+        rest = lengths[active] - position
+        word = words_at(words, starts[active] + position, rest)
+        hashes[active] = mix((hashes[active] * GOLDEN) ^ word)
+        position += WORD
+        active = active[rest > WORD]
+    return mix(hashes ^ (hashes >> np.uint64(32)))
+
+
+def as_array(keys: Keys) -> pa.Array:
+    """The keys as an Arrow binary array over the same memory."""
+    offsets = np.ascontiguousarray(keys.offsets, np.int32)
+    return pa.Array.from_buffers(
+        pa.binary(), len(keys), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(keys.data))]
+    )
+
+
+def as_keys(array: pa.Array) -> Keys:
+    """The inverse of `as_array`, for an array without nulls."""
+    _, offsets, data = array.buffers()
+    count = len(array)
+    if count == 0:
+        return Keys(np.zeros(1, np.int32), np.zeros(0, np.uint8))
+    places = np.frombuffer(offsets, np.int32, count + 1, array.offset * 4)
+    return Keys(places, np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8))
+
+
+def take(keys: Keys, rows: np.ndarray) -> Keys:
+    """The keys at these rows."""
+    return as_keys(as_array(keys).take(pa.array(rows)))
+
+
+def gather(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """uint8: the pieces data[start : start + length] one after the other. Cost: some ns per byte."""
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    out = np.empty(total, np.uint8)
+    moves = starts - (ends - lengths)
+    # The index takes eight times the bytes themselves: make it piece by piece.
+    cuts = np.unique(np.append(np.searchsorted(ends, np.arange(0, total, _GATHER_BYTES)), len(ends)))
+    for first, stop in pairwise(cuts.tolist()):
+        begin = int(ends[first] - lengths[first])
+        end = int(ends[stop - 1])
+        index = np.repeat(moves[first:stop], lengths[first:stop])
+        index += np.arange(begin, end)
+        np.take(data, index, out=out[begin:end])
+    return out
+
+
+def shared_lengths(keys: Keys, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """int64: how many leading bytes the keys at rows `left` share with those at rows `right`."""
+    starts, lengths = bounds(keys)
+    words = overlapping(keys)
+    most = np.minimum(lengths[left], lengths[right])
+    shared = most.copy()
+    left, right = starts[left], starts[right]
+    active = np.flatnonzero(most)
+    position = 0
+    while len(active):
+        differ = words[left[active] + position] ^ words[right[active] + position]
+        found = np.flatnonzero(differ)
+        place = position + _first_byte(differ[found])
+        rows = active[found]
+        shared[rows] = np.minimum(place, most[rows])
+        active = active[differ == 0]
+        position += WORD
+        active = active[most[active] > position]
+    return shared
+
+
+def _first_byte(words: np.ndarray) -> np.ndarray:
+    """int64: the number of the lowest byte that is not zero, of words that are not."""
+    lowest: np.ndarray = words & (~words + np.uint64(1))
+    exponents = (lowest.astype(np.float64).view(np.int64) >> _DOUBLE_MANTISSA_BITS) - _DOUBLE_BIAS
+    places: np.ndarray = exponents >> 3
+    return places
