@@ -294,7 +294,7 @@ def project(query: Query, batch: pa.RecordBatch) -> tuple[pa.Table, int]:
     env = Env(columns, prepared.passed)
     outputs = query.statement.plan.outputs
     arrays = [compiler.compile(expr).array(env) for _, expr in outputs]
-    return pa.Table.from_arrays(arrays, names=[name for name, _ in outputs]), len(prepared.filtered)
+    return pa.Table.from_arrays(arrays, names=[name for name, _ in outputs]), batch.num_rows - prepared.passed
 
 
 def run(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[IntervalResult]:

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,16 +28,14 @@ from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.sources import Block, FileKey, FilePosition, SourceId, SourceState
 from elfmesh.agent.watermark import IDLE_US, SINCE_EVER, Watermark
 from elfmesh.cbt import Panes, TypeConflict, encode_partial, split_partial
-from elfmesh.control.ql import Query, Statement
-from elfmesh.control.ql.times import to_timestamp_us
+from elfmesh.control.ql import Prepared, Query, Statement
+from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.records import BUCKETS, FIRST
 from elfmesh.errors import DataError, QueryError
 
 CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, EXPIRED = range(len(BUCKETS))
 MAX_FUTURE_US = 3_600_000_000
 SAMPLES_MAX = 3
-INT64_MIN = -(2**63)
-Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +101,9 @@ class JobWorker:
         self.replaced = 0
         window, job = statement.window, statement.job
         self._window = window
-        self._pane_us = window.pane_us if window else 1
-        self._slide = window.slide_us // self._pane_us if window else 1
-        self._size = window.size_us // self._pane_us if window else 1
+        self._slide = window.slide_us // window.pane_us if window else 1
+        self._slide_us = window.slide_us if window else 1
+        self._size = window.size_us // window.pane_us if window else 1
         self._partitions = job.partitions if job else 1
         self._max_future_us = max_future_us
         self._strict = strict
@@ -157,25 +154,26 @@ class JobWorker:
         """Bytes held by the panes."""
         return self._panes.nbytes
 
-    def feed(self, parsed: Parsed, block: Block, now_us: int) -> None:
+    def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows | None = None) -> None:
         """Take the records of one block.
 
         Args:
             parsed: has at least the query's columns.
             block: where they came from.
             now_us: wall clock, for timestamps too far in the future.
+            records: the rows of `parsed`, if other jobs take them as well: what one of them computes is there
+                for all.
         """
+        if records is None:
+            records = BlockRows(parsed.arrays, parsed.rows)
         replaying = self._replaying(block)
         self._note(parsed)
-        batch = parsed.batch.select(list(self.columns)) if self.columns else parsed.batch
         errors = parsed.errors
-        panes: Ints | None = None
         if self._window is not None:
-            batch, panes, undated, past = self._dated(batch, block, now_us)
+            records, undated = self._dated(records, block, now_us, replaying)
             errors += undated
-            self._count_past(past, block, replaying)
-        if batch.num_rows and not self._insert(batch, panes, block, replaying):
-            errors += batch.num_rows
+        if records.rows:
+            errors += self._insert(records, block, replaying)
         if errors:
             self._count(PARSE_ERROR, errors, self._newest_index(), block, replaying)
         if block.position is not None:
@@ -239,8 +237,7 @@ class JobWorker:
         except TypeConflict as error:
             if self._strict:
                 raise
-            if len(self.samples) < SAMPLES_MAX:
-                self.samples.append(f"interval {index}: {error}")
+            self._sample(f"interval {index}: {error}")
             counts[PARSE_ERROR] += counts[CONTRIBUTED]
             counts[CONTRIBUTED] = 0
             return tuple(counts), None
@@ -258,72 +255,67 @@ class JobWorker:
         """How far each file was read: the `replay_until` of a restart."""
         return tuple(self._read.values())
 
-    def _dated(
-        self, batch: pa.RecordBatch, block: Block, now_us: int
-    ) -> tuple[pa.RecordBatch, Ints, int, Ints]:
-        """Split a batch by time.
-
-        Returns:
-            The records of open intervals, their panes, how many have no usable time, the panes of all
-            records whose windows are all sealed.
-        """
+    def _dated(self, records: BlockRows, block: Block, now_us: int, replaying: bool) -> tuple[BlockRows, int]:
+        """The records of open intervals, and how many have no usable time; those too late are counted."""
         assert self._window is not None
-        column = to_timestamp_us(batch.column(self._window.column))
-        missing = column.is_null().to_numpy(zero_copy_only=False)
-        times: Ints = column.view(pa.int64()).fill_null(0).to_numpy()
-        usable = ~missing
-        if self._max_future_us is not None:
-            usable &= times <= now_us + self._max_future_us
-        good = int(usable.sum())
-        if good < len(times) and len(self.samples) < SAMPLES_MAX:
-            self.samples.append(f"no usable time in {self._window.column}")
-        panes: Ints = times // self._pane_us
-        largest = int(times[usable].max()) if good else None
-        if largest is not None:
-            self._newest_us = largest if self._newest_us is None else max(self._newest_us, largest)
-        self._watermark.fed(_source(block), largest, now_us)
-        is_open = usable & (panes >= max(self._next * self._slide, INT64_MIN))
-        past = panes[usable & ~is_open]
-        if not is_open.all():
-            batch, panes = batch.filter(pa.array(is_open)), panes[is_open]
-        return batch, panes, len(times) - good, past
+        column = self._window.column
+        most_us = INT64_MAX if self._max_future_us is None else now_us + self._max_future_us
+        usable = records.within(column, INT64_MIN, most_us)
+        undated = records.rows - usable.rows
+        if undated:
+            self._sample(f"no usable time in {column}")
+        times = usable.times(column)
+        if times.largest is not None:
+            self._newest_us = (
+                times.largest if self._newest_us is None else max(self._newest_us, times.largest)
+            )
+        self._watermark.fed(_source(block), times.largest, now_us)
+        still_open = usable.within(column, self._next * self._slide_us, INT64_MAX)
+        past = usable.rows - still_open.rows
+        if past and not replaying:
+            expired = usable.rows - usable.within(column, self._start * self._slide_us, INT64_MAX).rows
+            self._count(EXPIRED, expired, self._newest_index(), block, False)
+            self._count(LATE, past - expired, self._newest_index(), block, False)
+        return still_open, undated
 
-    def _count_past(self, past: Ints, block: Block, replaying: bool) -> None:
-        if not len(past) or replaying:
-            return
-        expired = int((past < max(self._start * self._slide, INT64_MIN)).sum())
-        self._count(EXPIRED, expired, self._newest_index(), block, False)
-        self._count(LATE, len(past) - expired, self._newest_index(), block, False)
-
-    def _insert(self, batch: pa.RecordBatch, panes: Ints | None, block: Block, replaying: bool) -> bool:
-        """Put records into their panes; False, and nothing is counted, when their types do not fit."""
-        everything = np.zeros(batch.num_rows, np.int64)
+    def _insert(self, records: BlockRows, block: Block, replaying: bool) -> int:
+        """Put records into their panes and count them; returns how many could not be used."""
         try:
-            prepared = self.query.prepare(batch)
-            batches = {}
-            for name, rows in prepared.tables.items():
-                index = prepared.panes.get(name, prepared.pane)
-                batches[name] = (everything[: rows.num_rows] if index is None else index, rows)
-            self._panes.insert_all(batches)
+            prepared, refused = self._insert_usable(records)
         except (DataError, QueryError) as error:
             if self._strict:
                 raise
-            if len(self.samples) < SAMPLES_MAX:
-                self.samples.append(str(error))
-            return False
-        kept = prepared.pane if prepared.pane is not None else everything[: prepared.passed]
-        self._count_panes(kept, prepared.filtered, replaying)
-        touched = panes if panes is not None else everything[:1]
+            self._sample(str(error))
+            return records.rows
+        self._count_panes(prepared, replaying)
         if block.position is not None:
-            for pane in np.unique(touched).tolist():
+            for pane in (*prepared.kept, *prepared.filtered):
                 self._begun.setdefault(pane, {}).setdefault(block.position.key, block.position)
-        return True
+        return refused
 
-    def _count_panes(self, kept: Ints, filtered: Ints, replaying: bool) -> None:
-        for bucket, panes in ((CONTRIBUTED, kept), (FILTERED, filtered)):
-            self.totals[bucket] += len(panes)
-            values, numbers = np.unique(panes, return_counts=True)
-            for pane, number in zip(values.tolist(), numbers.tolist(), strict=True):
+    def _insert_usable(self, records: BlockRows) -> tuple[Prepared, int]:
+        """Insert all records whose keys can be kept.
+
+        Returns:
+            What was inserted, and how many records were left out.
+
+        Raises:
+            DataError, QueryError: types that do not fit; nothing was inserted.
+        """
+        prepared = self.query.prepare(records)
+        batches = {}
+        for name, rows in prepared.tables.items():
+            panes = prepared.panes.get(name)
+            if panes is None:
+                panes = np.broadcast_to(np.int64(0), (rows.num_rows,))
+            batches[name] = (panes, rows)
+        self._panes.insert_all(batches)
+        return prepared, 0
+
+    def _count_panes(self, prepared: Prepared, replaying: bool) -> None:
+        for bucket, panes in ((CONTRIBUTED, prepared.kept), (FILTERED, prepared.filtered)):
+            for pane, number in panes.items():
+                self.totals[bucket] += number
                 self._pane_counts.setdefault(pane, [0, 0])[bucket] += number
                 missed = self._next - max(self._start, -((self._size - 1 - pane) // self._slide))
                 if missed > 0 and bucket == CONTRIBUTED and not replaying:
@@ -374,6 +366,10 @@ class JobWorker:
         self._pane_counts = {pane: count for pane, count in self._pane_counts.items() if pane >= floor}
         self._begun = {pane: begun for pane, begun in self._begun.items() if pane >= floor}
         self._other_counts = {index: count for index, count in self._other_counts.items() if index >= upto}
+
+    def _sample(self, reason: str) -> None:
+        if len(self.samples) < SAMPLES_MAX:
+            self.samples.append(reason)
 
     def _note(self, parsed: Parsed) -> None:
         self.field_errors += parsed.field_errors

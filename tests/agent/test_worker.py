@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.parsers import Parsed, StreamFormat
 from elfmesh.agent.sources import Block, FilePosition, SourceState, StreamReader
 from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, PARSE_ERROR, JobWorker, SealedInterval
@@ -200,9 +200,7 @@ def test_rows_whose_types_cannot_be_are_errors_at_an_agent_and_raise_in_a_run() 
         worker = JobWorker(parse("SELECT k, count(*) FROM t GROUP BY k"), strict=strict)
         block = Block(b"", "log")
         for values in (pa.array(["a"]), pa.array([True])):
-            batch = pa.record_batch({"k": values})
-            parsed = parse_block(StreamFormat("json").parser(), block, ())
-            parsed.batch, parsed.lines = batch, 1
+            parsed = Parsed({"k": values}, rows=1, lines=1, errors=0, samples=[])
             if strict and values.type == pa.bool_():
                 with pytest.raises(Exception, match="k0"):
                     worker.feed(parsed, block, NOW)

@@ -27,7 +27,7 @@ from elfmesh.control.ql.nodes import (
     WindowBound,
     place_of,
 )
-from elfmesh.control.ql.operand import Env, Operand, constant, lift_arrays
+from elfmesh.control.ql.operand import Env, Operand, constant, lift_arrays, shared
 from elfmesh.control.ql.operators import DURATION, OPERATORS, type_name
 from elfmesh.control.ql.registry import FUNCTIONS
 from elfmesh.control.ql.text_source import SourceText
@@ -88,7 +88,10 @@ class Compiler:
         """
         known = self._known.get(expr)
         if known is None:
-            known = self._known[expr] = self._build(expr)
+            known = self._build(expr)
+            if isinstance(expr, Call):
+                known = shared(expr, known)
+            self._known[expr] = known
         return known
 
     def _build(self, expr: Expr) -> Operand:

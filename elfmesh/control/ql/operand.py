@@ -2,15 +2,15 @@
 
 An `Operand` is what the compiler makes of an expression for one input schema. Running it over an `Env`
 gives a value (array, or scalar for a constant). Every compiled call is run at most once per batch: the
-result is kept in the Env's memo, so that a key, a filter and an aggregate that share an expression share
-the work.
+result is kept with the Env, so that a key, a filter and an aggregate that share an expression share the
+work, and so do all queries over the same rows (`elfmesh.control.ql.block`).
 
 Invariant: running never raises because of data; a row that cannot be computed is null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from elfmesh.control.ql.cast import cast
 from elfmesh.control.ql.columns import Value, as_array
+from elfmesh.control.ql.nodes import Expr
 from elfmesh.control.ql.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP
 
 _CAST_NAMES = {
@@ -28,11 +29,19 @@ _CAST_NAMES = {
 
 @dataclass(slots=True)
 class Env:
-    """The columns of one batch, by field path or table column, and what was already computed from them."""
+    """The columns of one batch, by field path or table column, and what was already computed from them.
+
+    Attributes:
+        columns: by name.
+        rows: their length.
+        memo: results of steps of this run, by the step.
+        shared: values of whole expressions, by expression; whoever has the same rows may share them.
+    """
 
     columns: Mapping[str, Value]
     rows: int
     memo: dict[object, Value] = field(default_factory=dict)
+    shared: MutableMapping[Hashable, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +66,37 @@ class Operand:
     def array(self, env: Env) -> pa.Array:
         """The value as an array with one element per row of the Env."""
         return as_array(self.run(env), env.rows)
+
+
+class ExprKey:
+    """An expression as a key: its hash is taken once, not from the leaves up at every look-up."""
+
+    __slots__ = ("_expr", "_hash")
+
+    def __init__(self, expr: Expr) -> None:
+        self._expr = expr
+        self._hash = hash(expr)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExprKey) and self._hash == other._hash and self._expr == other._expr
+
+
+def shared(expr: Expr, operand: Operand) -> Operand:
+    """The operand of an expression, run once for all who run an equal expression over the same rows."""
+    if operand.constant:
+        return operand
+    key, inner = ExprKey(expr), operand.run
+
+    def run(env: Env) -> Value:
+        known = env.shared.get(key)
+        if known is None:
+            known = env.shared[key] = inner(env)
+        return known
+
+    return Operand(operand.type, run)
 
 
 NO_ROWS = Env({}, 0)

@@ -18,14 +18,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from elfmesh.control.ql.analysis import distinct_columns, record_expressions
-from elfmesh.control.ql.columns import as_array, bool_values, int_values, null_mask
-from elfmesh.control.ql.compiler import Compiler, read_column
+from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
+from elfmesh.control.ql.columns import as_array, bool_values, null_mask
+from elfmesh.control.ql.compiler import Compiler
 from elfmesh.control.ql.finalise import finalise
 from elfmesh.control.ql.nodes import Expr, Field, place_of, walk
-from elfmesh.control.ql.operand import Env, Operand
+from elfmesh.control.ql.operand import Env, ExprKey, Operand
 from elfmesh.control.ql.operators import condition_operand
 from elfmesh.control.ql.statement import MAIN, DistinctCount, Statement
-from elfmesh.control.ql.times import to_timestamp_us
 from elfmesh.text import suggest
 
 Ints = npt.NDArray[np.int64]
@@ -35,36 +35,40 @@ SCHEMAS_MAX = 64
 IMPLICIT_COLUMNS = ("_raw", "_source", "_host")
 """Every format has these."""
 
-_WINDOW_TIME = "\0time"
-"""Name of the converted event time in an Env: no field can be called so."""
-
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What one batch contributes.
+    """What some rows contribute.
 
     Attributes:
-        pane: pane index of each surviving row, aligned with the "main" table; None without a window.
         tables: per PAO table its rows: keys k0.. (x.. after them in a distinct table) and values v0...
         panes: pane index of each row of each table ("main" included); empty without a window.
-        passed: surviving rows.
-        filtered: pane index of each row that WHERE dropped; zeros without a window.
+        places: per table the place of each of its rows among those of the "main" table; None: the same rows.
+        records: the surviving rows.
+        kept: surviving rows per pane; pane 0 without a window.
+        filtered: rows per pane that WHERE dropped.
         undated: rows without a usable event time; they are nowhere else.
     """
 
-    pane: Ints | None
     tables: dict[str, pa.RecordBatch]
     panes: dict[str, Ints]
-    passed: int
-    filtered: Ints
+    places: dict[str, Ints | None]
+    records: BlockRows
+    kept: Mapping[int, int]
+    filtered: Mapping[int, int]
     undated: int
+
+    @property
+    def passed(self) -> int:
+        """How many rows survived."""
+        return self.records.rows
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     """The operands of a plan for one input schema."""
 
-    where: Operand | None
+    where: tuple[ExprKey, Operand] | None
     keys: tuple[Operand, ...]
     values: tuple[Operand, ...]
     distincts: tuple[tuple[DistinctCount, tuple[Operand, ...], Operand | None], ...]
@@ -82,6 +86,7 @@ class Query:
     """
 
     statement: Statement
+    _fields: tuple[str, ...] = field(init=False, repr=False)
     _compiled: OrderedDict[tuple[pa.DataType | None, ...], _Compiled] = field(
         default_factory=OrderedDict, repr=False
     )
@@ -93,6 +98,13 @@ class Query:
                 self.statement.offset,
                 "Name the fields after SELECT.",
             )
+        used = {
+            node.path
+            for expr in record_expressions(self.statement.plan)
+            for node in walk(expr)
+            if isinstance(node, Field)
+        }
+        self._fields = tuple(sorted(used))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -127,38 +139,35 @@ class Query:
                     "Give the output another name: AS other_name.",
                 )
 
-    def prepare(self, batch: pa.RecordBatch) -> Prepared:
-        """Filter a batch and compute its keys and values.
+    def prepare(self, records: pa.RecordBatch | BlockRows) -> Prepared:
+        """Filter some rows and compute their keys and values.
 
         Args:
-            batch: `statement.fields` as flat columns named by dotted path; an absent column is all null.
+            records: `statement.fields` as flat columns named by dotted path; an absent column is all null.
+                Queries that are given the same `BlockRows` share what they compute.
 
         Raises:
             QueryError: the types of the columns make an expression impossible (as Spark's analysis would).
         """
-        columns = {name: read_column(batch.column(name)) for name in self._present(batch.schema)}
-        rows = batch.num_rows
-        compiled = self._compile(columns)
-        window, pane, undated = self.statement.window, None, 0
-        if window is not None:
-            stamp = to_timestamp_us(columns.get(window.column, pa.nulls(rows)))
-            missing = null_mask(stamp)
-            pane = int_values(stamp) // window.pane_us
-            undated = int(missing.sum())
-            if undated:
-                dated = pa.array(~missing)
-                columns = {name: array.filter(dated) for name, array in columns.items()}
-                pane, rows = pane[~missing], rows - undated
-        filtered: Ints = np.empty(0, dtype=np.int64)
+        given = BlockRows.of(records) if isinstance(records, pa.RecordBatch) else records
+        window = self.statement.window
+        dated = given if window is None else given.within(window.column, INT64_MIN, INT64_MAX)
+        env = dated.env(self._fields)
+        compiled = self._compile(env)
+        passed = dated
         if compiled.where is not None:
-            keep = bool_values(compiled.where.array(Env(columns, rows)))
-            filtered = np.zeros(rows - int(keep.sum()), dtype=np.int64) if pane is None else pane[~keep]
-            if len(filtered):
-                mask = pa.array(keep)
-                columns = {name: array.filter(mask) for name, array in columns.items()}
-                pane, rows = None if pane is None else pane[keep], rows - len(filtered)
-        tables, panes = self._tables(compiled, Env(columns, rows), pane)
-        return Prepared(pane, tables, panes, rows, filtered, undated)
+            key, condition = compiled.where
+            passed = dated.where(key, lambda: condition.array(env))
+        tables, places = self._tables(compiled, passed)
+        panes: dict[str, Ints] = {}
+        kept, before = {0: passed.rows} if passed.rows else {}, {0: dated.rows}
+        if window is not None:
+            of_rows = passed.panes(window.column, window.pane_us)
+            kept, before = dict(of_rows.counts), dict(dated.panes(window.column, window.pane_us).counts)
+            for name, where in places.items():
+                panes[name] = of_rows.indices if where is None else of_rows.indices[where]
+        filtered = {pane: rest for pane, rows in before.items() if (rest := rows - kept.get(pane, 0))}
+        return Prepared(tables, panes, places, passed, kept, filtered, given.rows - dated.rows)
 
     def finalise(self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None) -> pa.Table:
         """The result rows of one interval.
@@ -175,13 +184,9 @@ class Query:
 
     # -- compiling
 
-    def _present(self, schema: pa.Schema) -> list[str]:
-        names = set(schema.names)
-        return [name for name in self.statement.fields if name in names]
-
-    def _compile(self, columns: Mapping[str, pa.Array]) -> _Compiled:
-        fields = self.statement.fields
-        schema = tuple(columns[name].type if name in columns else None for name in fields)
+    def _compile(self, env: Env) -> _Compiled:
+        columns = env.columns
+        schema = tuple(columns[name].type if name in columns else None for name in self._fields)
         known = self._compiled.get(schema)
         if known is None:
             compiler = Compiler({name: array.type for name, array in columns.items()}, self.statement.origin)
@@ -196,8 +201,9 @@ class Query:
         def condition(expr: Expr | None) -> Operand | None:
             return None if expr is None else condition_operand(compiler, expr, compiler.compile(expr))
 
+        where = condition(plan.where)
         return _Compiled(
-            condition(plan.where),
+            None if plan.where is None or where is None else (ExprKey(plan.where), where),
             tuple(compiler.compile(expr) for expr in plan.keys),
             tuple(compiler.compile(expr) for expr in plan.values),
             tuple(
@@ -209,24 +215,30 @@ class Query:
     # -- evaluating
 
     def _tables(
-        self, compiled: _Compiled, env: Env, pane: Ints | None
-    ) -> tuple[dict[str, pa.RecordBatch], dict[str, Ints]]:
+        self, compiled: _Compiled, records: BlockRows
+    ) -> tuple[dict[str, pa.RecordBatch], dict[str, Ints | None]]:
+        env = records.env(self._fields)
         keys = {f"k{at}": key.array(env) for at, key in enumerate(compiled.keys)}
         values = {f"v{at}": value.array(env) for at, value in enumerate(compiled.values)}
         tables = {MAIN: _batch({**keys, **values}, env.rows)}
-        panes = {} if pane is None else {MAIN: pane}
+        places: dict[str, Ints | None] = {MAIN: None}
         for one, args, where in compiled.distincts:
             arrays = [arg.array(env) for arg in args]
-            keep = np.ones(env.rows, dtype=np.bool_) if where is None else bool_values(where.array(env))
-            for array in arrays:
-                keep &= ~null_mask(array)
             columns = {**keys, **dict(zip(distinct_columns(len(arrays)), arrays, strict=True))}
-            mask = pa.array(keep)
-            count = int(keep.sum())
-            tables[one.name] = _batch({name: array.filter(mask) for name, array in columns.items()}, count)
-            if pane is not None:
-                panes[one.name] = pane[keep]
-        return tables, panes
+            keep = None if where is None else bool_values(where.array(env))
+            for array in arrays:
+                if array.null_count:
+                    keep = ~null_mask(array) if keep is None else keep & ~null_mask(array)
+            places[one.name] = None if keep is None or keep.all() else np.flatnonzero(keep)
+            chosen = places[one.name]
+            if chosen is None:
+                tables[one.name] = _batch(columns, env.rows)
+            else:
+                taken = pa.array(chosen)
+                tables[one.name] = _batch(
+                    {name: array.take(taken) for name, array in columns.items()}, len(chosen)
+                )
+        return tables, places
 
 
 def _has_column(path: str, known: list[str]) -> bool:
@@ -238,4 +250,4 @@ def _batch(columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
     if columns:
         arrays = [as_array(array, rows) for array in columns.values()]
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, type=pa.struct([])))
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))

@@ -33,18 +33,17 @@ def test_every_row_is_passed_filtered_or_undated() -> None:
          "ts": _stamps([1, 11, 12, None, 25])}
     )  # fmt: skip
     prepared = query.prepare(batch)
-    assert (prepared.passed, prepared.filtered.tolist(), prepared.undated) == (2, [1, 1], 1)
-    assert prepared.pane is not None
-    assert prepared.pane.tolist() == [0, 2]
+    assert (prepared.passed, prepared.filtered, prepared.undated) == (2, {1: 2}, 1)
+    assert prepared.kept == {0: 1, 2: 1}
     assert prepared.tables["main"].to_pydict() == {"k0": ["a", "a"]}
     assert prepared.panes["main"].tolist() == [0, 2]
 
 
 def test_without_a_window_there_are_no_panes_and_no_undated_rows() -> None:
     prepared = Query(parse("SELECT a FROM s WHERE a > 1")).prepare(pa.record_batch({"a": [1, 2, None]}))
-    assert prepared.pane is None
     assert prepared.panes == {}
-    assert (prepared.passed, prepared.filtered.tolist(), prepared.undated) == (1, [0, 0], 0)
+    assert prepared.kept == {0: 1}
+    assert (prepared.passed, prepared.filtered, prepared.undated) == (1, {0: 2}, 0)
 
 
 def test_a_query_without_columns_still_counts_rows() -> None:
@@ -362,6 +361,6 @@ def test_three_valued_logic(rows_of: RowsOf) -> None:
 def test_panes_are_int64_and_aligned_with_rows() -> None:
     query = Query(parse("SELECT k FROM s GROUP BY HOP(ts, '2 s', '3 s'), k"))
     prepared = query.prepare(pa.record_batch({"k": ["x", "y"], "ts": _stamps([-0.5, 7.9])}))
-    assert prepared.pane is not None
-    assert prepared.pane.dtype == np.int64
-    assert prepared.pane.tolist() == [-1, 7]
+    assert prepared.panes["main"].dtype == np.int64
+    assert prepared.panes["main"].tolist() == [-1, 7]
+    assert prepared.kept == {-1: 1, 7: 1}
