@@ -1,7 +1,7 @@
 """What every benchmark shares: the machine's name, repeats, medians, one way to print and to record.
 
-A benchmark is a module with `measure(small=...)` that returns `Figure`s. Speed is stated as a ratio
-against a peer measured in the same run; unequal results fail the run.
+A benchmark is a module with PARTS: name -> function of `small` that returns `Figure`s. Speed is stated as a
+ratio against a peer measured in the same run; unequal results fail the run.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Figure(msgspec.Struct):
         ratio: ours to the peer's, in the direction the name says; 0 without a peer.
         checksum: of the result both sides agreed on.
         spread: (max - min) / median of the repeats.
+        skipped: why there is no number, "" if there is one.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Figure(msgspec.Struct):
     ratio: float = 0.0
     checksum: str = ""
     spread: float = 0.0
+    skipped: str = ""
 
 
 class Report(msgspec.Struct):

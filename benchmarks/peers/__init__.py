@@ -1,1 +1,1 @@
-"""Jobs of the systems we compare with, each run as its users would write it."""
+"""Systems we compare with, each run as its users would write it; requirements-*.txt say what each needs."""
