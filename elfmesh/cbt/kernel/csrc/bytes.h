@@ -1,0 +1,127 @@
+/* Bytes as machine words: loads, comparison, copying, hashing. Nothing here reads outside [p, p + n).
+ *
+ * Little-endian machines only, which the module checks when it is imported. */
+#ifndef ELFMESH_BYTES_H
+#define ELFMESH_BYTES_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define GOLDEN 0x9E3779B97F4A7C15ull
+#define SLACK 16 /* bytes past the end of our own buffers that a short copy may write over */
+
+static inline uint16_t load16(const uint8_t *p) { uint16_t x; memcpy(&x, p, 2); return x; }
+static inline uint32_t load32(const uint8_t *p) { uint32_t x; memcpy(&x, p, 4); return x; }
+static inline uint64_t load64(const uint8_t *p) { uint64_t x; memcpy(&x, p, 8); return x; }
+static inline void store64(uint8_t *p, uint64_t x) { memcpy(p, &x, 8); }
+
+/* The first n < 8 bytes as a zero-padded little-endian word. */
+static inline uint64_t load_short(const uint8_t *p, uint32_t n)
+{
+    if (n >= 4) return load32(p) | (uint64_t)load32(p + n - 4) << (8 * (n - 4));
+    if (n >= 2) return load16(p) | (uint64_t)load16(p + n - 2) << (8 * (n - 2));
+    return n ? *p : 0;
+}
+
+/* The first 8 bytes (of n, zero-padded) as a number that compares as the bytes do. */
+static inline uint64_t load_ordered(const uint8_t *p, uint32_t n)
+{
+    return __builtin_bswap64(n >= 8 ? load64(p) : load_short(p, n));
+}
+
+/* Whether two strings of one length are equal. */
+static inline int same_bytes(const uint8_t *a, const uint8_t *b, uint32_t n)
+{
+    if (n < 8) return load_short(a, n) == load_short(b, n);
+    for (uint32_t i = 0; i + 8 <= n; i += 8)
+        if (load64(a + i) != load64(b + i)) return 0;
+    return load64(a + n - 8) == load64(b + n - 8);
+}
+
+/* How many leading bytes are equal, at most n. */
+static inline uint32_t shared_bytes(const uint8_t *a, const uint8_t *b, uint32_t n)
+{
+    uint32_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        uint64_t differs = load64(a + i) ^ load64(b + i);
+        if (differs) return i + (uint32_t)(__builtin_ctzll(differs) >> 3);
+    }
+    while (i < n && a[i] == b[i]) i++;
+    return i;
+}
+
+/* Copy n bytes; `from` has `readable` >= n bytes, `to` has SLACK bytes more than n, and both may be neighbours
+ * in one buffer: the 16 bytes go through registers, so overlap of what is copied beyond n does no harm. */
+static inline void copy_bytes(uint8_t *to, const uint8_t *from, uint32_t n, int64_t readable)
+{
+    if (n <= 16 && readable >= 16) {
+        uint64_t low = load64(from), high = load64(from + 8);
+        store64(to, low);
+        store64(to + 8, high);
+    } else {
+        memcpy(to, from, n);
+    }
+}
+
+/* The finaliser of splitmix64: every input bit reaches every output bit. */
+static inline uint64_t mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+    return x ^ (x >> 31);
+}
+
+/* The placement hash: a part of the wire format, the same on every machine and in the numpy twin. */
+static inline uint64_t place_hash(const uint8_t *key, uint32_t size)
+{
+    uint64_t hash = mix((uint64_t)size + GOLDEN);
+    uint32_t i = 0;
+    for (; i + 8 <= size; i += 8) hash = mix((hash * GOLDEN) ^ load64(key + i));
+    if (i < size) hash = mix((hash * GOLDEN) ^ load_short(key + i, size - i));
+    return mix(hash ^ (hash >> 32));
+}
+
+/* What the index of a hot table is keyed by; all of it is secret, so that no operand of a product can be
+ * forced to zero from outside. */
+typedef struct {
+    uint64_t word[3];
+} secret;
+
+static inline secret secret_of(uint64_t seed)
+{
+    secret s;
+    for (uint64_t i = 0; i < 3; i++) s.word[i] = mix(seed + (i + 1) * GOLDEN) | 1;
+    return s;
+}
+
+/* Both halves of the 128-bit product, folded. */
+static inline uint64_t fold(uint64_t a, uint64_t b)
+{
+    __extension__ typedef unsigned __int128 wide;
+    wide product = (wide)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* The hash of a hot table's index: 16 bytes per multiplication. Withstands keys chosen without knowing the
+ * secret; it is no cryptographic hash. Only where a key lies in the index depends on it, no result does. */
+static inline uint32_t index_hash(const uint8_t *key, uint32_t size, const secret *s)
+{
+    uint64_t a, b, hash = s->word[0] ^ size;
+    if (size > 16) {
+        uint32_t i = 0;
+        for (; i + 16 < size; i += 16) hash = fold(load64(key + i) ^ s->word[1], load64(key + i + 8) ^ hash);
+        a = load64(key + size - 16);
+        b = load64(key + size - 8);
+    } else if (size >= 8) {
+        a = load64(key);
+        b = load64(key + size - 8);
+    } else {
+        a = load_short(key, size);
+        b = 0;
+    }
+    hash = fold(a ^ s->word[1], b ^ hash);
+    hash = fold(hash ^ s->word[2], GOLDEN);
+    return (uint32_t)(hash ^ (hash >> 32));
+}
+
+#endif

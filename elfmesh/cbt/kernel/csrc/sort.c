@@ -1,0 +1,221 @@
+/* Order of keys by (top bits of the placement hash, key bytes).
+ *
+ * Entries are first scattered by the hash bits, then each part is sorted by 8 bytes of the keys at a time: those
+ * that agree in 8 bytes are sorted by their next 8, until they differ or end. Groups wait on a stack of our own,
+ * because keys that share long prefixes would nest thousands deep. Sorting by one chunk is a quicksort without
+ * branches on the data, which turns into a heapsort where pivots go wrong too often: no order of keys makes it
+ * quadratic. */
+#include <stdlib.h>
+
+#include "bytes.h"
+#include "kernel.h"
+
+#define INSERTION_MAX 20
+#define AHEAD 12
+
+typedef struct {
+    uint64_t chunk; /* the 8 bytes at the present depth */
+    uint32_t row;
+    uint32_t size; /* of the whole key */
+} entry;
+
+typedef struct {
+    int64_t start, count;
+    uint32_t depth; /* bytes in which all entries agree */
+} group;
+
+typedef struct {
+    group *groups;
+    int64_t count, max;
+} stack;
+
+static void insertion_sort(entry *e, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) {
+        entry moved = e[i];
+        int64_t j = i;
+        for (; j > 0 && e[j - 1].chunk > moved.chunk; j--) e[j] = e[j - 1];
+        e[j] = moved;
+    }
+}
+
+static void sift_down(entry *e, int64_t root, int64_t n)
+{
+    entry moved = e[root];
+    for (int64_t child; (child = 2 * root + 1) < n; root = child) {
+        if (child + 1 < n && e[child + 1].chunk > e[child].chunk) child++;
+        if (e[child].chunk <= moved.chunk) break;
+        e[root] = e[child];
+    }
+    e[root] = moved;
+}
+
+static void heap_sort(entry *e, int64_t n)
+{
+    for (int64_t i = n / 2 - 1; i >= 0; i--) sift_down(e, i, n);
+    for (int64_t last = n - 1; last > 0; last--) {
+        entry top = e[0];
+        e[0] = e[last];
+        e[last] = top;
+        sift_down(e, 0, last);
+    }
+}
+
+static uint64_t median(uint64_t a, uint64_t b, uint64_t c)
+{
+    if (a > b) { uint64_t t = a; a = b; b = t; }
+    return c < a ? a : c > b ? b : c;
+}
+
+static uint64_t pivot_of(const entry *e, int64_t n)
+{
+    int64_t s = n / 8;
+    if (n < 128) return median(e[0].chunk, e[n / 2].chunk, e[n - 1].chunk);
+    return median(median(e[0].chunk, e[s].chunk, e[2 * s].chunk),
+                  median(e[3 * s].chunk, e[4 * s].chunk, e[5 * s].chunk),
+                  median(e[6 * s].chunk, e[7 * s].chunk, e[n - 1].chunk));
+}
+
+/* Entries below `bound` (or equal to it, if `equal`) to the front; how many they are. */
+static int64_t partition(entry *e, int64_t n, uint64_t bound, bool equal)
+{
+    int64_t front = 0;
+    for (int64_t i = 0; i < n; i++) {
+        entry moved = e[i];
+        e[i] = e[front];
+        e[front] = moved;
+        front += moved.chunk < bound || (equal && moved.chunk == bound);
+    }
+    return front;
+}
+
+static void sort_chunks(entry *e, int64_t n, int pivots_left)
+{
+    while (n > INSERTION_MAX) {
+        if (pivots_left-- == 0) {
+            heap_sort(e, n);
+            return;
+        }
+        uint64_t pivot = pivot_of(e, n);
+        int64_t below = partition(e, n, pivot, false);
+        /* Few below: perhaps there are many equal to the pivot, which are done once they stand together. */
+        int64_t equal = below < n / 8 ? partition(e + below, n - below, pivot, true) : 0;
+        sort_chunks(e, below, pivots_left);
+        e += below + equal;
+        n -= below + equal;
+    }
+    insertion_sort(e, n);
+}
+
+static void sort_entries(entry *e, int64_t n)
+{
+    int pivots = 4;
+    for (int64_t left = n; left > 1; left /= 2) pivots += 2;
+    sort_chunks(e, n, pivots);
+}
+
+static fault push(stack *s, group g)
+{
+    if (s->count == s->max) {
+        int64_t max = s->max ? 2 * s->max : 64;
+        group *groups = realloc(s->groups, (size_t)max * sizeof *groups);
+        if (!groups) return NO_MEMORY;
+        s->groups = groups;
+        s->max = max;
+    }
+    s->groups[s->count++] = g;
+    return NULL;
+}
+
+/* Read the chunks at `depth`, past the end of some keys; whether all are equal. */
+static bool load_chunks(entry *e, int64_t n, uint32_t depth, const keys_view *keys)
+{
+    uint64_t differs = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (i + AHEAD < n) __builtin_prefetch(&keys->offsets[e[i + AHEAD].row]);
+        if (i + AHEAD / 2 < n) __builtin_prefetch(keys->data + keys->offsets[e[i + AHEAD / 2].row] + depth);
+        e[i].chunk = load_ordered(keys->data + keys->offsets[e[i].row] + depth, e[i].size - depth);
+        differs |= e[i].chunk ^ e[0].chunk;
+    }
+    return differs == 0;
+}
+
+/* Entries with equal chunks: keys that end within the chunk come first, by length; the number of them. */
+static int64_t settle_ended(entry *e, int64_t n, uint32_t depth)
+{
+    int64_t ended = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (e[i].size > depth + 8) continue;
+        entry moved = e[i];
+        e[i] = e[ended];
+        e[ended++] = moved;
+    }
+    for (int64_t i = 0; i < ended; i++) e[i].chunk = e[i].size;
+    if (ended > 1) sort_entries(e, ended);
+    return ended;
+}
+
+/* Sort one part, whose chunks at depth 0 are loaded. */
+static fault sort_part(entry *e, int64_t n, const keys_view *keys, stack *waiting)
+{
+    fault wrong = push(waiting, (group){0, n, 0});
+    while (!wrong && waiting->count) {
+        group g = waiting->groups[--waiting->count];
+        entry *own = e + g.start;
+        bool equal = g.depth > 0 && load_chunks(own, g.count, g.depth, keys);
+        if (!equal) sort_entries(own, g.count);
+        for (int64_t i = 0, next; !wrong && i < g.count; i = next) {
+            uint64_t chunk = own[i].chunk;
+            for (next = i + 1; next < g.count && own[next].chunk == chunk;) next++;
+            if (next - i < 2) continue;
+            int64_t ended = settle_ended(own + i, next - i, g.depth);
+            if (next - i - ended > 1)
+                wrong = push(waiting, (group){g.start + i + ended, next - i - ended, g.depth + 8});
+        }
+    }
+    return wrong;
+}
+
+/* Scatter the keys into parts by the top bits of their hashes; cuts has one more than there are parts. */
+static fault scatter_parts(const keys_view *keys, unsigned bits, entry *entries, int64_t *cuts)
+{
+    int64_t parts = (int64_t)1 << bits;
+    uint16_t *part = malloc((size_t)keys->count * sizeof *part + 1);
+    int64_t *next = malloc((size_t)parts * sizeof *next);
+    if (!part || !next) {
+        free(part);
+        free(next);
+        return NO_MEMORY;
+    }
+    memset(cuts, 0, ((size_t)parts + 1) * sizeof *cuts);
+    for (int64_t i = 0; i < keys->count; i++) {
+        uint32_t size = (uint32_t)(keys->offsets[i + 1] - keys->offsets[i]);
+        part[i] = bits ? (uint16_t)(place_hash(keys->data + keys->offsets[i], size) >> (64 - bits)) : 0;
+        cuts[part[i] + 1]++;
+    }
+    for (int64_t p = 0; p < parts; p++) {
+        next[p] = cuts[p];
+        cuts[p + 1] += cuts[p];
+    }
+    for (int64_t i = 0; i < keys->count; i++) {
+        uint32_t size = (uint32_t)(keys->offsets[i + 1] - keys->offsets[i]);
+        uint64_t chunk = load_ordered(keys->data + keys->offsets[i], size);
+        entries[next[part[i]]++] = (entry){chunk, (uint32_t)i, size};
+    }
+    free(part);
+    free(next);
+    return NULL;
+}
+
+fault sort_keys(const keys_view *keys, unsigned bits, int64_t *order, int64_t *cuts)
+{
+    stack waiting = {NULL, 0, 0};
+    entry *entries = malloc((size_t)keys->count * sizeof *entries + 1);
+    fault wrong = entries ? scatter_parts(keys, bits, entries, cuts) : NO_MEMORY;
+    for (int64_t p = 0; !wrong && p < (int64_t)1 << bits; p++)
+        wrong = sort_part(entries + cuts[p], cuts[p + 1] - cuts[p], keys, &waiting);
+    for (int64_t i = 0; !wrong && i < keys->count; i++) order[i] = entries[i].row;
+    free(waiting.groups);
+    free(entries);
+    return wrong;
+}

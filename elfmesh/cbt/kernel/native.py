@@ -1,0 +1,288 @@
+"""The kernel in C: this module allocates what `_native` fills, and makes sure of types before it is called.
+
+Contract: `elfmesh.cbt.kernel.protocol.Kernel`; the algorithms are in `csrc/`, each file says how it works. All
+loops run without the GIL. Importing this fails where `_native` was not built, or was built from other sources.
+
+What it withstands: every buffer is checked against its offsets and lengths before it is used, so that no Keys
+or Run, however it came about, makes it read or write outside; that a Run's keys ascend is checked by
+`check_run` alone, so that what is merged from a Run made up otherwise is safe but may be wrong. Inputs must not
+change while a call runs. The index of a hot table is keyed by its seed and by the interpreter's own secret of
+this process (that of `hash(bytes)`): keys chosen without knowing it do not collide more than random ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from elfmesh.cbt.kernel import _native
+from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, KeyColumn, KeyOverflow, Keys, Run
+
+__all__ = [
+    "HotTable",
+    "add",
+    "add_floats",
+    "check_run",
+    "count",
+    "decode_keys",
+    "decode_run",
+    "encode_keys",
+    "front_code",
+    "greatest",
+    "hash_keys",
+    "least",
+    "merge_runs",
+    "partition_run",
+    "select_run",
+    "sort_keys",
+    "table",
+]
+
+_INTERFACE = 1
+if _native.INTERFACE != _INTERFACE:
+    raise ImportError(f"the native kernel was built from other sources ({_native.INTERFACE}, not {_INTERFACE})")
+
+_SECRET = hash(b"the hot tables of this process")
+_SEED_MASK = (1 << 64) - 1
+_BYTES_MAX = (1 << 31) - 1
+_PLACE_BITS_MAX = 16
+_RUNS_MAX = 4096
+_NONE = np.zeros(0, np.uint8)
+_VALUE_TYPES: dict[int, type[np.generic]] = {1: np.uint8, 4: np.int32, 8: np.int64, 16: np.int64}
+
+_CodedRun: TypeAlias = tuple[int, int, bool, bytes]
+
+
+class HotTable:
+    """See `protocol.HotTable`. Two threads at once in one table: the later one gets a RuntimeError."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, seed: int) -> None:
+        self._table = _native.Table((seed ^ _SECRET) & _SEED_MASK)
+
+    @property
+    def rows(self) -> int:
+        """Keys in it."""
+        return self._table.rows
+
+    @property
+    def key_bytes(self) -> int:
+        """Sum of their lengths."""
+        return self._table.key_bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: index, offsets, hashes, key bytes, with their slack."""
+        return self._table.nbytes
+
+    @property
+    def probes(self) -> int:
+        """Slots of the index looked at so far, beyond one per key: what collisions cost."""
+        return self._table.probes
+
+    def upsert(self, keys: Keys) -> np.ndarray:
+        """See `protocol.HotTable.upsert`. Cost: some 10 ns per key while the table is in cache."""
+        ids = np.empty(len(keys), np.int64)
+        self._table.upsert(*_parts(keys), ids)
+        return ids
+
+    def keys(self) -> Keys:
+        """A copy of all keys in the order of their ids."""
+        keys = Keys(np.empty(self.rows + 1, np.int32), np.empty(self.key_bytes, np.uint8))
+        self._table.copy_keys(keys.offsets, keys.data)
+        return keys
+
+    def order(self, bits: int) -> tuple[np.ndarray, np.ndarray]:
+        """See `protocol.Kernel.sort_keys`, of all keys of the table, without copying them."""
+        order, cuts = _order_arrays(self.rows, bits)
+        self._table.order(bits, order, cuts)
+        return order, cuts
+
+    def runs(self, order: np.ndarray, cuts: np.ndarray) -> list[Run]:
+        """See `protocol.Kernel.front_code`."""
+        return [_run(run) for run in self._table.runs(_of(order, np.int64), _of(cuts, np.int64))]
+
+    def clear(self) -> None:
+        """Forget all keys; keeps the memory for the next ones."""
+        self._table.clear()
+
+
+def table(seed: int) -> HotTable:
+    """A new, empty hot table."""
+    return HotTable(seed)
+
+
+def _of(array: np.ndarray, data_type: type[np.generic]) -> np.ndarray:
+    """The array as C takes it: of this type, in C order, aligned. Another type is a mistake of the caller."""
+    array = np.asarray(array)
+    if array.dtype != data_type:
+        raise TypeError(f"an array of {array.dtype} where {np.dtype(data_type)} is due")
+    if array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.array(array, data_type, order="C")
+
+
+def _into(array: np.ndarray) -> np.ndarray:
+    """An int64 array that C adds to: it cannot be a copy."""
+    if array.dtype != np.int64 or not array.flags.c_contiguous or not array.flags.aligned:
+        raise TypeError("sums are kept in an int64 array in C order")
+    return array
+
+
+def _parts(keys: Keys) -> tuple[np.ndarray, np.ndarray]:
+    return _of(keys.offsets, np.int32), _of(keys.data, np.uint8)
+
+
+def _run(coded: _CodedRun) -> Run:
+    rows, key_bytes, wide, data = coded
+    return Run(rows, key_bytes, wide, np.frombuffer(data, np.uint8))
+
+
+def _order_arrays(rows: int, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    if not 0 <= bits <= _PLACE_BITS_MAX:
+        raise ValueError(f"keys are placed by 0 to {_PLACE_BITS_MAX} bits, not {bits}")
+    return np.empty(rows, np.int64), np.empty((1 << bits) + 1, np.int64)
+
+
+def hash_keys(keys: Keys) -> np.ndarray:
+    """See `Kernel.hash_keys`. Cost: about 10 ns per short key."""
+    hashes = np.empty(len(keys), np.uint64)
+    _native.hash_keys(*_parts(keys), hashes)
+    return hashes
+
+
+def sort_keys(keys: Keys, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """See `Kernel.sort_keys`. Cost: about 100 ns per key; 16 bytes per key while it runs."""
+    order, cuts = _order_arrays(len(keys), bits)
+    _native.sort_keys(*_parts(keys), bits, order, cuts)
+    return order, cuts
+
+
+def front_code(keys: Keys, order: np.ndarray, cuts: np.ndarray) -> list[Run]:
+    """See `Kernel.front_code`. A part whose keys do not ascend raises ValueError."""
+    return [_run(run) for run in _native.front_code(*_parts(keys), _of(order, np.int64), _of(cuts, np.int64))]
+
+
+def merge_runs(runs: Sequence[Run]) -> tuple[Run, list[np.ndarray]]:
+    """See `Kernel.merge_runs`. Cost: about 10 ns per key and doubling of the number of runs."""
+    if not 1 <= len(runs) <= _RUNS_MAX:
+        raise ValueError(f"{len(runs)} runs to merge, at most {_RUNS_MAX} at once")
+    if len(runs) == 1:
+        return runs[0], [np.arange(runs[0].rows)]
+    maps = [np.empty(run.rows, np.int64) for run in runs]
+    merged = _native.merge_runs(
+        [(run.rows, run.wide, _of(run.data, np.uint8), places) for run, places in zip(runs, maps, strict=True)]
+    )
+    return _run(merged), maps
+
+
+def partition_run(run: Run, skip: int, bits: int) -> tuple[list[Run], np.ndarray]:
+    """See `Kernel.partition_run`. Cost: unfolds all keys; about 40 ns per key."""
+    order, cuts = _order_arrays(run.rows, bits)
+    keys = decode_run(run)
+    _native.place_rows(keys.offsets, keys.data, skip, bits, order, cuts)
+    return front_code(keys, order, cuts), order
+
+
+def select_run(run: Run, places: np.ndarray) -> Run:
+    """See `Kernel.select_run`. Cost: one pass over the run up to the last place."""
+    return _run(_native.select_run(run.rows, run.wide, _of(run.data, np.uint8), _of(places, np.int64)))
+
+
+def decode_run(run: Run) -> Keys:
+    """See `Kernel.decode_run`."""
+    keys = Keys(np.empty(run.rows + 1, np.int32), np.empty(run.key_bytes, np.uint8))
+    _native.decode_run(run.rows, run.wide, _of(run.data, np.uint8), keys.offsets, keys.data)
+    return keys
+
+
+def check_run(rows: int, wide: bool, data: np.ndarray, key_bytes_max: int) -> Run:
+    """See `Kernel.check_run`. Cost: one pass, no memory but one key."""
+    data = _of(data, np.uint8)
+    return Run(rows, _native.check_run(rows, wide, data, min(key_bytes_max, _BYTES_MAX)), wide, data)
+
+
+def encode_keys(columns: Sequence[KeyColumn], rows: int) -> Keys:
+    """See `Kernel.encode_keys`. Cost: two passes over each column."""
+    given = [_given(column) for column in columns]
+    sizes = np.empty(rows, np.int64)
+    _native.encoded_sizes(given, sizes)
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if rows else 0
+    too_long = np.flatnonzero(sizes > KEY_BYTES_MAX)
+    if len(too_long) or total > _BYTES_MAX:
+        raise KeyOverflow(too_long)
+    offsets = np.zeros(rows + 1, np.int32)
+    offsets[1:] = ends
+    data = np.empty(total, np.uint8)
+    _native.encode_keys(given, offsets, data)
+    return Keys(offsets, data)
+
+
+def _given(column: KeyColumn) -> _native.KeyColumnIn:
+    """The column's buffers, empty where it has none."""
+    values, offsets, data, valid = _NONE, _NONE, _NONE, _NONE
+    if column.values is not None and column.width > 0:
+        values = _of(column.values, _VALUE_TYPES[column.width])
+    if column.strings is not None:
+        offsets, data = _parts(column.strings)
+    if column.valid is not None:
+        valid = _of(column.valid, np.bool_)
+    return column.width, column.nullable, values, offsets, data, valid
+
+
+def decode_keys(keys: Keys, shape: Sequence[tuple[int, bool]]) -> list[KeyColumn]:
+    """See `Kernel.decode_keys`. Cost: one pass per column."""
+    offsets, data = _parts(keys)
+    rows = len(keys)
+    total = int(offsets[-1]) - int(offsets[0])
+    taken = []
+    for width, nullable in shape:
+        if width not in _VALUE_TYPES and width not in (0, -1):
+            raise ValueError(f"a key column of {width} bytes")
+        values = np.empty((rows, 2) if width == 16 else rows, _VALUE_TYPES[width]) if width > 0 else _NONE
+        strings = (np.empty(rows + 1, np.int32), np.empty(total, np.uint8)) if width == -1 else (_NONE, _NONE)
+        taken.append((width, nullable, values, *strings, np.empty(rows if nullable else 0, np.bool_)))
+    _native.decode_keys(offsets, data, taken)
+    return [_taken(column) for column in taken]
+
+
+def _taken(column: _native.KeyColumnIn) -> KeyColumn:
+    width, nullable, values, offsets, data, valid = column
+    nulls = valid if nullable and not valid.all() else None
+    if width == -1:
+        return KeyColumn(width, nullable, None, Keys(offsets, _shrunk(data, int(offsets[-1]))), nulls)
+    return KeyColumn(width, nullable, values if width else None, None, nulls)
+
+
+def _shrunk(data: np.ndarray, used: int) -> np.ndarray:
+    """The used bytes; a copy where keeping the rest would waste memory."""
+    return data[:used] if 4 * used >= 3 * len(data) else data[:used].copy()
+
+
+def count(ids: np.ndarray, out: np.ndarray) -> None:
+    """See `Kernel.count`. Raises IndexError for an id outside `out`, as all functions by id; nothing is changed."""
+    _native.count(_of(ids, np.int64), _into(out))
+
+
+def add(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """See `Kernel.add`."""
+    _native.add(_of(ids, np.int64), _of(values, np.int64), _into(out))
+
+
+def least(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """See `Kernel.least`."""
+    _native.least(_of(ids, np.int64), _of(values, np.int64), _into(out))
+
+
+def greatest(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """See `Kernel.greatest`."""
+    _native.greatest(_of(ids, np.int64), _of(values, np.int64), _into(out))
+
+
+def add_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int) -> int:
+    """See `Kernel.add_floats`."""
+    return _native.add_floats(_of(ids, np.int64), _of(values, np.float64), _into(out), out.shape[1], lowest)
