@@ -21,9 +21,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import promote, type_from_name, type_name, unify
 from elfmesh.cbt.errors import NotInvertible
-from elfmesh.cbt.kernel import grouping
+from elfmesh.cbt.keys import TABLE_SEED, decode, encode, form_of, unify_forms
 from elfmesh.cbt.laws import LAWS, State
 from elfmesh.errors import ProtocolError
 
@@ -120,7 +121,7 @@ def empty_rows(layout: Layout, types: Types | None = None) -> Rows:
 
 
 def combine(blocks: Sequence[Rows], types: Types | None = None) -> Rows:
-    """Merge rows by key. Cost: one pass of hashing over all keys, one of adding per state column.
+    """Merge rows by key. Cost: one pass over all key bytes, one over each state column.
 
     Args:
         blocks: at least one, all of one layout.
@@ -128,6 +129,7 @@ def combine(blocks: Sequence[Rows], types: Types | None = None) -> Rows:
 
     Raises:
         TypeConflict: a column has types without a common one.
+        KeyTooLong: a key is over the limit.
     """
     layout = blocks[0].layout
     if types is None:
@@ -135,17 +137,18 @@ def combine(blocks: Sequence[Rows], types: Types | None = None) -> Rows:
         for block in blocks[1:]:
             types = layout.unify(types, block.types)
     blocks = [block.promote(types) for block in blocks if block.count] or [blocks[0].promote(types)]
-    rows = sum(block.count for block in blocks)
-    keys = [
-        column[0] if len(column) == 1 else pa.concat_arrays(column)
-        for column in zip(*(block.keys for block in blocks), strict=True)
-    ]
-    ids, groups, unique = grouping.group(keys, rows)
-    states = tuple(
-        LAWS[kind].merge([block.states[place] for block in blocks], ids, groups)
-        for place, (_, kind) in enumerate(layout.aggregates)
-    )
-    return Rows(layout, groups, unique, states)
+    form = form_of(blocks[0].keys)
+    for block in blocks[1:]:
+        form = unify_forms(form, form_of(block.keys), layout.keys)
+    table = kernel.active.table(TABLE_SEED)
+    ids = [table.upsert(encode(block.keys, form, block.count)) for block in blocks]
+    states = []
+    for place, (_, kind) in enumerate(layout.aggregates):
+        accumulator = LAWS[kind].accumulator(blocks[0].states[place].type)
+        for block, own in zip(blocks, ids, strict=True):
+            accumulator.merge(block.states[place], own, table.rows)
+        states.append(accumulator.freeze(table.rows))
+    return Rows(layout, table.rows, decode(table.keys(), form), tuple(states))
 
 
 def subtract_rows(whole: Rows, part: Rows) -> Rows:

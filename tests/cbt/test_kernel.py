@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from elfmesh.cbt.floatsum import LIMB_MIN, exact
@@ -100,6 +100,7 @@ def test_table_takes_all_of_a_batch_or_nothing() -> None:
 
 @given(DISTINCT, st.integers(0, 16), st.integers(0, 3))
 @example(LONG, 3, 1)
+@settings(deadline=None)  # 65,536 parts take a while to look through
 def test_order_is_by_placement_then_bytes(texts: list[bytes], bits: int, slack: int) -> None:
     def part(text: bytes) -> int:
         return placement(text) >> (64 - bits) if bits else 0

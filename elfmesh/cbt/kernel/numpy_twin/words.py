@@ -136,7 +136,7 @@ def shared_lengths(keys: Keys, left: np.ndarray, right: np.ndarray) -> np.ndarra
 
 def _first_byte(words: np.ndarray) -> np.ndarray:
     """int64: the number of the lowest byte that is not zero, of words that are not."""
-    lowest: np.ndarray = words & (~words + np.uint64(1))
-    exponents = (lowest.astype(np.float64).view(np.int64) >> _DOUBLE_MANTISSA_BITS) - _DOUBLE_BIAS
-    places: np.ndarray = exponents >> 3
+    lowest = words & (~words + np.uint64(1))
+    bits = lowest.astype(np.float64).view(np.int64)
+    places: np.ndarray = ((bits >> np.int64(_DOUBLE_MANTISSA_BITS)) - np.int64(_DOUBLE_BIAS)) >> np.int64(3)
     return places

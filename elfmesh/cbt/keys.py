@@ -1,0 +1,237 @@
+"""Key columns as one byte string per row, and back: what tables, runs and blocks know of a key.
+
+The bytes of a row are those of its columns one after the other:
+
+    marker    only if the column is nullable: 0 if the value is null (nothing follows), else 1
+    bool      one byte, 0 or 1
+    date32    4 bytes, big-endian, the sign bit flipped
+    int64, float64 (its bits), timestamp, time64, duration
+              8 bytes, big-endian, the sign bit flipped
+    decimal   16 bytes, the unscaled value, big-endian, the sign bit flipped
+    string, binary
+              the last column: the bytes as they are, to the end of the key
+              any other: 0x00 as 0x00 0xFF, then 0x00 0x00
+    null      the marker 0
+
+Owns: this format, and the forms (`KeyForm`) that two sets of keys must share for their bytes to be compared.
+Refuses to know: hashing, tables, runs.
+
+Invariants:
+    - Of one form, two rows have equal bytes exactly where their canonical columns are equal (SQL's GROUP BY).
+    - Without key columns, all rows have the empty key: one global group.
+
+Paper: ELF 2.2 (keys of a PAO are opaque bytes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt import kernel
+from elfmesh.cbt.columns import (
+    byte_layout,
+    canonical_floats,
+    decimal_words,
+    from_int64,
+    is_bytes,
+    promote,
+    to_int64,
+    unify,
+    valid_mask,
+)
+from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, KeyColumn, KeyOverflow, Keys
+from elfmesh.errors import DataError
+
+_BYTES = -1
+_WIDE_BYTES = 8
+_DECIMAL_BYTES = 16
+
+
+TABLE_SEED = hash(b"elfmesh keys") & 0xFFFFFFFFFFFFFFFF
+"""Seed of tables of keys: another in every process, so that nobody can choose keys that collide. What a table
+gives does not depend on it."""
+
+
+class KeyTooLong(DataError):
+    """Rows whose key is longer than KEY_BYTES_MAX. Nothing was inserted.
+
+    Attributes:
+        rows: int64: which ones.
+    """
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows = rows
+        super().__init__(
+            f"the group-by keys of {len(rows)} rows are longer than {KEY_BYTES_MAX} bytes",
+            hint="Group by a shorter column, for example by SUBSTRING(x, 1, 1000).",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KeyForm:
+    """How key columns lie in key bytes. Equal forms: the bytes can be compared.
+
+    Attributes:
+        types: canonical types of the columns.
+        nullable: which have a marker.
+    """
+
+    types: tuple[pa.DataType, ...]
+    nullable: tuple[bool, ...]
+
+    @property
+    def plain(self) -> bool:
+        """One string or binary column, never null: its bytes are the key, and nothing is copied."""
+        return len(self.types) == 1 and not self.nullable[0] and is_bytes(self.types[0])
+
+    @property
+    def shape(self) -> list[tuple[int, bool]]:
+        """(width, nullable) per column, as kernels want it."""
+        return [(_width(data_type), null) for data_type, null in zip(self.types, self.nullable, strict=True)]
+
+    def has_bytes_of(self, other: KeyForm) -> bool:
+        """Whether keys of the other form, which unifies to this one, have the same bytes in this form."""
+        decimal, null = pa.types.is_decimal, pa.types.is_null
+        types = zip(self.types, other.types, strict=True)
+        return self.nullable == other.nullable and all(
+            own == old or null(old) or (decimal(own) and decimal(old)) for own, old in types
+        )
+
+
+def _width(data_type: pa.DataType) -> int:
+    if is_bytes(data_type):
+        return _BYTES
+    if pa.types.is_null(data_type):
+        return 0
+    if pa.types.is_boolean(data_type):
+        return 1
+    if pa.types.is_date32(data_type):
+        return 4
+    return _DECIMAL_BYTES if pa.types.is_decimal(data_type) else _WIDE_BYTES
+
+
+def form_of(columns: Sequence[pa.Array]) -> KeyForm:
+    """The narrowest form that holds these canonical columns."""
+    return KeyForm(
+        tuple(column.type for column in columns),
+        tuple(column.null_count > 0 or pa.types.is_null(column.type) for column in columns),
+    )
+
+
+def unify_forms(left: KeyForm, right: KeyForm, names: Sequence[str]) -> KeyForm:
+    """The form that holds the keys of both; commutative and associative.
+
+    Raises:
+        TypeConflict: two columns have no common type.
+    """
+    if left == right:
+        return left
+    types = tuple(unify(*column) for column in zip(names, left.types, right.types, strict=True))
+    nullable = tuple(one or other for one, other in zip(left.nullable, right.nullable, strict=True))
+    return KeyForm(types, nullable)
+
+
+def encode(columns: Sequence[pa.Array], form: KeyForm, rows: int) -> Keys:
+    """Key bytes of canonical columns of narrower or the same types. Cost: a copy of all, none if plain.
+
+    Raises:
+        KeyTooLong: which rows are.
+        ValueError: the keys of all rows together are over 2 GiB: encode fewer at a time.
+    """
+    if not columns:
+        return Keys(np.zeros(rows + 1, np.int32), np.zeros(0, np.uint8))
+    columns = [promote(column, wide) for column, wide in zip(columns, form.types, strict=True)]
+    if form.plain:
+        offsets, data = byte_layout(columns[0])
+        long = np.flatnonzero(np.diff(offsets) > KEY_BYTES_MAX)
+        if len(long):
+            raise KeyTooLong(long)
+        return Keys(offsets, data)
+    parts = [_key_column(column, null) for column, null in zip(columns, form.nullable, strict=True)]
+    try:
+        return kernel.active.encode_keys(parts, rows)
+    except KeyOverflow as error:
+        if len(error.rows) == 0:
+            raise
+        raise KeyTooLong(error.rows) from None
+
+
+def _key_column(column: pa.Array, nullable: bool) -> KeyColumn:
+    width = _width(column.type)
+    valid = valid_mask(column)
+    if valid is not None and not nullable:
+        raise ValueError(f"nulls in a key column of a form without: {column.type}")
+    if width == 0:
+        return KeyColumn(0, True, None, None, np.zeros(len(column), np.bool_))
+    if width == _BYTES:
+        return KeyColumn(width, nullable, None, Keys(*byte_layout(column)), valid)
+    if width == _DECIMAL_BYTES:
+        return KeyColumn(width, nullable, decimal_words(column), None, valid)
+    values = to_int64(column)[0]
+    narrow = {1: np.uint8, 4: np.int32, 8: np.int64}[width]
+    return KeyColumn(width, nullable, values.astype(narrow, copy=False), None, valid)
+
+
+def decode(keys: Keys, form: KeyForm, *, trusted: bool = True) -> tuple[pa.Array, ...]:
+    """The canonical key columns. Cost: a copy of all, none if plain.
+
+    Args:
+        keys: key bytes of this form; they begin at the start of their data.
+        form: their form.
+        trusted: False for keys from outside: checks that they are what `encode` gives for valid values.
+
+    Raises:
+        ValueError: the bytes are not keys of this form.
+    """
+    rows = len(keys)
+    if not form.types:
+        if rows and keys.offsets[-1] != keys.offsets[0]:
+            raise ValueError("key bytes without a key column")
+        return ()
+    if form.plain:
+        columns = [_strings(keys, None, form.types[0])]
+    else:
+        parts = kernel.active.decode_keys(keys, form.shape)
+        columns = [_array(part, rows, data_type) for part, data_type in zip(parts, form.types, strict=True)]
+    if not trusted:
+        for column in columns:
+            column.validate(full=True)
+        if not form.plain:
+            _check_canonical(parts, columns)
+    return tuple(columns)
+
+
+def _check_canonical(parts: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> None:
+    """Two encodings of one value would be two groups."""
+    for part, column in zip(parts, columns, strict=True):
+        if part.width == 1 and part.values is not None and (part.values > 1).any():
+            raise ValueError("a boolean key that is neither 0 nor 1")
+        if pa.types.is_floating(column.type) and canonical_floats(column) is not column:
+            raise ValueError("a float key that is -0.0 or another NaN than the one")
+
+
+def _array(part: KeyColumn, rows: int, data_type: pa.DataType) -> pa.Array:
+    if part.width == 0:
+        return pa.nulls(rows)
+    if part.strings is not None:
+        return _strings(part.strings, part.valid, data_type)
+    assert part.values is not None
+    if part.width == _DECIMAL_BYTES:
+        words = np.ascontiguousarray(part.values, "<i8")
+        return pa.Array.from_buffers(data_type, rows, [_bitmap(part.valid), pa.py_buffer(words)])
+    return from_int64(part.values.astype(np.int64, copy=False), part.valid, data_type)
+
+
+def _strings(keys: Keys, valid: np.ndarray | None, data_type: pa.DataType) -> pa.Array:
+    offsets = np.ascontiguousarray(keys.offsets, np.int32)
+    data = np.ascontiguousarray(keys.data)
+    buffers = [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(data_type, len(keys), buffers)
+
+
+def _bitmap(valid: np.ndarray | None) -> pa.Buffer | None:
+    return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
