@@ -1,13 +1,58 @@
 """The hot operations of the tree behind one seam: a module with the functions of `protocol.Kernel`.
 
-The rest of the room calls `kernel.active.<function>`, looked up at each call, so that a test or a start-up
-check can put another module in its place.
+There are two, of equal results: `native` in C, and `numpy_twin` where it was not built. The environment
+variable ELF_KERNEL (`native` or `numpy`) forces one. The rest of the room calls `kernel.active.<function>`,
+looked up at each call, so that a test can put the other one in its place.
 """
 
 from __future__ import annotations
 
-from elfmesh.cbt.kernel import numpy_twin
-from elfmesh.cbt.kernel.protocol import Kernel
+import os
+from importlib import import_module
+from typing import cast
 
-active: Kernel = numpy_twin
-"""The implementation in use."""
+from elfmesh.cbt.kernel import numpy_twin
+from elfmesh.cbt.kernel.protocol import HotTable, Kernel, KeyColumn, KeyOverflow, Keys, Run
+from elfmesh.errors import ConfigError
+
+__all__ = [
+    "HotTable",
+    "Kernel",
+    "KeyColumn",
+    "KeyOverflow",
+    "Keys",
+    "Run",
+    "active",
+    "fallback_reason",
+]
+
+VARIABLE = "ELF_KERNEL"
+
+
+def choose(wish: str | None) -> tuple[Kernel, str]:
+    """The kernel to use, and why it is not the native one (empty if it is, or if numpy was asked for).
+
+    Raises:
+        ConfigError: the wish is neither `native`, `numpy` nor empty, or native cannot be had.
+    """
+    if wish == "numpy":
+        return numpy_twin, ""
+    if wish not in {"native", "", None}:
+        raise ConfigError(
+            f"there is no kernel {wish!r}", where=VARIABLE, hint="Set native, numpy or nothing."
+        )
+    try:
+        return cast(Kernel, import_module("elfmesh.cbt.kernel.native")), ""
+    except ImportError as missing:
+        reason = str(missing)
+    if wish == "native":
+        raise ConfigError(
+            f"the native kernel cannot be loaded: {reason}",
+            where=VARIABLE,
+            hint="Install a wheel for this platform, or build with a C compiler.",
+        )
+    return numpy_twin, f"the native kernel cannot be loaded, numpy takes its place, slower: {reason}"
+
+
+active, fallback_reason = choose(os.environ.get(VARIABLE))
+"""The implementation in use, and a sentence for the user if it is not the fast one."""

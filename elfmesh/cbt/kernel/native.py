@@ -42,7 +42,9 @@ __all__ = [
 
 _INTERFACE = 1
 if _native.INTERFACE != _INTERFACE:
-    raise ImportError(f"the native kernel was built from other sources ({_native.INTERFACE}, not {_INTERFACE})")
+    raise ImportError(
+        f"the native kernel was built from other sources ({_native.INTERFACE}, not {_INTERFACE})"
+    )
 
 _SECRET = hash(b"the hot tables of this process")
 _SEED_MASK = (1 << 64) - 1
@@ -174,7 +176,10 @@ def merge_runs(runs: Sequence[Run]) -> tuple[Run, list[np.ndarray]]:
         return runs[0], [np.arange(runs[0].rows)]
     maps = [np.empty(run.rows, np.int64) for run in runs]
     merged = _native.merge_runs(
-        [(run.rows, run.wide, _of(run.data, np.uint8), places) for run, places in zip(runs, maps, strict=True)]
+        [
+            (run.rows, run.wide, _of(run.data, np.uint8), places)
+            for run, places in zip(runs, maps, strict=True)
+        ]
     )
     return _run(merged), maps
 
