@@ -7,13 +7,17 @@ identity a seeded one, and the pump above cannot tell.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import random
 import secrets
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -22,7 +26,10 @@ from elfmesh.errors import StorageError
 from elfmesh.ids import ID_BYTES
 
 T = TypeVar("T")
-Lane = Literal["read", "compute", "store"]
+Lane: TypeAlias = str
+"""Names a queue of calls: "compute", "store", or one of a stream ("read:<stream>", "work:<stream>")."""
+OWN_LANES = ("compute", "store")
+INGEST_THREADS_MAX = 4
 IDENTITY_FILE = "id"
 
 
@@ -39,20 +46,68 @@ class Executor(Protocol):
 
 
 class ThreadExecutor:
-    """One thread each for reading, merging and syncing: a web server has work of its own."""
+    """A thread each for merging ("compute") and for syncing ("store"), and a few that all other lanes share.
 
-    def __init__(self) -> None:
-        lanes: tuple[Lane, ...] = ("read", "compute", "store")
-        self._threads = {lane: ThreadPoolExecutor(1, thread_name_prefix=f"elf-{lane}") for lane in lanes}
+    The others are what reads and evaluates streams: each lane keeps its order, and different lanes run at
+    the same time, on as many threads as there are cores (at most `INGEST_THREADS_MAX`: a web server has work
+    of its own).
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        count = threads or max(2, min(cores, INGEST_THREADS_MAX))
+        self._shared = ThreadPoolExecutor(count, thread_name_prefix="elf-ingest")
+        self._own = {lane: ThreadPoolExecutor(1, thread_name_prefix=f"elf-{lane}") for lane in OWN_LANES}
+        self._lanes: dict[Lane, _SharedLane] = {}
 
     async def run(self, lane: Lane, work: Callable[[], T]) -> T:
-        """Run in the lane's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads[lane], work)
+        """Run in the lane's thread, or in one of the shared ones when it is the lane's turn."""
+        if lane in self._own:
+            return await asyncio.get_running_loop().run_in_executor(self._own[lane], work)
+        if lane not in self._lanes:
+            self._lanes[lane] = _SharedLane(self._shared)
+        return await asyncio.wrap_future(self._lanes[lane].submit(work))
 
     def close(self) -> None:
         """Wait for what runs, drop what has not begun."""
-        for pool in self._threads.values():
+        for pool in (self._shared, *self._own.values()):
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _SharedLane:
+    """Calls that run one at a time, in order, in whatever thread of a pool is free."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._queue: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._busy = False
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Enter a call; never waits."""
+        future: Future[T] = Future()
+        with self._lock:
+            self._queue.append((future, work))
+            if self._busy:
+                return future
+            self._busy = True
+        self._pool.submit(self._next)
+        return future
+
+    def _next(self) -> None:
+        """Run one call; the lane's next one queues up behind the other lanes."""
+        with self._lock:
+            future, work = self._queue.popleft()
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+        with self._lock:
+            more = self._busy = bool(self._queue)
+        if more:
+            with contextlib.suppress(RuntimeError):  # the pool is shutting down
+                self._pool.submit(self._next)
 
 
 class InlineExecutor:

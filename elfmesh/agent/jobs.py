@@ -2,15 +2,14 @@
 
 Owns how a job begins (fresh, or from its last frame), goes on, waits and ends; what it hands out are
 frames for the frame log and events for the control plane, in the order in which they must be written and
-given. Runs in one thread; knows neither the loop nor the disk.
+given. Knows neither the loop, nor threads, nor the disk.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -24,6 +23,7 @@ from elfmesh.agent.worker import JobWorker
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest
+from elfmesh.control.ql.block import BlockRows
 from elfmesh.errors import ElfError, RuntimeFailure
 from elfmesh.machine import Event
 from elfmesh.srt.messages import Entry
@@ -81,51 +81,111 @@ class Reader(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a job's reader stood after a poll.
+
+    Attributes:
+        sources: the files behind the job.
+        positions: where its next records come from.
+        gaps: how often lines may have been lost to it.
+    """
+
+    sources: list[SourceState]
+    positions: tuple[FilePosition, ...]
+    gaps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What one poll of a stream brought: all that evaluation needs to know, while the reader goes on.
+
+    Attributes:
+        now_us: the wall clock before the poll.
+        deliveries: parsed blocks, in order.
+        places: by job.
+    """
+
+    now_us: int
+    deliveries: list[Delivery]
+    places: Mapping[str, Place]
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of all blocks."""
+        return sum(len(delivery.block.data) for delivery in self.deliveries)
+
+
 @dataclass(slots=True)
 class Outcome:
-    """What one cycle of a stream led to; `frames` must be durable before `events` are given."""
+    """What one poll of a stream led to; `frames` must be durable before `events` are given."""
 
     frames: list[Sealed] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    failed: list[bytes] = field(default_factory=list)
-    bytes_read: int = 0
+    failed: list[LocalJob] = field(default_factory=list)
 
 
 class Stream:
-    """One stream of this host and the jobs that read it."""
+    """One stream of this host and the jobs that read it.
+
+    `poll` and `evaluate` may run in two threads, one call of each at a time; everything else, `jobs`
+    included, changes only while neither runs.
+    """
 
     def __init__(self, name: str, config: StreamConfig, reader: Reader) -> None:
         self.name, self.config, self.reader = name, config, reader
         self.jobs: dict[str, LocalJob] = {}
-        self.wake = asyncio.Event()
         self._problems: dict[str, str] = {}
 
-    def cycle(self, wall_us: Callable[[], int]) -> Outcome:
-        """Poll, feed every job, seal what is due."""
-        outcome = Outcome()
+    def poll(self, wall_us: Callable[[], int]) -> Polled:
+        """Read and parse what is there."""
         now_us = wall_us()  # before the poll: what is written after this may be missed, see watermark.py
         deliveries = self.reader.poll()
-        outcome.bytes_read = sum(len(delivery.block.data) for delivery in deliveries)
-        for name, job in list(self.jobs.items()):
-            if job.held:
+        self._tell_problems()
+        reader = self.reader
+        places = {
+            name: Place(reader.sources(name), reader.positions(name), reader.gaps(name))
+            for name, job in self.jobs.items()
+            if not job.held
+        }
+        return Polled(now_us, deliveries, places)
+
+    def evaluate(self, polled: Polled) -> Outcome:
+        """Feed every job, seal what is due. What several jobs compute of a block is computed once."""
+        outcome = Outcome()
+        shared = [BlockRows(delivery.parsed.arrays, delivery.parsed.rows) for delivery in polled.deliveries]
+        for name, place in polled.places.items():
+            job = self.jobs[name]
+            if job.failed:
                 continue
             try:
-                for delivery in deliveries:
+                for delivery, records in zip(polled.deliveries, shared, strict=True):
                     if name in delivery.jobs:
-                        job.worker.feed(delivery.parsed, delivery.block, now_us)
-                job.worker.observe(self.reader.sources(name), now_us)
-                job.seal(self.reader.positions(name), outcome)
-                job.report(self.reader.gaps(name), outcome)
+                        job.worker.feed(delivery.parsed, delivery.block, polled.now_us, records)
+                job.worker.observe(place.sources, polled.now_us)
+                job.seal(place.positions, outcome)
+                job.report(place.gaps, outcome)
             except Exception as error:  # one bad job must not hurt the others
                 if not isinstance(error, ElfError):
                     log.exception("job %s has failed", job.manifest.qualified)
-                outcome.events.append(
-                    ctl.WorkerReport(job.manifest.job_id, error=str(error) or type(error).__name__)
-                )
-                outcome.failed.append(job.manifest.job_id)
-                job.end(self)
-        self._tell_problems()
+                text = str(error) or type(error).__name__
+                outcome.events.append(ctl.WorkerReport(job.manifest.job_id, error=text))
+                outcome.failed.append(job)
+                job.failed = True
         return outcome
+
+    def given(self, event: Event) -> None:
+        """An event of one of the jobs goes to the control plane now."""
+        if isinstance(event, ctl.Sealed):
+            for job in self.jobs.values():
+                if job.manifest.job_id == event.job:
+                    job.given(event)
+
+    def stand_still(self, still: bool, now_us: int) -> None:
+        """Nothing is read for a while, or again: no time passes for the watermarks of the jobs."""
+        for job in self.jobs.values():
+            if not job.held:
+                (job.worker.pause if still else job.worker.resume)(now_us)
 
     def next_due_us(self) -> int | None:
         """The next moment of the wall clock at which a live stream may close an interval."""
@@ -161,6 +221,8 @@ class LocalJob:
         self.worker: JobWorker
         self._last: Sealed | None = None
         self._position: tuple[FilePosition, ...] = ()
+        self.failed = False
+        # What was given and is not closed: (end of the range, bytes). Only touched on the loop.
         self._unreleased: deque[tuple[int, int]] = deque()
         self.held_bytes = 0
         self._reported: tuple[str, ...] = ()
@@ -297,6 +359,12 @@ class LocalJob:
             self._reported = samples
             outcome.events.append(ctl.WorkerReport(self.manifest.job_id, samples))
 
+    def given(self, event: ctl.Sealed) -> None:
+        """A range goes to the control plane; it is held until it is closed."""
+        size = sum(len(payload) for part in event.parts for payload in part.payloads)
+        self._unreleased.append((event.stop, size))
+        self.held_bytes += size
+
     def release(self, stop: int) -> None:
         """Intervals below `stop` are closed."""
         while self._unreleased and self._unreleased[0][0] <= stop:
@@ -326,9 +394,6 @@ class LocalJob:
         return events
 
     def _sealed_event(self, start: int, stop: int, entries: list[SealedInterval]) -> ctl.Sealed:
-        size = sum(len(payload) for entry in entries for payload in entry.payloads)
-        self._unreleased.append((stop, size))
-        self.held_bytes += size
         parts = []
         for partition in range(self.manifest.partitions):
             payloads = tuple(entry.payloads[partition] for entry in entries)

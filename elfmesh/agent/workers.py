@@ -1,8 +1,7 @@
 """The workers of one agent: streams read once, every job fed, every sealed interval on disk before it leaves.
 
-Owns the jobs that are evaluated here, the loop over each stream and the order read -> feed -> seal ->
-frame log -> control plane. Knows no peer and no master; evaluates nothing itself. Reading, parsing and
-evaluation run in the executor's "read" lane, the frame log in its "store" lane, so both may be threads.
+Owns the jobs that are evaluated here and what the control plane wants of them, one thing after the other;
+the loop over each stream is `elfmesh.agent.ingest`. Knows no peer and no master; evaluates nothing itself.
 
 Invariants: the `Sealed` events of a job follow each other without a gap and are durable before they are
 given; a job that fails stops alone, with a report, and never costs another job a record; nothing is sealed
@@ -19,8 +18,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from elfmesh.agent.config import StreamConfig
-from elfmesh.agent.framelog import Forgotten, FrameLog, Released
+from elfmesh.agent.framelog import Forgotten, FrameLog, Released, Sealed
 from elfmesh.agent.host import Executor
+from elfmesh.agent.ingest import HELD_BYTES_MAX, Ingest, Memory
 from elfmesh.agent.jobs import LocalJob, Reader, Stream
 from elfmesh.control import events as ctl
 from elfmesh.control.records import FIRST
@@ -28,12 +28,6 @@ from elfmesh.errors import RuntimeFailure, StorageError
 from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")
-POLL_MIN_S, POLL_MAX_S = 0.02, 0.1
-"""How often a stream is looked at: soon after it has grown, more rarely while it is silent."""
-BUSY_BYTES = 1 << 20
-"""A poll that brought so much is followed by the next at once: the reader is behind."""
-HELD_BYTES_MAX = 64 << 20
-"""Sealed but not closed partials of one job; above it the job stops reading until half is closed."""
 
 
 class WorkerHost:
@@ -48,6 +42,7 @@ class WorkerHost:
         wall_us: wall clock.
         fatal: told of an error that must end the agent.
         held_bytes_max: see HELD_BYTES_MAX.
+        memory: the budget of all panes; None: without limit.
     """
 
     def __init__(
@@ -61,21 +56,30 @@ class WorkerHost:
         wall_us: Callable[[], int],
         fatal: Callable[[BaseException], None],
         held_bytes_max: int = HELD_BYTES_MAX,
+        memory: Memory | None = None,
     ) -> None:
         self._held_bytes_max = held_bytes_max
         self._emit, self._frames, self._executor, self._wall_us = emit, frames, executor, wall_us
         self._fatal = fatal
-        self._streams = {
-            name: Stream(name, config, open_reader(name, config)) for name, config in streams.items()
-        }
         self._jobs: dict[bytes, LocalJob] = {}
+        self._ingests = {
+            name: Ingest(
+                Stream(name, config, open_reader(name, config)),
+                executor,
+                wall_us=wall_us,
+                write=self._write,
+                emit=emit,
+                ended=self._ended,
+                memory=memory,
+                held_bytes_max=held_bytes_max,
+            )
+            for name, config in streams.items()
+        }
         self._commands: asyncio.Queue[Callable[[], object]] = asyncio.Queue()
         self._closing = False
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._guard(self._obey()))]
-        self._tasks += [
-            loop.create_task(self._guard(self._read(stream))) for stream in self._streams.values()
-        ]
+        self._tasks += [loop.create_task(self._guard(ingest.run())) for ingest in self._ingests.values()]
 
     # -- what the control plane wants; carried out one after the other -----------------------------------
 
@@ -104,11 +108,12 @@ class WorkerHost:
         if self._closing:
             return
         self._closing = True
-        for stream in self._streams.values():
-            stream.wake.set()
+        for ingest in self._ingests.values():
+            ingest.close()
         self._commands.put_nowait(lambda: None)
         await asyncio.wait(self._tasks)
-        await self._executor.run("read", self._close_readers)
+        for ingest in self._ingests.values():
+            await ingest.at_rest(ingest.stream.reader.close)
         await self._executor.run("store", self._frames.close)
 
     def kill(self) -> None:
@@ -119,7 +124,7 @@ class WorkerHost:
 
     def describe(self) -> dict[str, object]:
         """What this agent reads and evaluates, for people."""
-        return {name: stream.describe() for name, stream in self._streams.items()}
+        return {name: ingest.stream.describe() for name, ingest in self._ingests.items()}
 
     # -- commands ------------------------------------------------------------------------------------------
 
@@ -143,13 +148,15 @@ class WorkerHost:
             await self._drop(manifest.job_id)
         try:
             job = LocalJob(manifest, effect.start)
-            stream = self._streams.get(job.stream)
-            if stream is None:
+            ingest = self._ingests.get(job.stream)
+            if ingest is None:
                 raise RuntimeFailure(f"no stream {job.stream!r} here")
             recovered = await self._executor.run("store", partial(job.recover, self._frames))
             for event in recovered:
+                if isinstance(event, ctl.Sealed):
+                    job.given(event)
                 self._emit(event)
-            begin = await self._executor.run("read", partial(job.begin, stream))
+            begin = await ingest.at_rest(partial(job.begin, ingest.stream))
         except StorageError:
             raise
         except Exception as error:  # one bad job must not hurt the others
@@ -158,11 +165,11 @@ class WorkerHost:
             return
         self._jobs[manifest.job_id] = job
         if begin is not None:
-            await self._executor.run("store", partial(self._write, [begin]))
+            await self._write([begin])
         start = job.worker.next_index
         begins = "the beginning of its logs" if start == FIRST else f"interval {start}"
         log.info("job %s from %s", manifest.qualified, begins)
-        stream.wake.set()
+        ingest.wake()
 
     async def _stop(self, effect: ctl.StopWorker) -> None:
         job = self._jobs.get(effect.job)
@@ -174,15 +181,15 @@ class WorkerHost:
 
     async def _drop(self, job_id: bytes) -> None:
         job = self._jobs.pop(job_id)
-        stream = self._streams[job.stream]
-        await self._executor.run("read", partial(job.end, stream))
+        ingest = self._ingests[job.stream]
+        await ingest.at_rest(partial(job.end, ingest.stream))
 
     async def _hold(self, job_id: bytes, reason: str, held: bool) -> None:
         job = self._jobs.get(job_id)
         if job is not None:
-            stream = self._streams[job.stream]
-            await self._executor.run("read", partial(job.hold, stream, reason, held, self._wall_us()))
-            stream.wake.set()
+            ingest = self._ingests[job.stream]
+            await ingest.at_rest(partial(job.hold, ingest.stream, reason, held, self._wall_us()))
+            ingest.wake()
 
     async def _release(self, job_id: bytes, stop: int) -> None:
         job = self._jobs.get(job_id)
@@ -194,53 +201,19 @@ class WorkerHost:
         if "memory" in job.held and job.held_bytes < self._held_bytes_max // 2:
             await self._hold(job_id, "memory", False)
 
-    def _write(self, frames: list[object]) -> None:
+    def _ended(self, job_id: bytes) -> None:
+        """A job has failed by itself."""
+        self._jobs.pop(job_id, None)
+
+    async def _write(self, frames: list[Sealed]) -> None:
+        """Make frames durable."""
+        await self._executor.run("store", partial(self._append, frames))
+
+    def _append(self, frames: list[Sealed]) -> None:
         for frame in frames:
-            self._frames.append(frame)  # type: ignore[arg-type]  # only frames are put in these lists
+            self._frames.append(frame)
         self._frames.sync()
 
     def _write_released(self, released: Released) -> None:
         self._frames.append(released)
         self._frames.compact()
-
-    def _close_readers(self) -> None:
-        for stream in self._streams.values():
-            stream.reader.close()
-
-    # -- reading ---------------------------------------------------------------------------------------------
-
-    async def _read(self, stream: Stream) -> None:
-        """Look at a stream for ever: at once while it is busy, ever more rarely while it is silent."""
-        pause = POLL_MIN_S
-        while not self._closing:
-            stream.wake.clear()
-            if not stream.jobs:
-                await stream.wake.wait()
-                continue
-            brought = await self._cycle(stream)
-            if brought >= BUSY_BYTES:
-                await asyncio.sleep(0)
-                continue
-            pause = POLL_MIN_S if brought else min(POLL_MAX_S, pause * 1.5)
-            ahead = (stream.next_due_us() or 0) - self._wall_us()
-            wait = max(0.001, min(pause, ahead / 1e6)) if ahead > 0 else pause
-            try:
-                async with asyncio.timeout(wait):
-                    await stream.wake.wait()
-            except TimeoutError:
-                pass
-
-    async def _cycle(self, stream: Stream) -> int:
-        """One poll of a stream and everything that follows from it; returns the bytes read."""
-        outcome = await self._executor.run("read", partial(stream.cycle, self._wall_us))
-        if outcome.frames:
-            await self._executor.run("store", partial(self._write, list(outcome.frames)))
-        for event in outcome.events:
-            self._emit(event)
-        for job_id in outcome.failed:
-            self._jobs.pop(job_id, None)
-        for job in list(stream.jobs.values()):
-            if job.held_bytes > self._held_bytes_max and "memory" not in job.held:
-                log.warning("job %s waits: %d bytes are not closed", job.manifest.qualified, job.held_bytes)
-                await self._hold(job.manifest.job_id, "memory", True)
-        return outcome.bytes_read

@@ -1,0 +1,207 @@
+"""The loop over one stream: a block is parsed while the one before it is evaluated.
+
+Owns the order poll -> evaluate -> frame log -> control plane of one stream, how often it is looked at, and
+the moments at which nothing of it is in flight. Knows no query and no file; polls run in the executor's
+lane "read:<stream>", evaluation in "work:<stream>", so that both cores have something to do.
+
+Invariants:
+    - Blocks are evaluated in the order in which they were read, one at a time; what one of them sealed is
+      durable and given before the next is evaluated.
+    - The jobs of a stream begin, end, hold and go on only while no block is in flight (`at_rest`), so that
+      the reader and the jobs stand at the same place.
+    - At most one block is evaluated and one parsed ahead; while memory is over its budget, none is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from elfmesh.agent.framelog import Sealed
+from elfmesh.agent.host import Executor
+from elfmesh.agent.jobs import LocalJob, Polled, Stream
+from elfmesh.machine import Event
+
+log = logging.getLogger("elf.worker")
+T = TypeVar("T")
+POLL_MIN_S, POLL_MAX_S = 0.02, 0.1
+"""How often a stream is looked at: soon after it has grown, more rarely while it is silent."""
+BUSY_BYTES = 1 << 20
+"""A poll that brought so much is followed by the next at once: the reader is behind."""
+HELD_BYTES_MAX = 64 << 20
+"""Sealed but not closed partials of one job; above it the job stops reading until half is closed."""
+
+
+class Memory(Protocol):
+    """What is asked of the agent's memory budget."""
+
+    @property
+    def over(self) -> bool:
+        """Whether more is held than there may be, and nothing of it can go to disk."""
+        ...
+
+    @property
+    def problem(self) -> Exception | None:
+        """Why not."""
+        ...
+
+
+class Ingest:
+    """Reads one stream for ever.
+
+    Args:
+        stream: what is read, and its jobs.
+        executor: where polls and evaluation run.
+        wall_us: wall clock.
+        write: makes frames durable.
+        emit: takes the events for the control plane.
+        ended: told of jobs that failed.
+        memory: shared by all streams of the agent; None: without limit.
+        held_bytes_max: see HELD_BYTES_MAX.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        executor: Executor,
+        *,
+        wall_us: Callable[[], int],
+        write: Callable[[list[Sealed]], Awaitable[None]],
+        emit: Callable[[Event], None],
+        ended: Callable[[bytes], None],
+        memory: Memory | None = None,
+        held_bytes_max: int = HELD_BYTES_MAX,
+    ) -> None:
+        self.stream = stream
+        self._executor, self._wall_us, self._write, self._emit = executor, wall_us, write, emit
+        self._ended, self._memory, self._held_bytes_max = ended, memory, held_bytes_max
+        self._reading, self._working = f"read:{stream.name}", f"work:{stream.name}"
+        self._wake = asyncio.Event()
+        self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
+        self._failed: list[LocalJob] = []
+        self._evaluating: asyncio.Task[None] | None = None
+        self._closing = False
+        self._finished = False
+        self._over_memory = False
+
+    def wake(self) -> None:
+        """Look at the stream soon."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop reading where we are; `run` ends soon after."""
+        self._closing = True
+        self._wake.set()
+
+    async def at_rest(self, work: Callable[[], T]) -> T:
+        """The result of work that must not meet a block in flight; its exception is raised here."""
+        if self._finished:
+            return await self._executor.run(self._reading, work)
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append((work, future))
+        self._wake.set()
+        return await future
+
+    async def run(self) -> None:
+        """Look at the stream until `close`: at once while it is busy, ever more rarely while it is silent."""
+        try:
+            await self._look()
+            await self._settle()
+            await self._obey()
+        finally:
+            self._finished = True
+            if self._evaluating is not None:
+                self._evaluating.cancel()
+            for _, future in self._waiting:
+                future.cancel()
+
+    async def _look(self) -> None:
+        pause = POLL_MIN_S
+        while not self._closing:
+            self._wake.clear()
+            if self._waiting or self._failed or self._heavy():
+                await self._settle()
+                await self._obey()
+            if not self.stream.jobs:
+                await self._wake.wait()
+                continue
+            if self._memory is not None and await self._wait_memory(self._memory):
+                continue
+            polled = await self._executor.run(self._reading, partial(self.stream.poll, self._wall_us))
+            await self._settle()
+            self._evaluating = asyncio.get_running_loop().create_task(self._evaluate(polled))
+            if polled.bytes_read >= BUSY_BYTES:
+                continue
+            await self._settle()
+            pause = POLL_MIN_S if polled.bytes_read else min(POLL_MAX_S, pause * 1.5)
+            ahead = (self.stream.next_due_us() or 0) - self._wall_us()
+            await self._sleep(max(0.001, min(pause, ahead / 1e6)) if ahead > 0 else pause)
+
+    def _heavy(self) -> list[LocalJob]:
+        """Jobs of which too much is sealed and not closed."""
+        jobs = self.stream.jobs.values()
+        return [job for job in jobs if job.held_bytes > self._held_bytes_max and "memory" not in job.held]
+
+    async def _settle(self) -> None:
+        """Wait for the block that is being evaluated."""
+        task, self._evaluating = self._evaluating, None
+        if task is not None:
+            await task
+
+    async def _obey(self) -> None:
+        """At rest: take failed jobs off the stream, hold back heavy ones, do what others have asked for."""
+        stream = self.stream
+        while self._failed:
+            await self._executor.run(self._reading, partial(self._failed.pop().end, stream))
+        for job in self._heavy():
+            log.warning("job %s waits: %d bytes are not closed", job.manifest.qualified, job.held_bytes)
+            hold = partial(job.hold, stream, "memory", True, self._wall_us())
+            await self._executor.run(self._reading, hold)
+        while self._waiting:
+            work, future = self._waiting.popleft()
+            try:
+                outcome = await self._executor.run(self._reading, work)
+            except Exception as error:
+                if not future.done():
+                    future.set_exception(error)
+            else:
+                if not future.done():
+                    future.set_result(outcome)
+
+    async def _evaluate(self, polled: Polled) -> None:
+        """Feed the jobs and hand out what they sealed, on disk first."""
+        outcome = await self._executor.run(self._working, partial(self.stream.evaluate, polled))
+        if outcome.frames:
+            await self._write(outcome.frames)
+        for event in outcome.events:
+            self.stream.given(event)
+            self._emit(event)
+        for job in outcome.failed:
+            self._failed.append(job)
+            self._ended(job.manifest.job_id)
+
+    async def _wait_memory(self, memory: Memory) -> bool:
+        """Whether reading has to wait for memory; the jobs' watermarks stand still meanwhile."""
+        over = memory.over
+        if over != self._over_memory:
+            await self._settle()
+            self._over_memory = over
+            why = f" ({memory.problem})" if memory.problem else ""
+            if over:
+                log.warning("stream %s waits: the memory limit is reached%s", self.stream.name, why)
+            else:
+                log.info("stream %s is read again", self.stream.name)
+            await self._executor.run(self._reading, partial(self.stream.stand_still, over, self._wall_us()))
+        if over:
+            await self._sleep(POLL_MAX_S)
+        return over
+
+    async def _sleep(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
