@@ -34,6 +34,7 @@ from elfmesh.agent.sources.blocks import (
     FilePosition,
     LineCutter,
     compression,
+    read_whole_lines,
 )
 from elfmesh.limits import LINE_BYTES_MAX
 
@@ -337,7 +338,7 @@ class Tail:
                 room = min(room, stop - at)
         if room <= 0:
             return 0
-        chunk = os.pread(file.fd, room, at)
+        chunk = read_whole_lines(file.fd, at, room)
         data = file.cutter.push(chunk)
         overlong, beginning = file.cutter.take_overlong()
         if data or overlong:
