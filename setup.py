@@ -1,8 +1,9 @@
 """The two native modules; all else stands in pyproject.toml.
 
-Both are plain C against CPython's stable ABI, so one wheel per platform serves every Python from 3.11 on. Both
-are optional: where no compiler works the build goes on without them, and elfmesh says at start which slower
-path it takes instead. ELFMESH_NO_NATIVE=1 leaves them out on purpose (a pure wheel for any platform).
+Both are plain C against CPython's stable ABI, so one wheel per platform serves every Python from 3.11 on.
+Both are optional: where no compiler works the build goes on without them, and elfmesh says at start which
+slower path it takes instead. ELFMESH_NO_NATIVE=1 leaves them out on purpose (a pure wheel for any platform),
+ELFMESH_REQUIRE_NATIVE=1 makes a build that lacks them fail.
 """
 
 from __future__ import annotations

@@ -38,9 +38,8 @@ def choose(wish: str | None) -> tuple[Kernel, str]:
     if wish == "numpy":
         return numpy_twin, ""
     if wish not in {"native", "", None}:
-        raise ConfigError(
-            f"there is no kernel {wish!r}", where=VARIABLE, hint="Set native, numpy or nothing."
-        )
+        hint = "Set it to native or numpy, or not at all."
+        raise ConfigError(f"there is no kernel {wish!r}", where=VARIABLE, hint=hint)
     try:
         return cast(Kernel, import_module("elfmesh.cbt.kernel.native")), ""
     except ImportError as missing:

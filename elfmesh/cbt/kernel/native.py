@@ -1,13 +1,14 @@
 """The kernel in C: this module allocates what `_native` fills, and makes sure of types before it is called.
 
-Contract: `elfmesh.cbt.kernel.protocol.Kernel`; the algorithms are in `csrc/`, each file says how it works. All
-loops run without the GIL. Importing this fails where `_native` was not built, or was built from other sources.
+Contract: `elfmesh.cbt.kernel.protocol.Kernel`; the algorithms are in `csrc/`, each file says how it works.
+All loops run without the GIL. Importing this fails where `_native` was not built, or from other sources.
 
-What it withstands: every buffer is checked against its offsets and lengths before it is used, so that no Keys
-or Run, however it came about, makes it read or write outside; that a Run's keys ascend is checked by
-`check_run` alone, so that what is merged from a Run made up otherwise is safe but may be wrong. Inputs must not
-change while a call runs. The index of a hot table is keyed by its seed and by the interpreter's own secret of
-this process (that of `hash(bytes)`): keys chosen without knowing it do not collide more than random ones.
+What it withstands: every buffer is checked against its offsets and lengths before it is used, so that no
+Keys or Run, however it came about, makes it read or write outside; that a Run's keys ascend is checked by
+`check_run` alone, so that what is merged from a Run made up otherwise is safe but may be wrong. Inputs must
+not change while a call runs. The index of a hot table is keyed by its seed and by the interpreter's own
+secret of this process (that of `hash(bytes)`): keys chosen without knowing it collide no more than random
+ones do.
 """
 
 from __future__ import annotations
@@ -269,7 +270,11 @@ def _shrunk(data: np.ndarray, used: int) -> np.ndarray:
 
 
 def count(ids: np.ndarray, out: np.ndarray) -> None:
-    """See `Kernel.count`. Raises IndexError for an id outside `out`, as all functions by id; nothing is changed."""
+    """See `Kernel.count`.
+
+    Raises:
+        IndexError: an id is outside `out`; nothing was added. So it is with the other functions by id.
+    """
     _native.count(_of(ids, np.int64), _into(out))
 
 

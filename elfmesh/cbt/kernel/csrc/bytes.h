@@ -50,17 +50,22 @@ static inline uint32_t shared_bytes(const uint8_t *a, const uint8_t *b, uint32_t
     return i;
 }
 
-/* Copy n bytes; `from` has `readable` >= n bytes, `to` has SLACK bytes more than n, and both may be neighbours
- * in one buffer: the 16 bytes go through registers, so overlap of what is copied beyond n does no harm. */
+/* Copy n bytes, most often few; `from` has `readable` >= n bytes, `to` has SLACK bytes more than n, and both may
+ * be neighbours in one buffer: 16 bytes at a time go through registers, so that what is copied beyond n may
+ * overlap. */
 static inline void copy_bytes(uint8_t *to, const uint8_t *from, uint32_t n, int64_t readable)
 {
-    if (n <= 16 && readable >= 16) {
-        uint64_t low = load64(from), high = load64(from + 8);
-        store64(to, low);
-        store64(to + 8, high);
-    } else {
-        memcpy(to, from, n);
+    if (n > 64 || readable < 64) {
+        if (n) memcpy(to, from, n);
+        return;
     }
+    uint32_t i = 0;
+    do {
+        uint64_t low = load64(from + i), high = load64(from + i + 8);
+        store64(to + i, low);
+        store64(to + i + 8, high);
+        i += 16;
+    } while (i < n);
 }
 
 /* The finaliser of splitmix64: every input bit reaches every output bit. */

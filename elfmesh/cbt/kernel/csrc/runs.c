@@ -65,7 +65,7 @@ static inline void decode(const run_view *run, bool wide, int32_t *offsets, uint
         uint32_t shared = length_at(run->shared, i, wide), rest = length_at(run->rest, i, wide);
         uint32_t size = shared + rest;
         if (data_left >= size + SLACK) {
-            copy_bytes(to, before, shared, to - before + SLACK);
+            copy_bytes(to, before, shared, to - before + data_left);
             copy_bytes(to + shared, rests, rest, rests_left);
         } else {
             memcpy(to, before, shared);
