@@ -13,7 +13,7 @@ from rich.table import Table
 
 from benchmarks.harness import Figure, Report, report
 
-NAMES = ("latency", "cbt")
+NAMES = ("latency", "cbt", "parse")
 WIDTH = 160
 """Columns of the table where nobody says how wide the terminal is."""
 

@@ -1,4 +1,4 @@
-"""Inside a contestant's process: group a key stream, measure it, and say a checksum of the whole result.
+"""Inside a contestant's process: group a key stream or parse a log, measure it, say a checksum of the result.
 
     python -m benchmarks.peers.groupby_pyarrow VARIANT STREAM count|four
 
@@ -13,11 +13,13 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +29,8 @@ from benchmarks import data
 WARM_UP_BATCHES = 4
 KEY_BYTES_MAX = 32
 CHECK_ROWS = 1 << 18
+BLOCK_BYTES = 2 << 20
+Table: TypeAlias = pa.Table | pa.RecordBatch
 AGGREGATES = {"count": ("n",), "four": ("n", "s", "lo", "hi")}
 """The columns of a result behind its key `k`: count; count, sum, min and max of `v`."""
 
@@ -96,7 +100,7 @@ def main(make: Callable[[str, str], GroupBy | OneShot]) -> None:
         table = subject.result()
         report["result_s"] = time.process_time() - cpu
     report |= {"rows": sum(len(batch) for batch in batches), "keys": table.num_rows}
-    report["checksum"] = checksum(table, aggregates)
+    report["checksum"] = f"{checksum(table.select(['k', *AGGREGATES[aggregates]])):016x}"
     print(json.dumps(report))
 
 
@@ -109,6 +113,60 @@ def _feed(subject: GroupBy | OneShot, batches: Sequence[pa.RecordBatch]) -> None
     subject.result()
 
 
+def parse_main(make: Callable[[str, str], Callable[[bytes], Table] | WholeFile]) -> None:
+    """Parse a log with `make(variant, format)`, block by block; prints one JSON object.
+
+        python -m benchmarks.peers.parse_pyarrow VARIANT FILE FORMAT PASSES
+
+    Counted is the CPU from a block's bytes to its columns; of several passes the median.
+    """
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    variant, path, form, passes = sys.argv[1:5]
+    parse = make(variant, form)
+    blocks: list[Any] = [path] if isinstance(parse, WholeFile) else read_blocks(Path(path), form)
+    parse(blocks[0])
+    times = []
+    for _ in range(int(passes)):
+        total = rows = 0
+        spent = 0.0
+        for block in blocks:
+            cpu = time.process_time()
+            table = parse(block)
+            spent += time.process_time() - cpu
+            rows += table.num_rows
+            total += checksum(table)
+        times.append(spent)
+    report = {
+        "cpu_s": statistics.median(times),
+        "rows": rows,
+        "spread": (max(times) - min(times)) / min(times),
+    }
+    print(json.dumps(report | {"checksum": f"{total % 2**64:016x}"}))
+
+
+@dataclass(frozen=True, slots=True)
+class WholeFile:
+    """A parser that only reads files: gets the path instead of blocks."""
+
+    parse: Callable[[str], Table]
+
+    def __call__(self, path: str) -> Table:
+        return self.parse(path)
+
+
+def read_blocks(path: Path, form: str) -> list[bytes]:
+    """Blocks of whole lines of about BLOCK_BYTES; a csv header is left out."""
+    text = path.read_bytes()
+    start, blocks = text.index(b"\n") + 1 if form == "csv" else 0, []
+    while start < len(text):
+        end = min(len(text), start + BLOCK_BYTES)
+        end = text.rindex(b"\n", start, end) + 1
+        blocks.append(text[start:end])
+        start = end
+    return blocks
+
+
 def _give_back() -> None:
     """Return what the warm-up freed to the system, else it would hide growth later."""
     gc.collect()
@@ -117,21 +175,30 @@ def _give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def checksum(table: pa.Table, aggregates: str) -> str:
-    """Of the set of rows: key bytes, count, and the others in hundredths, whatever their order.
+def checksum(table: pa.Table | pa.RecordBatch) -> int:
+    """Of the set of rows, whatever their order: text by its bytes, integers, floats in hundredths, null as 0.
 
     Sums of float64 in different orders differ in their last bits; in hundredths they must not.
     """
     total = np.uint64(0)
     for start in range(0, table.num_rows, CHECK_ROWS):
-        part = table.slice(start, CHECK_ROWS).combine_chunks()
-        rows = _hash_keys(part.column("k").combine_chunks())
-        for name in AGGREGATES[aggregates]:
-            values = part.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
-            scaled = values if name == "n" else np.rint(values * 100)
-            rows = _mix(rows ^ scaled.astype(np.int64).view(np.uint64))
+        rows = np.zeros(min(CHECK_ROWS, table.num_rows - start), np.uint64)
+        for column in table.columns:
+            part = column.slice(start, CHECK_ROWS)
+            part = part.combine_chunks() if isinstance(part, pa.ChunkedArray) else part
+            rows = _mix(rows ^ _words(part))
         total += rows.sum(dtype=np.uint64)
-    return f"{int(total):016x}"
+    return int(total)
+
+
+def _words(column: pa.Array) -> np.ndarray:
+    if pa.types.is_integer(column.type):
+        numbers: np.ndarray = column.fill_null(0).to_numpy(zero_copy_only=False)
+        return numbers.astype(np.int64).view(np.uint64)
+    if pa.types.is_floating(column.type):
+        floats: np.ndarray = column.fill_null(0).to_numpy(zero_copy_only=False)
+        return np.rint(floats * 100).astype(np.int64).view(np.uint64)
+    return _hash_keys(column)
 
 
 def _hash_keys(keys: pa.Array) -> np.ndarray:
