@@ -1,0 +1,90 @@
+"""Cutting a batch by pane, without grouping it: most batches of a log fall in one pane or in a few.
+
+Owns: the cut, and the check that all keys of a batch can be kept. Refuses to know: trees.
+
+Invariants:
+    - The rows of a pane keep their order, so the result does not depend on which way was taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt.columns import byte_layout, is_bytes
+from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
+from elfmesh.cbt.keys import KeyForm, encode
+
+FEW_PANES_MAX = 8
+"""Panes of a batch up to which it is cut by a mask for each, and beyond by sorting."""
+
+_FIXED_BYTES_MAX = 17
+"""The widest key column that is no string, with its marker."""
+
+Columns = Mapping[str, pa.Array]
+
+
+def split_by_pane(columns: Columns, indices: np.ndarray) -> list[tuple[int, Columns, int]]:
+    """The rows of each pane.
+
+    Args:
+        columns: arrays of one length, at least one row.
+        indices: int64[rows].
+
+    Returns:
+        (pane, its columns, its rows), panes ascending.
+
+    Cost: nothing for one pane, slices where panes ascend; a filter per pane for few; else a stable sort.
+    """
+    if indices.strides == (0,):  # broadcast: one pane by construction
+        return [(int(indices[0]), columns, len(indices))]
+    steps = np.diff(indices)
+    if not steps.any():
+        return [(int(indices[0]), columns, len(indices))]
+    if (steps >= 0).all():
+        return _sliced(columns, indices, steps)
+    panes = np.unique(indices)
+    if len(panes) <= FEW_PANES_MAX:
+        return [_filtered(columns, indices, int(pane)) for pane in panes]
+    order = np.argsort(indices, kind="stable")
+    places, ordered = pa.array(order), indices[order]
+    return _sliced({name: column.take(places) for name, column in columns.items()}, ordered, np.diff(ordered))
+
+
+def _filtered(columns: Columns, indices: np.ndarray, pane: int) -> tuple[int, Columns, int]:
+    inside = indices == pane
+    mask = pa.array(inside)
+    return pane, {name: column.filter(mask) for name, column in columns.items()}, int(inside.sum())
+
+
+def _sliced(columns: Columns, indices: np.ndarray, steps: np.ndarray) -> list[tuple[int, Columns, int]]:
+    cuts = [0, *(np.flatnonzero(steps) + 1).tolist(), len(indices)]
+    return [
+        (int(indices[start]), {name: column[start:stop] for name, column in columns.items()}, stop - start)
+        for start, stop in pairwise(cuts)
+    ]
+
+
+def check_key_lengths(columns: Sequence[pa.Array], rows: int) -> None:
+    """Refuse keys that are too long in the longest form they may get: with a marker for null in each column.
+
+    Raises:
+        KeyTooLong: which rows.
+
+    Cost: a look at the lengths of strings; only where one is long are the keys encoded.
+    """
+    longest = 0
+    for place, column in enumerate(columns):
+        if not is_bytes(column.type):
+            longest += _FIXED_BYTES_MAX
+            continue
+        lengths = np.diff(byte_layout(column)[0])
+        most = int(lengths.max()) if len(lengths) else 0
+        # Before the last column, each byte may take two, and an end of two follows.
+        longest += 1 + (most if place == len(columns) - 1 else 2 * most + 2)
+    if longest > KEY_BYTES_MAX:
+        form = KeyForm(tuple(column.type for column in columns), (True,) * len(columns))
+        encode(columns, form, rows)

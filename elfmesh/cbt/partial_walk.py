@@ -1,0 +1,130 @@
+"""Merging streams of sorted blocks, one hash prefix of each at a time: the finer cut wins.
+
+A stream is the rows of one table as blocks of disjoint prefixes of the placement hash, ascending. Two streams
+may cut the prefixes at different depths: where one is finer, the other's block is partitioned to meet it.
+What comes out is a stream again, whose blocks are neither too large to hold nor too small to be worth one.
+
+Owns: the walk. Refuses to know: bytes, compression, where a stream comes from, what an aggregate is.
+
+Invariants:
+    - Each key comes out once, with the merge of all its states, in a block of its prefix.
+    - At any time at most one block of each stream is held, with the pieces it was partitioned into.
+
+Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, partition_sorted
+
+STEP_BITS = 4
+"""A prefix is cut into 16 finer ones."""
+
+PREFIX_BITS_MAX = 48
+"""The finest cut: keys that agree in 48 bits of their hash were chosen to, and stay in one block."""
+
+BLOCK_BYTES_WANTED = 4 << 20
+"""Uncompressed size over which a block is cut: what a merge holds of each of its sources."""
+
+JOINED_ROWS_MAX = 1 << 13
+"""Neighbouring blocks are joined up to this many rows: a block has a fixed cost, here and on the wire."""
+
+
+class Stream(Protocol):
+    """Blocks of one table in the order of their prefixes."""
+
+    def peek(self) -> tuple[int, int] | None:
+        """(bits, prefix) of the next block; None at the end."""
+        ...
+
+    def take(self) -> SortedRows:
+        """The next block; it is forgotten here."""
+        ...
+
+
+class BlockStream:
+    """A stream of blocks that are made one by one."""
+
+    def __init__(self, blocks: Iterable[SortedRows]) -> None:
+        self._blocks = iter(blocks)
+        self._next: SortedRows | None = None
+
+    def peek(self) -> tuple[int, int] | None:
+        """See `Stream`. Cost: the next block is made."""
+        if self._next is None:
+            self._next = next(self._blocks, None)
+        return None if self._next is None else (self._next.bits, self._next.prefix)
+
+    def take(self) -> SortedRows:
+        """See `Stream`."""
+        if self.peek() is None:
+            raise ValueError("a stream of blocks has ended")
+        block, self._next = self._next, None
+        assert block is not None
+        return block
+
+
+def merge_streams(streams: Sequence[Stream]) -> Iterator[SortedRows]:
+    """One stream of several, of one layout, form and types. Cost: a k-way merge of each prefix's runs."""
+    return _walk(0, 0, [], streams)
+
+
+def _walk(bits: int, prefix: int, held: list[SortedRows], streams: Sequence[Stream]) -> Iterator[SortedRows]:
+    """The rows of one prefix: those held, which are all within it, and what the streams have of it."""
+    finer = []
+    for stream in streams:
+        head = stream.peek()
+        if head is None or head[0] < bits or head[1] >> (head[0] - bits) != prefix:
+            continue
+        if head[0] == bits:
+            held.append(stream.take())  # the whole of it: this stream has nothing finer here
+        else:
+            finer.append(stream)
+    if finer:
+        return _joined(bits, prefix, _children(bits, prefix, held, finer))
+    return _cut(merge_sorted(held) if len(held) > 1 else held[0]) if held else iter(())
+
+
+def _children(
+    bits: int, prefix: int, held: list[SortedRows], finer: Sequence[Stream]
+) -> Iterator[SortedRows]:
+    """The same one step finer, child by child."""
+    pieces: list[list[SortedRows]] = [[] for _ in range(1 << STEP_BITS)]
+    while held:
+        for piece in _partitioned(held.pop()):
+            pieces[piece.prefix & ((1 << STEP_BITS) - 1)].append(piece)
+    for child, own in enumerate(pieces):
+        yield from _walk(bits + STEP_BITS, prefix << STEP_BITS | child, own, finer)
+
+
+def _partitioned(rows: SortedRows) -> list[SortedRows]:
+    return [piece for piece in partition_sorted(rows, STEP_BITS) if piece.run.rows]
+
+
+def _cut(rows: SortedRows) -> Iterator[SortedRows]:
+    """A block, or the finer ones it is cut into when it is large."""
+    if rows.nbytes <= BLOCK_BYTES_WANTED or rows.bits >= PREFIX_BITS_MAX or rows.run.rows == 1:
+        yield rows
+        return
+    for piece in _partitioned(rows):
+        yield from _cut(piece)
+
+
+def _joined(bits: int, prefix: int, blocks: Iterator[SortedRows]) -> Iterator[SortedRows]:
+    """All blocks of a prefix as one if they are small together, else as they are."""
+    waiting: list[SortedRows] = []
+    rows = size = 0
+    for block in blocks:
+        waiting.append(block)
+        rows += block.run.rows
+        size += block.nbytes
+        if rows > JOINED_ROWS_MAX or size > BLOCK_BYTES_WANTED:
+            yield from waiting
+            yield from blocks
+            return
+    if waiting:
+        yield merge_sorted([replace(block, bits=bits, prefix=prefix) for block in waiting])

@@ -1,0 +1,168 @@
+"""States of one table's groups by number, each of which can be read, merged into and overwritten.
+
+A tree only ever adds. A sliding window also has to put a group back to what it was, so here the state of
+every group lies at a place of its own: integers in growing arrays, Arrow values in a pool that the places
+point into.
+
+Owns: the places. Refuses to know: keys, panes, what a kind of aggregate means.
+
+Invariants:
+    - A group that was never put has no state; `merge` gives it the one that comes.
+    - `take` gives copies: they stay what they are when the registers change.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt.laws import LAWS, State
+
+_POOL_WASTE_MIN = 1 << 14
+"""Rows that a pool may hold beyond twice the groups before it is rewritten."""
+
+
+class Register:
+    """The states of one aggregate for the groups 0, 1, 2, ...
+
+    Args:
+        kind: its law.
+        data_type: of the aggregated values.
+    """
+
+    def __init__(self, kind: str, data_type: pa.DataType) -> None:
+        self._kind = kind
+        self._type = data_type
+        self._ints: dict[str, np.ndarray] = {}
+        self._pools: dict[str, _Pool] = {}
+        self._has = np.zeros(0, np.bool_)
+
+    def reserve(self, groups: int) -> None:
+        """Make room for the groups below this number."""
+        if groups <= len(self._has):
+            return
+        room = max(groups, 2 * len(self._has))
+        self._has = _grown(self._has, room)
+        self._ints = {name: _grown(column, room) for name, column in self._ints.items()}
+        for pool in self._pools.values():
+            pool.reserve(room)
+
+    def has(self, ids: np.ndarray) -> np.ndarray:
+        """bool[n]: which of these groups have a state."""
+        known: np.ndarray = self._has[ids]
+        return known
+
+    def take(self, ids: np.ndarray) -> State:
+        """The states of groups that have one."""
+        parts: dict[str, np.ndarray | pa.Array] = {n: column[ids] for n, column in self._ints.items()}
+        parts |= {name: pool.take(ids) for name, pool in self._pools.items()}
+        return State(self._kind, self._type, parts)
+
+    def put(self, ids: np.ndarray, state: State) -> None:
+        """Overwrite the states of these groups, each named once."""
+        for name, column in state.parts.items():
+            if not isinstance(column, np.ndarray):
+                if name not in self._pools:
+                    self._pools[name] = _Pool(len(self._has))
+                self._pools[name].put(ids, column)
+                continue
+            if name not in self._ints:
+                self._ints[name] = np.zeros(len(self._has), np.int64)
+            self._ints[name][ids] = column
+        # A column that the state does not have is zero in it.
+        for name in self._ints.keys() - state.parts.keys():
+            self._ints[name][ids] = 0
+        self._has[ids] = True
+
+    def forget(self, ids: np.ndarray) -> None:
+        """Take their states away."""
+        self._has[ids] = False
+        for pool in self._pools.values():
+            pool.forget(ids)
+
+    def merge(self, ids: np.ndarray, state: State) -> None:
+        """Merge the state at row i into group ids[i]; each group is named once."""
+        known = self._has[ids]
+        if not known.any():
+            self.put(ids, state)
+            return
+        places = np.concatenate([np.flatnonzero(known), np.arange(len(ids))])
+        self.put(ids, LAWS[self._kind].merge([self.take(ids[known]), state], places, len(ids)))
+
+    def clear(self) -> None:
+        """Take all states away."""
+        self._has[:] = False
+        self._pools = {}
+
+    def renumber(self, ids: np.ndarray) -> None:
+        """Keep these groups only; the one at ids[i] becomes i."""
+        self._has = self._has[ids]
+        self._ints = {name: column[ids] for name, column in self._ints.items()}
+        for pool in self._pools.values():
+            pool.renumber(ids)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        ints = sum(column.nbytes for column in self._ints.values())
+        return self._has.nbytes + ints + sum(pool.nbytes for pool in self._pools.values())
+
+
+class _Pool:
+    """Arrow values by group: `_at[group]` is the row of its value in the chunks laid end to end, or -1."""
+
+    def __init__(self, groups: int) -> None:
+        self._at = np.full(groups, -1, np.int64)
+        self._chunks: list[pa.Array] = []
+        self._rows = 0
+
+    def reserve(self, groups: int) -> None:
+        at = np.full(groups, -1, np.int64)
+        at[: len(self._at)] = self._at
+        self._at = at
+
+    def take(self, ids: np.ndarray) -> pa.Array:
+        places = self._at[ids]
+        if len(self._chunks) == 1:
+            return self._chunks[0].take(pa.array(places))
+        starts = np.cumsum([0, *(len(chunk) for chunk in self._chunks)])
+        source = np.searchsorted(starts, places, side="right") - 1
+        order = np.argsort(source, kind="stable")
+        cuts = np.searchsorted(source[order], np.arange(len(self._chunks) + 1))
+        pieces = [
+            chunk.take(pa.array(places[order[cuts[number] : cuts[number + 1]]] - starts[number]))
+            for number, chunk in enumerate(self._chunks)
+        ]
+        back = np.empty(len(ids), np.int64)
+        back[order] = np.arange(len(ids))
+        return pa.concat_arrays(pieces).take(pa.array(back))
+
+    def put(self, ids: np.ndarray, values: pa.Array) -> None:
+        if self._rows > 2 * len(self._at) + _POOL_WASTE_MIN:
+            self.renumber(np.arange(len(self._at)))
+        self._at[ids] = np.arange(self._rows, self._rows + len(ids))
+        self._rows += len(values)
+        # As in a binary counter: chunks double in size, so there are few and each value is copied rarely.
+        while self._chunks and len(self._chunks[-1]) <= len(values):
+            values = pa.concat_arrays([self._chunks.pop(), values])
+        self._chunks.append(values)
+
+    def forget(self, ids: np.ndarray) -> None:
+        self._at[ids] = -1
+
+    def renumber(self, ids: np.ndarray) -> None:
+        places = self._at[ids]
+        kept = places >= 0
+        values = self.take(ids[kept])
+        self._at = np.where(kept, np.cumsum(kept) - 1, -1)
+        self._chunks, self._rows = [values], len(values)
+
+    @property
+    def nbytes(self) -> int:
+        return self._at.nbytes + sum(int(chunk.nbytes) for chunk in self._chunks)
+
+
+def _grown(column: np.ndarray, size: int) -> np.ndarray:
+    out = np.zeros(size, column.dtype)
+    out[: len(column)] = column
+    return out
