@@ -1,0 +1,207 @@
+"""Blobs on disk for trees that do not fit in memory: append-only files without a name.
+
+Owns a few segment files that are unlinked as soon as they are open, so that nothing is left behind whatever
+ends the process, and which blob lies where. Knows nothing of what is in a blob. Safe to use from several
+threads; nothing here must survive a restart, so nothing is synced.
+
+Invariants:
+    - A blob is in exactly one place until it is dropped; `get` returns what was put, or raises.
+    - A put that fails leaves everything as it was: who wanted to put still has the blob.
+    - A full segment without live blobs is closed, which gives its space back; while more than half of all is
+      dead, the emptiest segment is moved together, so that disk space is at most about twice the live bytes
+      and two segments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+import threading
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from elfmesh.errors import StorageError
+
+SEGMENT_BYTES = 64 << 20
+"""Size from which a segment is full: the unit in which space is given back."""
+
+
+@dataclass(slots=True)
+class _Segment:
+    """One file. `live` is the sum of its blobs that were not dropped."""
+
+    fd: int
+    end: int = 0
+    live: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a blob lies, and its checksum."""
+
+    segment: _Segment
+    offset: int
+    size: int
+    crc: int
+
+
+class SpillStore:
+    """A `BlobStore` in unlinked files.
+
+    Args:
+        directory: where the files are made; made itself when the first blob comes.
+        limit_bytes: of disk space; None: what the disk has.
+        segment_bytes: see SEGMENT_BYTES.
+    """
+
+    def __init__(
+        self, directory: Path, *, limit_bytes: int | None = None, segment_bytes: int = SEGMENT_BYTES
+    ) -> None:
+        self.directory = directory
+        self._limit_bytes = limit_bytes
+        self._segment_bytes = segment_bytes
+        self._lock = threading.RLock()
+        self._segments: list[_Segment] = []
+        self._places: dict[int, _Place] = {}
+        self._next = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all blobs."""
+        with self._lock:
+            return sum(segment.live for segment in self._segments)
+
+    @property
+    def disk_bytes(self) -> int:
+        """Bytes the files take, dropped blobs included."""
+        with self._lock:
+            return sum(segment.end for segment in self._segments)
+
+    def put(self, blob: bytes) -> int:
+        """Write a blob.
+
+        Returns:
+            A number to get it by.
+
+        Raises:
+            StorageError: the disk is full, the limit is reached, or the directory cannot be written.
+        """
+        with self._lock:
+            place = self._append(blob)
+            self._next += 1
+            self._places[self._next] = place
+            return self._next
+
+    def get(self, number: int) -> bytes:
+        """Read a blob.
+
+        Raises:
+            StorageError: the disk lost it.
+        """
+        with self._lock:
+            place = self._places[number]
+            return self._read(place)
+
+    def drop(self, number: int) -> None:
+        """Forget a blob; now and then, closes or moves together the files it leaves empty."""
+        with self._lock:
+            place = self._places.pop(number)
+            place.segment.live -= place.size
+            if not place.segment.live:
+                self._give_back(place.segment)
+            self._tidy()
+
+    def close(self) -> None:
+        """Give everything back."""
+        with self._lock:
+            for segment in self._segments:
+                os.close(segment.fd)
+            self._segments, self._places = [], {}
+
+    def _append(self, blob: bytes) -> _Place:
+        self._check_limit(len(blob))
+        if not self._segments or self._segments[-1].end >= self._segment_bytes:
+            self._segments.append(self._open())
+        segment = self._segments[-1]
+        try:
+            _write(segment.fd, blob, segment.end)
+        except OSError as error:
+            with contextlib.suppress(OSError):  # what was half written is not missed
+                os.ftruncate(segment.fd, segment.end)
+            raise self._cannot(error) from None
+        place = _Place(segment, segment.end, len(blob), zlib.crc32(blob))
+        segment.end += len(blob)
+        segment.live += len(blob)
+        return place
+
+    def _check_limit(self, more: int) -> None:
+        if self._limit_bytes is not None and self.disk_bytes + more > self._limit_bytes:
+            raise StorageError(
+                f"the limit of {self._limit_bytes} bytes for what does not fit in memory is reached",
+                where=str(self.directory),
+                hint="Raise limits.spill or limits.memory, or group by fewer keys.",
+            )
+
+    def _read(self, place: _Place) -> bytes:
+        try:
+            blob = os.pread(place.segment.fd, place.size, place.offset)
+        except OSError as error:
+            raise StorageError(f"cannot read it: {error.strerror}", where=str(self.directory)) from None
+        if len(blob) != place.size or zlib.crc32(blob) != place.crc:
+            raise StorageError(
+                "what was written there comes back damaged", where=str(self.directory), hint="Check the disk."
+            )
+        return blob
+
+    def _open(self) -> _Segment:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fd, name = tempfile.mkstemp(prefix="elf-spill-", dir=self.directory)
+            Path(name).unlink()
+        except OSError as error:
+            raise self._cannot(error) from None
+        return _Segment(fd)
+
+    def _give_back(self, segment: _Segment) -> None:
+        """A segment without live blobs: the newest begins anew, another is closed."""
+        if segment is self._segments[-1]:
+            os.ftruncate(segment.fd, 0)
+            segment.end = 0
+        else:
+            os.close(segment.fd)
+            self._segments.remove(segment)
+
+    def _tidy(self) -> None:
+        """Move the blobs of the emptiest full segment, while more is dead than alive."""
+        full = self._segments[:-1]
+        dead = sum(segment.end - segment.live for segment in full)
+        if not full or dead <= self.nbytes + self._segment_bytes:
+            return
+        emptiest = min(full, key=lambda segment: segment.live)
+        moving = [(number, place) for number, place in self._places.items() if place.segment is emptiest]
+        for number, place in moving:
+            try:
+                moved = self._append(self._read(place))
+            except StorageError:
+                return  # no room to move: it stays where it is
+            self._places[number] = moved
+            emptiest.live -= place.size
+        self._give_back(emptiest)
+
+    def _cannot(self, error: OSError) -> StorageError:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return StorageError(
+            "the disk is full" if full else f"cannot write: {error.strerror}",
+            where=str(self.directory),
+            hint="It holds what does not fit in memory. Make room there, or raise limits.memory.",
+        )
+
+
+def _write(fd: int, blob: bytes, offset: int) -> None:
+    view = memoryview(blob)
+    while view:
+        written = os.pwrite(fd, view, offset)
+        view, offset = view[written:], offset + written
