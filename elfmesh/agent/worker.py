@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
+from elfmesh.agent.insertion import insert
 from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.sources import Block, FileKey, FilePosition, SourceId, SourceState
 from elfmesh.agent.watermark import IDLE_US, SINCE_EVER, Watermark
@@ -281,7 +281,7 @@ class JobWorker:
     def _insert(self, records: BlockRows, block: Block, replaying: bool) -> int:
         """Put records into their panes and count them; returns how many could not be used."""
         try:
-            prepared, refused = self._insert_usable(records)
+            prepared, refused = insert(self.query, self._panes, records, self._sample)
         except (DataError, QueryError) as error:
             if self._strict:
                 raise
@@ -292,25 +292,6 @@ class JobWorker:
             for pane in (*prepared.kept, *prepared.filtered):
                 self._begun.setdefault(pane, {}).setdefault(block.position.key, block.position)
         return refused
-
-    def _insert_usable(self, records: BlockRows) -> tuple[Prepared, int]:
-        """Insert all records whose keys can be kept.
-
-        Returns:
-            What was inserted, and how many records were left out.
-
-        Raises:
-            DataError, QueryError: types that do not fit; nothing was inserted.
-        """
-        prepared = self.query.prepare(records)
-        batches = {}
-        for name, rows in prepared.tables.items():
-            panes = prepared.panes.get(name)
-            if panes is None:
-                panes = np.broadcast_to(np.int64(0), (rows.num_rows,))
-            batches[name] = (panes, rows)
-        self._panes.insert_all(batches)
-        return prepared, 0
 
     def _count_panes(self, prepared: Prepared, replaying: bool) -> None:
         for bucket, panes in ((CONTRIBUTED, prepared.kept), (FILTERED, prepared.filtered)):

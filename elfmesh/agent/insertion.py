@@ -1,0 +1,87 @@
+"""From records to panes: what a query makes of them goes into all of its tables, or into none.
+
+Owns the rule that one hostile line costs one line: a key no tree takes is left out and counted, and the rest
+of its block is inserted. Keeps nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from elfmesh.agent.parsers.base import sample
+from elfmesh.cbt import Panes
+from elfmesh.cbt.columns import normalise
+from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
+from elfmesh.cbt.keys import KeyForm, KeyTooLong, encode, form_of
+from elfmesh.control.ql import Prepared, Query, TableSpec
+from elfmesh.control.ql.block import BlockRows
+
+Places = npt.NDArray[np.int64]
+
+
+def insert(
+    query: Query, panes: Panes, records: BlockRows, note: Callable[[str], None]
+) -> tuple[Prepared, int]:
+    """Evaluate a query over some records and insert what comes of them.
+
+    Args:
+        query: of the job.
+        panes: of the job.
+        records: none of them too late for its pane.
+        note: told a reason, when a record is left out.
+
+    Returns:
+        What was inserted, and how many records were left out.
+
+    Raises:
+        DataError, QueryError: types that do not fit; nothing was inserted.
+
+    Cost: where a key is too long, what came before it is done twice.
+    """
+    first = prepared = query.prepare(records)
+    while True:
+        try:
+            panes.insert_all(_batches(prepared))
+            break
+        except KeyTooLong:
+            hostile = _too_long(query.statement.tables, prepared, note)
+            if not len(hostile):
+                raise
+            prepared = query.prepare(prepared.records.without(hostile))
+    return replace(prepared, filtered=first.filtered), first.passed - prepared.passed
+
+
+def _batches(prepared: Prepared) -> dict[str, tuple[Places, pa.RecordBatch]]:
+    """Each table's rows with their panes; all in pane 0 without a window."""
+    batches = {}
+    for name, rows in prepared.tables.items():
+        panes = prepared.panes.get(name)
+        batches[name] = (np.broadcast_to(np.int64(0), (rows.num_rows,)) if panes is None else panes, rows)
+    return batches
+
+
+def _too_long(tables: tuple[TableSpec, ...], prepared: Prepared, note: Callable[[str], None]) -> Places:
+    """The places of the records with a key that some table does not take."""
+    found: set[int] = set()
+    for nullable in (False, True):  # a tree that has seen a null needs a byte more per column
+        for table in tables:
+            rows = prepared.tables[table.name]
+            columns = [normalise(rows.column(key), key) for key in table.keys]
+            form = form_of(columns)
+            if nullable:
+                form = KeyForm(form.types, (True,) * len(columns))
+            try:
+                encode(columns, form, rows.num_rows)
+            except KeyTooLong as error:
+                places = prepared.places[table.name]
+                found.update((error.rows if places is None else places[error.rows]).tolist())
+                text = " ".join(str(column[int(error.rows[0])]) for column in columns)
+                note(sample(f"the group-by key is longer than {KEY_BYTES_MAX} bytes", text))
+        if found:
+            break
+    return np.array(sorted(found), np.int64)
