@@ -63,8 +63,8 @@ class HotTable:
 
     __slots__ = ("_table",)
 
-    def __init__(self, seed: int) -> None:
-        self._table = _native.Table((seed ^ _SECRET) & _SEED_MASK)
+    def __init__(self, seed: int, key_bytes_max: int = _BYTES_MAX) -> None:
+        self._table = _native.Table((seed ^ _SECRET) & _SEED_MASK, key_bytes_max)
 
     @property
     def rows(self) -> int:

@@ -18,10 +18,12 @@ static bool begin(Table *self)
 static PyObject *table_create(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     unsigned long long seed;
-    if (!PyArg_ParseTuple(args, "K", &seed)) return NULL;
+    long long key_bytes_max;
+    if (!PyArg_ParseTuple(args, "KL", &seed, &key_bytes_max)) return NULL;
+    if (key_bytes_max > ALL_BYTES_MAX) key_bytes_max = ALL_BYTES_MAX;
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     Table *self = (Table *)alloc(type, 0);
-    if (self && !(self->table = table_new(seed))) {
+    if (self && !(self->table = table_new(seed, key_bytes_max))) {
         Py_CLEAR(self);
         PyErr_NoMemory();
     }

@@ -34,7 +34,7 @@ void hash_keys(const keys_view *keys, uint64_t *out);
 
 typedef struct table table;
 
-table *table_new(uint64_t seed);
+table *table_new(uint64_t seed, int64_t key_bytes_max); /* at most ALL_BYTES_MAX */
 void table_free(table *t);
 void table_clear(table *t);
 keys_view table_keys(const table *t);

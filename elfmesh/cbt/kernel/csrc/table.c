@@ -24,12 +24,12 @@ struct table {
     uint32_t *hashes;  /* rows in use */
     uint8_t *arena;    /* key bytes, offsets[rows] in use */
     uint32_t mask;
-    int64_t rows, rows_max, arena_max;
+    int64_t rows, rows_max, arena_max, key_bytes_max;
     uint64_t probes;
     secret key;
 };
 
-table *table_new(uint64_t seed)
+table *table_new(uint64_t seed, int64_t key_bytes_max)
 {
     table *t = calloc(1, sizeof *t);
     if (!t) return NULL;
@@ -40,6 +40,7 @@ table *table_new(uint64_t seed)
         return NULL;
     }
     t->mask = SLOTS_MIN - 1;
+    t->key_bytes_max = key_bytes_max;
     t->key = secret_of(seed);
     return t;
 }
@@ -125,7 +126,6 @@ static fault grow_rows(table *t)
 
 static fault grow_arena(table *t, int64_t needed)
 {
-    if (needed > ALL_BYTES_MAX) return "the table's key bytes would pass 2**31 - 1";
     int64_t arena_max = grown_size(t->arena_max, needed + SLACK + 1024);
     uint8_t *arena = realloc(t->arena, (size_t)arena_max);
     if (!arena) return NO_MEMORY;
@@ -139,6 +139,7 @@ static fault insert(table *t, const uint8_t *key, uint32_t size, uint32_t hash, 
 {
     fault wrong;
     int64_t end = t->offsets[t->rows] + (int64_t)size;
+    if (end > t->key_bytes_max) return "the key bytes of a table would pass its limit";
     if (t->rows == t->rows_max && (wrong = grow_rows(t))) return wrong;
     if (end + SLACK > t->arena_max && (wrong = grow_arena(t, end))) return wrong;
     memcpy(t->arena + t->offsets[t->rows], key, size);
