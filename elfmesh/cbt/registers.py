@@ -1,8 +1,8 @@
 """States of one table's groups by number, each of which can be read, merged into and overwritten.
 
 A tree only ever adds. A sliding window also has to put a group back to what it was, so here the state of
-every group lies at a place of its own: integers in growing arrays, Arrow values in a pool that the places
-point into.
+every group lies at a place of its own: values of fixed width in growing arrays, others in a pool that
+the places point into.
 
 Owns: the places. Refuses to know: keys, panes, what a kind of aggregate means.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from elfmesh.cbt.columns import from_int64, is_orderable_as_int, to_int64
 from elfmesh.cbt.laws import LAWS, State
 
 _POOL_WASTE_MIN = 1 << 14
@@ -34,7 +35,7 @@ class Register:
         self._kind = kind
         self._type = data_type
         self._ints: dict[str, np.ndarray] = {}
-        self._pools: dict[str, _Pool] = {}
+        self._values: dict[str, _Fixed | _Pool] = {}
         self._has = np.zeros(0, np.bool_)
 
     def reserve(self, groups: int) -> None:
@@ -44,8 +45,8 @@ class Register:
         room = max(groups, 2 * len(self._has))
         self._has = _grown(self._has, room)
         self._ints = {name: _grown(column, room) for name, column in self._ints.items()}
-        for pool in self._pools.values():
-            pool.reserve(room)
+        for values in self._values.values():
+            values.reserve(room)
 
     def has(self, ids: np.ndarray) -> np.ndarray:
         """bool[n]: which of these groups have a state."""
@@ -55,16 +56,19 @@ class Register:
     def take(self, ids: np.ndarray) -> State:
         """The states of groups that have one."""
         parts: dict[str, np.ndarray | pa.Array] = {n: column[ids] for n, column in self._ints.items()}
-        parts |= {name: pool.take(ids) for name, pool in self._pools.items()}
+        parts |= {name: values.take(ids) for name, values in self._values.items()}
         return State(self._kind, self._type, parts)
 
     def put(self, ids: np.ndarray, state: State) -> None:
         """Overwrite the states of these groups, each named once."""
         for name, column in state.parts.items():
             if not isinstance(column, np.ndarray):
-                if name not in self._pools:
-                    self._pools[name] = _Pool(len(self._has))
-                self._pools[name].put(ids, column)
+                if name not in self._values:
+                    fixed = is_orderable_as_int(column.type)
+                    self._values[name] = (
+                        _Fixed(len(self._has), column.type) if fixed else _Pool(len(self._has))
+                    )
+                self._values[name].put(ids, column)
                 continue
             if name not in self._ints:
                 self._ints[name] = np.zeros(len(self._has), np.int64)
@@ -77,8 +81,8 @@ class Register:
     def forget(self, ids: np.ndarray) -> None:
         """Take their states away."""
         self._has[ids] = False
-        for pool in self._pools.values():
-            pool.forget(ids)
+        for values in self._values.values():
+            values.forget(ids)
 
     def merge(self, ids: np.ndarray, state: State) -> None:
         """Merge the state at row i into group ids[i]; each group is named once."""
@@ -92,20 +96,49 @@ class Register:
     def clear(self) -> None:
         """Take all states away."""
         self._has[:] = False
-        self._pools = {}
+        self._values = {}
 
     def renumber(self, ids: np.ndarray) -> None:
         """Keep these groups only; the one at ids[i] becomes i."""
         self._has = self._has[ids]
         self._ints = {name: column[ids] for name, column in self._ints.items()}
-        for pool in self._pools.values():
-            pool.renumber(ids)
+        for values in self._values.values():
+            values.renumber(ids)
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
         ints = sum(column.nbytes for column in self._ints.values())
-        return self._has.nbytes + ints + sum(pool.nbytes for pool in self._pools.values())
+        return self._has.nbytes + ints + sum(values.nbytes for values in self._values.values())
+
+
+class _Fixed:
+    """Arrow values of a fixed width by group."""
+
+    def __init__(self, groups: int, data_type: pa.DataType) -> None:
+        self._type = data_type
+        self._raw = np.zeros(groups, np.int64)
+        self._valid = np.zeros(groups, np.bool_)
+
+    def reserve(self, groups: int) -> None:
+        self._raw, self._valid = _grown(self._raw, groups), _grown(self._valid, groups)
+
+    def take(self, ids: np.ndarray) -> pa.Array:
+        return from_int64(self._raw[ids], self._valid[ids], self._type)
+
+    def put(self, ids: np.ndarray, values: pa.Array) -> None:
+        self._raw[ids], valid = to_int64(values)
+        self._valid[ids] = True if valid is None else valid
+
+    def forget(self, ids: np.ndarray) -> None:
+        """Nothing to free."""
+
+    def renumber(self, ids: np.ndarray) -> None:
+        self._raw, self._valid = self._raw[ids], self._valid[ids]
+
+    @property
+    def nbytes(self) -> int:
+        return self._raw.nbytes + self._valid.nbytes
 
 
 class _Pool:

@@ -63,6 +63,7 @@ class SlidingTable:
     Attributes:
         first: first pane inside.
         stop: end of the panes inside.
+        rows: groups that are there.
         version: changes whenever the groups do.
 
     Args:
@@ -87,6 +88,7 @@ class SlidingTable:
         self._types: Types | None = None
         self._table = kernel.active.table(self._seed)
         self._records = np.zeros(0, np.int64)
+        self.rows = 0
         self._sums: dict[int, Accumulator] = {}
         self._stacks: Stacks | None = None
         self._without_inverse: list[int] = []
@@ -128,9 +130,7 @@ class SlidingTable:
         while self.first < min(first, self.stop):
             self.version += 1
             for ids, rows in self._placed(settled(self.first)):
-                self._records[ids] -= self._counts(rows)
-                if (self._records[ids] < 0).any():
-                    raise ValueError(f"pane {self.first} leaves a window that it did not enter")
+                self._count(ids, -self._counts(rows))
                 for place, sums in self._sums.items():
                     law = LAWS[rows.states[place].kind]
                     sums.merge(law.negate(rows.states[place]), ids, self._table.rows)
@@ -171,11 +171,6 @@ class SlidingTable:
         return keys, states
 
     @property
-    def rows(self) -> int:
-        """Groups that are there."""
-        return int(np.count_nonzero(self._records[: self._table.rows]))
-
-    @property
     def nbytes(self) -> int:
         """Bytes held."""
         sums = sum(accumulator.nbytes for accumulator in self._sums.values())
@@ -206,7 +201,7 @@ class SlidingTable:
 
     def _enter(self, pane: int, blocks: Iterable[Rows]) -> None:
         for ids, rows in self._placed(blocks):
-            self._records[ids] += self._counts(rows)
+            self._count(ids, self._counts(rows))
             for place, sums in self._sums.items():
                 sums.merge(rows.states[place], ids, self._table.rows)
             if self._stacks is not None:
@@ -245,6 +240,14 @@ class SlidingTable:
             for register in self._stacks.registers:
                 register.reserve(groups)
 
+    def _count(self, ids: np.ndarray, change: np.ndarray) -> None:
+        before = self._records[ids]
+        after = before + change
+        if len(after) and after.min() < 0:
+            raise ValueError(f"a pane from {self.first} on leaves a window that it did not enter")
+        self._records[ids] = after
+        self.rows += int(np.count_nonzero(after)) - int(np.count_nonzero(before))
+
     def _counts(self, rows: Rows) -> np.ndarray:
         counts = rows.states[self._records_place].parts["rows"]
         assert isinstance(counts, np.ndarray)
@@ -255,9 +258,9 @@ class SlidingTable:
 
     def _reclaim(self) -> None:
         """Number the groups anew when most are gone. Cost: their number, so constant per row that left."""
-        live = np.flatnonzero(self._records[: self._table.rows])
-        if self._table.rows - len(live) <= max(len(live), DEAD_MIN):
+        if self._table.rows - self.rows <= max(self.rows, DEAD_MIN):
             return
+        live = np.flatnonzero(self._records[: self._table.rows])
         number_of = np.full(self._table.rows, -1, np.int64)
         number_of[live] = np.arange(len(live))
         keys, groups = take_keys(self._table.keys(), live), self._table.rows

@@ -26,11 +26,22 @@ from elfmesh.cbt.registers import Register
 
 @dataclass(slots=True)
 class Undo:
-    """What the front was for the groups of a block before the block was merged."""
+    """What the front was for the groups of a block before the block was merged.
+
+    Attributes:
+        ids: int32: the groups; a window of 2**31 of them is over every limit.
+        known: bool: which of them had a state.
+        states: of those, one per aggregate.
+    """
 
     ids: np.ndarray
     known: np.ndarray
     states: list[State]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.ids.nbytes + self.known.nbytes + sum(state.nbytes for state in self.states)
 
 
 @dataclass(slots=True)
@@ -52,6 +63,7 @@ class Stacks:
     split: int = 0
     undo: dict[int, list[Undo]] = field(default_factory=dict)
     stale: bool = True
+    _notes_bytes: int = 0
 
     def leave(self, pane: int) -> None:
         """Take the oldest pane away."""
@@ -59,6 +71,7 @@ class Stacks:
             self.stale = True
             return
         for undo in reversed(self.undo.pop(pane, [])):
+            self._notes_bytes -= undo.nbytes
             for register, state in zip(self.front, undo.states, strict=True):
                 register.forget(undo.ids[~undo.known])
                 register.put(undo.ids[undo.known], state)
@@ -78,7 +91,9 @@ class Stacks:
         if pane < self.split:
             known = self.front[0].has(ids)
             before = [register.take(ids[known]) for register in self.front]
-            self.undo.setdefault(pane, []).append(Undo(ids, known, before))
+            undo = Undo(ids.astype(np.int32), known, before)
+            self.undo.setdefault(pane, []).append(undo)
+            self._notes_bytes += undo.nbytes
         for register, state in zip(self.front if pane < self.split else self.back, states, strict=True):
             register.merge(ids, state)
 
@@ -101,7 +116,7 @@ class Stacks:
 
     def clear(self, split: int) -> None:
         """Forget everything, and begin to build with this split."""
-        self.split, self.undo, self.stale = split, {}, False
+        self.split, self.undo, self.stale, self._notes_bytes = split, {}, False, 0
         for register in self.registers:
             register.clear()
 
@@ -109,7 +124,7 @@ class Stacks:
         """Keep the groups `ids`; group g becomes number_of[g]."""
         for notes in self.undo.values():
             for undo in notes:
-                undo.ids = number_of[undo.ids]
+                undo.ids = number_of[undo.ids].astype(np.int32)
         for register in self.registers:
             register.renumber(ids)
 
@@ -121,9 +136,4 @@ class Stacks:
     @property
     def nbytes(self) -> int:
         """Bytes held, the notes too."""
-        notes = sum(
-            undo.ids.nbytes + undo.known.nbytes + sum(state.nbytes for state in undo.states)
-            for pane in self.undo.values()
-            for undo in pane
-        )
-        return notes + sum(register.nbytes for register in self.registers)
+        return self._notes_bytes + sum(register.nbytes for register in self.registers)
