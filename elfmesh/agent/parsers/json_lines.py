@@ -1,9 +1,12 @@
-"""NDJSON: one JSON object a line, decoded straight into the fields that are asked for.
+"""NDJSON: one JSON object a line, read straight into the fields that are asked for.
 
-The fast path decodes a whole block with one call into objects that have only the asked fields; everything
-else in a line is skipped by the decoder without being built. It is taken when every line begins with `{`
-and ends with `}` and the number of objects equals the number of lines: `}` before and `{` after a line
-break can only be a boundary between two documents, so equal numbers mean exactly one object a line.
+What a line means is what msgspec says. The native scanner, where it was built (see `scanner`), reads the
+lines it is certain of and leaves every other line to msgspec; a property test holds the two equal.
+
+Without the scanner a whole block is decoded with one call into objects that have only the asked fields;
+everything else in a line is skipped by the decoder without being built. That is done when every line begins
+with `{` and ends with `}` and the number of objects equals the number of lines: `}` before and `{` after a
+line break can only be a boundary between two documents, so equal numbers mean exactly one object a line.
 Otherwise each line is decoded alone, and one bad line costs one line. A line that is JSON but no object is
 an error.
 
@@ -14,22 +17,26 @@ the last wins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import attrgetter
-from typing import Any, Union
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.agent.parsers.base import TIMESTAMP_FIELDS, Columns, Parser, sample
+from elfmesh.agent.parsers.base import TIMESTAMP_FIELDS, Columns, LazyArrays, Parser, sample
+from elfmesh.agent.parsers.cells import BOOL, FLOAT, INT, TEXT_MASK, Field, Grid
+from elfmesh.agent.parsers.json_plan import Plan
 from elfmesh.agent.parsers.lines import Lines
 from elfmesh.agent.parsers.schema import StreamSchema, timestamps
 
 OPEN, CLOSE = ord("{"), ord("}")
-Getter = Callable[[list[Any]], list[Any]]
-PARTS_MAX = 16
-"""Longer paths are nested or one key: what a path may mean grows with the square of its parts."""
+REFUSED_SHARE = 8
+"""If the scanner refuses more than one line of so many, the decoder takes the whole block: that is faster."""
+
+REFUSED_FREE = 16
+"""Refused lines of any block, however short, that are decoded one by one."""
 _DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
 
 
@@ -57,8 +64,42 @@ class JsonParser(Parser):
         self._plans: dict[tuple[str, ...], Plan] = {}
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
-        """Decode the block and build one typed column per wanted path."""
+        """One typed column per wanted path: by the scanner, else by the decoder."""
         plan = self._plan(tuple(wanted))
+        scanned = self._scanned(lines, plan, wanted) if lines.scan is not None and len(lines) else None
+        return self._decoded(lines, plan, wanted) if scanned is None else scanned
+
+    def _scanned(self, lines: Lines, plan: Plan, wanted: Sequence[str]) -> Columns | None:
+        """Columns by the scanner, with lines that it refused put in by the decoder; None: not worth it.
+
+        Types settle here, for every column in the order of `wanted`; what is put off is only the copying.
+        """
+        found = _scan(lines, plan)
+        if found is None:
+            return None
+        grid, rows, samples = found
+        makers: dict[str, Callable[[], pa.Array]] = {}
+        field_errors = 0
+        for name in wanted:
+            if name == "ts":
+                slots = [slot for path in self._timestamps for slot in plan.slots[path]]
+                makers[name] = grid.field(slots).times
+                continue
+            field = grid.field(plan.slots[name])
+            kind = _plain_kind(field)
+            settled = None if kind is None else self.schema.settle(name, kind)
+            if settled is not None:
+                makers[name] = partial(field.column, settled)
+                continue
+            values = field.values()
+            array, bad = self.schema.column(name, values)
+            makers[name] = partial(_same, array)
+            field_errors += len(bad)
+            samples += [sample(f"{name} is not {array.type}", repr(values[i])) for i in bad[:1]]
+        return Columns(LazyArrays(makers), rows, samples, field_errors)
+
+    def _decoded(self, lines: Lines, plan: Plan, wanted: Sequence[str]) -> Columns:
+        """The definition: all lines by the decoder, and all values looked at."""
         objects, rows, samples = _decode(lines, plan.decoder)
         arrays: dict[str, pa.Array] = {}
         field_errors = 0
@@ -92,119 +133,43 @@ class JsonParser(Parser):
         return plan
 
 
-class _Tree:
-    """The asked paths as nested names; `asked` marks a path that ends here."""
-
-    __slots__ = ("asked", "children", "kind")
-
-    def __init__(self) -> None:
-        self.asked = False
-        self.children: dict[str, _Tree] = {}
-        self.kind: Any = None
+def _same(array: pa.Array) -> pa.Array:
+    return array
 
 
-class Plan:
-    """A decoder for a set of dotted paths, and how to read each path from what it returns."""
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._root = _Tree()
-        for path in paths:
-            for parts in _readings(path):
-                node = self._root
-                for part in parts:
-                    node = node.children.setdefault(part, _Tree())
-                node.asked = True
-        self.decoder = msgspec.json.Decoder(_struct(self._root))
-        self._getters = {path: self._getter(path) for path in paths}
-
-    def values(self, path: str, objects: list[Any], cache: dict[str, list[Any]]) -> list[Any]:
-        """The value at `path` in every object, None where there is none."""
-        if path not in cache:
-            cache[path] = self._getters[path](objects)
-        return cache[path]
-
-    def _getter(self, path: str) -> Getter:
-        nested, *literals = [self._walk(parts) for parts in _readings(path)]
-        if not literals:
-            return nested
-
-        def nested_or_literal(objects: list[Any]) -> list[Any]:
-            values = nested(objects)
-            for literal in literals:
-                if None not in values:
-                    break
-                flat = literal(objects)
-                values = [new if old is None else old for old, new in zip(values, flat, strict=True)]
-            return values
-
-        return nested_or_literal
-
-    def _walk(self, parts: Sequence[str]) -> Getter:
-        node = self._root
-        steps: list[Callable[[list[Any]], list[Any]]] = []
-        plain = False
-        for part in parts:
-            steps.append(_dict_step(part) if plain else _field_step(node, part))
-            node = node.children[part]
-            plain = plain or node.kind is None
-
-        def walk(objects: list[Any]) -> list[Any]:
-            values = objects
-            for step in steps:
-                values = step(values)
-            return values
-
-        return walk
+def _plain_kind(field: Field) -> pa.DataType | None:
+    """The type Arrow would infer for the values of a field; None if they are of several kinds."""
+    if field.present & ~TEXT_MASK == 0:
+        return pa.string() if field.present else pa.null()
+    if field.present == 1 << BOOL:
+        return pa.bool_()
+    if field.present == 1 << INT:
+        return pa.int64()
+    return pa.float64() if field.present & ~(1 << INT) == 1 << FLOAT else None
 
 
-def _readings(path: str) -> list[list[str]]:
-    """The keys a dotted path may mean, best first: all nested, then with one key that contains dots."""
-    parts = path.split(".")
-    readings = [parts]
-    if len(parts) > PARTS_MAX:
-        return [parts, [path]]
-    for width in range(len(parts), 1, -1):
-        readings += [
-            [*parts[:at], ".".join(parts[at : at + width]), *parts[at + width :]]
-            for at in range(len(parts) - width + 1)
-        ]
-    return readings
-
-
-def _struct(node: _Tree) -> Any:
-    """A msgspec type for an object with the node's children; sets the `kind` of every inner object.
-
-    A node that is asked for itself and has children is decoded whole (kind None) and walked as a dict.
-    """
-    fields: list[Any] = []
-    for number, (name, child) in enumerate(node.children.items()):
-        kind: Any = Any
-        if child.children and not child.asked:
-            inner = _struct(child)
-            kind = Union[inner, str, int, float, bool, list, None]  # noqa: UP007 - built at run time
-        fields.append((f"f{number}", kind, msgspec.field(default=None, name=name)))
-    node.kind = msgspec.defstruct("Fields", fields, gc=False)
-    return node.kind
-
-
-def _field_step(node: _Tree, name: str) -> Getter:
-    attribute = f"f{list(node.children).index(name)}"
-    get, kind = attrgetter(attribute), node.kind
-
-    def step(values: list[Any]) -> list[Any]:
-        try:
-            return list(map(get, values))
-        except AttributeError:
-            return [get(value) if type(value) is kind else None for value in values]
-
-    return step
-
-
-def _dict_step(name: str) -> Getter:
-    def step(values: list[Any]) -> list[Any]:
-        return [value.get(name) if type(value) is dict else None for value in values]
-
-    return step
+def _scan(lines: Lines, plan: Plan) -> tuple[Grid, np.ndarray[Any, Any] | None, list[str]] | None:
+    """The cells of all good lines, the rows they came from (None: every row), samples of the bad lines."""
+    count = len(lines)
+    grid = Grid(lines.scan, lines.data, plan.slot_count, count)
+    refused = np.empty(REFUSED_FREE + count // REFUSED_SHARE, np.int64)
+    open_lines = lines.scan.project(
+        plan.compiled(lines.scan), lines.data, lines.starts, lines.ends, grid.kinds, grid.words, refused
+    )
+    if open_lines > len(refused):
+        return None
+    objects, good, samples = _decode_each(lines, plan.decoder, refused[:open_lines].tolist())
+    cache: dict[str, list[Any]] = {}
+    for path, slots in plan.slots.items() if objects else ():
+        for row, value in zip(good, plan.values(path, objects, cache), strict=True):
+            grid.put(slots[0], row, value)
+    if len(good) == open_lines:
+        return grid, None, samples
+    keep = np.ones(count, np.bool_)
+    keep[np.setdiff1d(refused[:open_lines], good)] = False
+    rows = np.flatnonzero(keep)
+    grid.keep(rows)
+    return grid, rows, samples
 
 
 def _decode(lines: Lines, decoder: Any) -> tuple[list[Any], np.ndarray[Any, Any] | None, list[str]]:
@@ -217,10 +182,18 @@ def _decode(lines: Lines, decoder: Any) -> tuple[list[Any], np.ndarray[Any, Any]
             objects = []
         if len(objects) == len(lines):
             return objects, None, []
-    objects = []
+    objects, rows, samples = _decode_each(lines, decoder, range(len(lines)))
+    return objects, np.array(rows, np.int64), samples
+
+
+def _decode_each(
+    lines: Lines, decoder: Any, candidates: Iterable[int]
+) -> tuple[list[Any], list[int], list[str]]:
+    """Some lines one by one: the good objects, the rows they came from, samples of the bad lines."""
+    objects: list[Any] = []
     rows: list[int] = []
     samples: list[str] = []
-    for row in range(len(lines)):
+    for row in candidates:
         line = lines.bytes(row)
         try:
             objects.append(decoder.decode(line))
@@ -228,7 +201,7 @@ def _decode(lines: Lines, decoder: Any) -> tuple[list[Any], np.ndarray[Any, Any]
         except _DECODE_ERRORS as error:
             if len(samples) < 3:
                 samples.append(sample(_reason(error), line.decode()))
-    return objects, np.array(rows, np.int64), samples
+    return objects, rows, samples
 
 
 def _reason(error: Exception) -> str:

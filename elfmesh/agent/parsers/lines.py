@@ -17,6 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from elfmesh.agent.parsers import scanner
+from elfmesh.agent.parsers.cells import spans
+
 Positions = np.ndarray[Any, np.dtype[np.int64]]
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 MARGIN = 64
@@ -31,11 +34,31 @@ class Lines:
         block: whole lines; the last may lack its newline.
     """
 
-    __slots__ = ("buffer", "data", "ends", "replaced", "starts")
+    __slots__ = ("_buffer", "data", "ends", "replaced", "scan", "starts")
 
     def __init__(self, block: bytes) -> None:
-        self.data, self.replaced = valid_utf8(block.removeprefix(BYTE_ORDER_MARK))
-        self.buffer: Bytes = np.frombuffer(self.data + bytes(MARGIN), np.uint8)
+        self._buffer: Bytes | None = None
+        self.scan = scanner.for_block(block)
+        """The C module if it may read this block, else None."""
+        self.data, self.replaced = valid_utf8(block.removeprefix(BYTE_ORDER_MARK), self.scan)
+        starts, ends = self._split() if self.scan is None else self._scan_split()
+        self.starts: Positions = starts
+        self.ends: Positions = ends
+
+    @property
+    def buffer(self) -> Bytes:
+        """`data` and its margin; made when it is first asked for."""
+        if self._buffer is None:
+            self._buffer = np.frombuffer(self.data + bytes(MARGIN), np.uint8)
+        return self._buffer
+
+    def _scan_split(self) -> tuple[Positions, Positions]:
+        room = self.scan.newlines(self.data) + 1
+        starts, ends = np.empty(room, np.int64), np.empty(room, np.int64)
+        count = self.scan.split(self.data, starts, ends)
+        return starts[:count], ends[:count]
+
+    def _split(self) -> tuple[Positions, Positions]:
         body = self.buffer[: len(self.data)]
         ends = np.flatnonzero(body == NEWLINE)
         if len(self.data) and self.data[-1] != NEWLINE:
@@ -49,10 +72,7 @@ class Lines:
         first = self.buffer[starts]
         for row in np.flatnonzero(keep & ((first == SPACE) | (first == TAB))):
             keep[row] = bool(self.data[starts[row] : ends[row]].strip(b" \t"))
-        if not keep.all():
-            starts, ends = starts[keep], ends[keep]
-        self.starts: Positions = starts
-        self.ends: Positions = ends
+        return (starts, ends) if keep.all() else (starts[keep], ends[keep])
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -73,6 +93,8 @@ class Lines:
 
     def cut(self, starts: Positions, ends: Positions) -> pa.Array:
         """A string column: one slice `[start, end)` of the block per row."""
+        if self.scan is not None:
+            return spans(self.scan, self.data, starts, ends)
         return _cut(self.buffer, starts, ends)
 
     def raw(self) -> pa.Array:
@@ -80,9 +102,9 @@ class Lines:
         return self.cut(self.starts, self.ends)
 
 
-def valid_utf8(block: bytes) -> tuple[bytes, int]:
+def valid_utf8(block: bytes, scan: Any = None) -> tuple[bytes, int]:
     """The block with malformed sequences replaced by U+FFFD, and the number of lines that had any."""
-    if block.isascii():
+    if scan.valid(block) if scan is not None else block.isascii():
         return block, 0
     try:
         block.decode()

@@ -43,25 +43,38 @@ class StreamSchema:
                 return quick, []
         return self._mixed(name, values)
 
+    def settle(self, name: str, kind: pa.DataType) -> pa.DataType | None:
+        """The type of a column whose values are all of one plain kind; it is settled by that.
+
+        Args:
+            name: the column's.
+            kind: bool, int64, float64 (perhaps with integers among them), string, or null: no value at all.
+
+        Returns:
+            What the values become as they are; None when they must be looked at one by one (`column`).
+        """
+        settled = self.types.get(name)
+        if kind == NULL:
+            return settled or NULL
+        if name in self._containers:
+            return None
+        if settled is None or (settled == INT and kind == FLOAT and name not in self.declared):
+            self.types[name] = kind
+            return kind
+        return settled if kind == settled or (settled == FLOAT and kind == INT) else None
+
     def _uniform(self, name: str, values: list[object]) -> pa.Array | None:
         """The column when Arrow infers one plain type that fits; None when the values must be looked at."""
         try:
             array = pa.array(values)
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
             return None
-        settled = self.types.get(name)
-        if array.type == settled:
-            return array
-        if array.type == NULL:
-            return array if settled is None else pa.nulls(len(values), settled)
-        if array.type not in (BOOL, INT, FLOAT, STRING):
+        if array.type not in (NULL, BOOL, INT, FLOAT, STRING):
             return None
-        if settled is None or (settled == INT and array.type == FLOAT and name not in self.declared):
-            self.types[name] = array.type
-            return array
-        if settled == FLOAT and array.type == INT:
-            return array.cast(FLOAT, safe=False)
-        return None
+        kind = self.settle(name, array.type)
+        if kind is None or kind == array.type:
+            return None if kind is None else array
+        return array.cast(kind, safe=False)
 
     def _mixed(self, name: str, values: list[object]) -> tuple[pa.Array, list[int]]:
         kinds = {type(value) for value in values if value is not None}

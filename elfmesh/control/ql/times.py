@@ -46,9 +46,12 @@ _RFC = (
     + r"(?:\s*\(\w+\))?"
 )
 _CTIME = _WEEKDAY + _MONTH + r"\s+(?P<d>\d{1,2})\s+" + _CLOCK + r"\s*" + _ZONE + r"\s+(?P<y>\d{4})"
-_SHAPES = tuple(r"(?i)^\s*" + shape + r"\s*$" for shape in (_ISO, _CLF, _RFC, _CTIME))
+_ISO_HOUR = r"(?P<y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})[ t](?P<h>\d{2})" + _ZONE
+_SHAPES = tuple(r"(?i)^\s*" + shape + r"\s*$" for shape in (_ISO, _CLF, _RFC, _CTIME, _ISO_HOUR))
 _NUMBER = r"^\s*[+-]?\d+(?:\.\d+)?\s*$"
 _CLF_WIDTH = 26
+_ZONE_HOURS_MAX = 23
+"""As Arrow has it, so that a time means the same whatever is beside it; Spark's casts stop at 18."""
 
 
 def to_timestamp_us(array: pa.Array | pa.ChunkedArray) -> pa.TimestampArray:
@@ -127,7 +130,8 @@ def _texts(array: pa.Array) -> pa.Array:
         open_rows = pc.and_(result.is_null(), array.is_valid())
         if not pc.any(open_rows).as_py():
             break
-        result = pc.coalesce(result, parse_shape(pc.if_else(open_rows, array, None), shape))
+        read = parse_shape(pc.if_else(open_rows, array, None), shape, zone_hours_max=_ZONE_HOURS_MAX)
+        result = pc.coalesce(result, read)
     return result
 
 
@@ -173,11 +177,12 @@ def _fixed_width_clf(array: pa.Array) -> pa.Array | None:
     sign = np.where(west, -1, 1)
     month = month_number(raw[:, 3:6])
     offset = sign * (two(12) * 3600 + two(14) * 60)
+    sane_zone = (two(12) <= _ZONE_HOURS_MAX) & (two(14) < 60)
     zero = np.zeros(rows, dtype=np.int64)
     micros, valid = compose_us(
         (two(2) * 100 + two(4), month, two(0)), (two(6), two(8), two(10), zero), offset
     )
-    return from_numpy(micros, ~valid, TIMESTAMP)
+    return from_numpy(micros, ~(valid & sane_zone), TIMESTAMP)
 
 
 def number_field(parts: pa.StructArray, name: str, default: int) -> Ints:
@@ -198,7 +203,7 @@ def fraction_us(parts: pa.StructArray, name: str = "f") -> Ints:
     return int_values(pc.cast(text, pa.int64()))
 
 
-def offset_s(parts: pa.StructArray, name: str = "z") -> tuple[Ints, Bools]:
+def offset_s(parts: pa.StructArray, hours_max: int, name: str = "z") -> tuple[Ints, Bools]:
     """Seconds east of UTC of a group such as `+0200`, `-05:30`, `+2`, `Z` or none, and where it is sane."""
     rows = len(parts)
     if not _has(parts, name):
@@ -208,16 +213,17 @@ def offset_s(parts: pa.StructArray, name: str = "z") -> tuple[Ints, Bools]:
     zone = pc.if_else(zone.is_null(), pa.scalar({"sign": "+", "hh": "0", "mm": "0"}, type=zone.type), zone)
     hours, minutes = number_field(zone, "hh", 0), number_field(zone, "mm", 0)
     sign = np.where(np.asarray(pc.equal(zone.field("sign"), "-").to_numpy(zero_copy_only=False)), -1, 1)
-    return np.asarray(sign * (hours * 3600 + minutes * 60)), np.asarray((hours <= 18) & (minutes < 60))
+    return np.asarray(sign * (hours * 3600 + minutes * 60)), np.asarray((hours <= hours_max) & (minutes < 60))
 
 
-def parse_shape(array: pa.Array, shape: str) -> pa.Array:
+def parse_shape(array: pa.Array, shape: str, *, zone_hours_max: int = 18) -> pa.Array:
     """Timestamps of the strings that match a regular expression.
 
     Args:
         array: strings.
         shape: RE2 with named groups: y or yy (2000 to 2099), m or mon, d, h or h12 with ap (am/pm), mi, s,
             f (fraction), z (offset). Absent groups take the start of the epoch.
+        zone_hours_max: an offset of more hours is no time.
     """
     parts = pc.extract_regex(array, shape)
     null = null_mask(parts)
@@ -225,7 +231,7 @@ def parse_shape(array: pa.Array, shape: str) -> pa.Array:
         return pa.nulls(len(array), TIMESTAMP)
     year = number_field(parts, "yy", 0) + 2000 if _has(parts, "yy") else number_field(parts, "y", 1970)
     hour, sane_hour = _hour(parts)
-    zone, sane_zone = offset_s(parts)
+    zone, sane_zone = offset_s(parts, zone_hours_max)
     clock = (hour, number_field(parts, "mi", 0), number_field(parts, "s", 0), fraction_us(parts))
     micros, valid = compose_us((year, _month(parts), number_field(parts, "d", 1)), clock, zone)
     return from_numpy(micros, null | ~(valid & sane_hour & sane_zone), TIMESTAMP)

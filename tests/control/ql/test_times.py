@@ -151,3 +151,23 @@ def test_civil_dates_agree_with_the_calendar(year: int, month: int, day: int) ->
         assert bool(valid_date(*columns)[0]) == exists
     if expected is not None:
         assert int(days_from_civil(*columns)[0]) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2015-05-17T10",
+        "2015-05-17 10",
+        "2015-05-17T10Z",
+        "2015-05-17T10:00:00+19:00",
+        "2015-05-17T10:00:00-23:59",
+        "2015-05-17T10:00:00+24:00",
+        "17/May/2015:10:05:03 +2359",
+        "17/May/2015:10:05:03 +9999",
+        "17/May/2015:10:05:03 -0060",
+    ],
+)
+def test_a_time_means_the_same_whatever_stands_beside_it(text: str) -> None:
+    alone = to_timestamp_us(pa.array([text]))
+    beside = to_timestamp_us(pa.array([text, "Sun May 17 10:00:00 2015", None]))
+    assert alone[0] == beside[0]

@@ -1,0 +1,176 @@
+"""What the scanner says about the fields of a block, and how that becomes Arrow columns.
+
+A cell is a kind (one byte) and 64 bits whose meaning the kind gives: a number, or where in the block a text
+stands. Cells are all a parser keeps of a block until somebody asks for a column; only then is it copied.
+Lines that the scanner refused are put in beside the others, value by value, from what the slow path made of
+them. Owns the numbers of the kinds, which csrc/scan.h repeats. Refuses to know formats and types of streams.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+NULL, BOOL, INT, FLOAT, TEXT, ESCAPED, OTHER = range(7)
+TEXT_MASK = 1 << TEXT | 1 << ESCAPED
+INT_MIN, INT_MAX = -(2**63), 2**63 - 1
+LENGTH_BITS = 32
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+Kinds = np.ndarray[Any, np.dtype[np.uint8]]
+Words = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Grid:
+    """The cells of some fields of all lines of a block.
+
+    Args:
+        scan: the C module, which stays the one to ask about these cells.
+
+    Attributes:
+        data: the block that texts stand in.
+        side: texts that stand nowhere in the block; they follow on it in their positions.
+        others: values that no cell can hold, by the number that is in it.
+        kinds, words: both [slots, rows]; a scan fills them, refused lines with nulls.
+    """
+
+    __slots__ = ("data", "kinds", "others", "scan", "side", "words")
+
+    def __init__(self, scan: Any, data: bytes, slots: int, rows: int) -> None:
+        self.scan = scan
+        self.data = data
+        self.side = bytearray()
+        self.others: list[object] = []
+        self.kinds: Kinds = np.empty((slots, rows), np.uint8)
+        self.words: Words = np.empty((slots, rows), np.int64)
+
+    def put(self, slot: int, row: int, value: object) -> None:
+        """Set one cell to a Python value."""
+        kind, word = NULL, 0
+        if isinstance(value, bool):
+            kind, word = BOOL, int(value)
+        elif isinstance(value, int) and INT_MIN <= value <= INT_MAX:
+            kind, word = INT, value
+        elif isinstance(value, float):
+            kind, word = FLOAT, struct.unpack("=q", struct.pack("=d", value))[0]
+        elif isinstance(value, str):
+            text = value.encode()
+            kind, word = TEXT, (len(self.data) + len(self.side)) << LENGTH_BITS | len(text)
+            self.side += text
+        elif value is not None:
+            kind, word = OTHER, len(self.others)
+            self.others.append(value)
+        self.kinds[slot, row] = kind
+        self.words[slot, row] = word
+
+    def keep(self, rows: Words) -> None:
+        """Drop all rows but these."""
+        self.kinds = np.ascontiguousarray(self.kinds[:, rows])
+        self.words = np.ascontiguousarray(self.words[:, rows])
+
+    def field(self, slots: Sequence[int]) -> Field:
+        """One field that may stand in several slots: of each row the first that is not null."""
+        filled = [slot for slot in slots if self.scan.present(self.kinds[slot]) != 1 << NULL]
+        first, *more = filled or slots[:1]
+        kinds, words = self.kinds[first], self.words[first]
+        for slot in more:
+            missing = kinds == NULL
+            kinds = np.where(missing, self.kinds[slot], kinds)
+            words = np.where(missing, self.words[slot], words)
+        return Field(self, kinds, words)
+
+
+class Field:
+    """One field of all rows: the cells of one column to be.
+
+    Args:
+        grid: what the cells refer to; nothing may be put into it any more.
+    """
+
+    __slots__ = ("_grid", "kinds", "present", "words")
+
+    def __init__(self, grid: Grid, kinds: Kinds, words: Words) -> None:
+        self._grid = grid
+        self.kinds = kinds
+        self.words = words
+        self.present: int = grid.scan.present(kinds) & ~(1 << NULL)
+        """A bit for every kind but null that occurs."""
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def column(self, kind: pa.DataType) -> pa.Array:
+        """The column of a type that all cells fit: bool, int64, float64 (integers too), string or null."""
+        if pa.types.is_null(kind) or not self.present:
+            return pa.nulls(len(self), kind)
+        if pa.types.is_string(kind):
+            return self._strings()
+        if pa.types.is_boolean(kind):
+            return self._fixed("b", kind, np.empty((len(self) + 7) // 8, np.uint8))
+        if pa.types.is_int64(kind):
+            return self._fixed("i", kind, np.empty(len(self), np.int64))
+        return self._fixed("f", kind, np.empty(len(self), np.float64))
+
+    def times(self) -> pa.Array:
+        """Event times: what the scanner cannot read goes to the slow path, value by value."""
+        from elfmesh.agent.parsers.schema import timestamps
+
+        grid = self._grid
+        times, outcome = np.empty(len(self), np.int64), np.empty(len(self), np.uint8)
+        if grid.scan.times(grid.data, grid.side, self.kinds, self.words, times, outcome):
+            rows = np.flatnonzero(outcome == OTHER)
+            slow = timestamps(Field(grid, self.kinds[rows], self.words[rows]).values())
+            outcome[rows] = np.where(slow.is_valid().to_numpy(zero_copy_only=False), INT, NULL)
+            times[rows] = slow.view(pa.int64()).fill_null(0).to_numpy()
+        return pa.Array.from_buffers(
+            _TIMESTAMP, len(self), [_validity(grid.scan, outcome), pa.py_buffer(times)]
+        )
+
+    def values(self) -> list[Any]:
+        """All cells as Python values; the slow path's way to look at them."""
+        values: list[Any] = self._strings().to_pylist()
+        others = self._grid.others
+        for row in np.flatnonzero(
+            (self.kinds != TEXT) & (self.kinds != ESCAPED) & (self.kinds != NULL)
+        ).tolist():
+            kind, word = int(self.kinds[row]), int(self.words[row])
+            if kind == BOOL:
+                values[row] = bool(word)
+            elif kind == INT:
+                values[row] = word
+            elif kind == FLOAT:
+                values[row] = struct.unpack("=d", struct.pack("=q", word))[0]
+            else:
+                values[row] = others[word]
+        return values
+
+    def _strings(self) -> pa.Array:
+        offsets = np.empty(len(self) + 1, np.int32)
+        data = self._grid.scan.texts(self._grid.data, self._grid.side, self.kinds, self.words, offsets)
+        kinds = self.kinds
+        if self.present & ~TEXT_MASK:
+            kinds = np.where((kinds == TEXT) | (kinds == ESCAPED), kinds, NULL).astype(np.uint8)
+        buffers = [_validity(self._grid.scan, kinds), pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.string(), len(self), buffers)
+
+    def _fixed(self, what: str, kind: pa.DataType, values: np.ndarray[Any, Any]) -> pa.Array:
+        self._grid.scan.values(what, self.kinds, self.words, values)
+        return pa.Array.from_buffers(
+            kind, len(self), [_validity(self._grid.scan, self.kinds), pa.py_buffer(values)]
+        )
+
+
+def _validity(scan: Any, kinds: Kinds) -> pa.Buffer | None:
+    bits = np.empty((len(kinds) + 7) // 8, np.uint8)
+    return pa.py_buffer(bits) if scan.validity(kinds, bits) else None
+
+
+def spans(scan: Any, data: bytes, starts: Words, ends: Words) -> pa.Array:
+    """A string column of slices `[start, end)` of a block of valid UTF-8."""
+    grid = Grid(scan, data, 1, 0)
+    words = starts << LENGTH_BITS | (ends - starts)
+    return Field(grid, np.full(len(starts), TEXT, np.uint8), words).column(pa.string())

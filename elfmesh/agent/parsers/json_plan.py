@@ -1,0 +1,167 @@
+"""A set of dotted paths as what reads them from JSON: a msgspec decoder, and a description for the scanner.
+
+Owns what a path may mean: nested objects first; where that leads nowhere, a key that literally contains the
+dots, at any depth. Both ways to read follow the same tree of names. Refuses to know lines, columns and types.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, Union
+
+import msgspec
+
+Getter = Callable[[list[Any]], list[Any]]
+PARTS_MAX = 16
+"""Longer paths are nested or one key: what a path may mean grows with the square of its parts."""
+
+
+class _Tree:
+    """The asked paths as nested names; `asked` marks a path that ends here."""
+
+    __slots__ = ("asked", "children", "kind", "slot")
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.children: dict[str, _Tree] = {}
+        self.kind: Any = None
+        self.slot = -1
+
+    def walk(self) -> Iterator[_Tree]:
+        """This node and all below it, parents first."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+
+class Plan:
+    """A decoder for a set of dotted paths, and how to read each path from what it returns."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._root = _Tree()
+        self.slots: dict[str, tuple[int, ...]] = {}
+        """By path: the scanner's slots of its readings, best first."""
+        count = 0
+        for path in paths:
+            readings = _readings(path)
+            for slot, parts in enumerate(readings, count):
+                node = self._root
+                for part in parts:
+                    node = node.children.setdefault(part, _Tree())
+                node.asked = True
+                node.slot = slot
+            self.slots[path] = tuple(range(count, count + len(readings)))
+            count += len(readings)
+        self.slot_count = count
+        self._compiled: tuple[Any, Any] = (None, None)
+        self.decoder = msgspec.json.Decoder(_struct(self._root))
+        self._getters = {path: self._getter(path) for path in paths}
+
+    def compiled(self, scan: Any) -> Any:
+        """The plan as the C module wants it; made once."""
+        if self._compiled[0] is not scan:
+            self._compiled = scan, scan.plan(self._description())
+        return self._compiled[1]
+
+    def _description(self) -> bytes:
+        """Nodes, parents first: slot plus one, number of names, and for each its node, length and text."""
+        nodes = list(self._root.walk())
+        number = {id(node): at for at, node in enumerate(nodes)}
+        parts = [struct.pack("=II", len(nodes), self.slot_count)]
+        for node in nodes:
+            parts.append(struct.pack("=II", node.slot + 1, len(node.children)))
+            for name, child in node.children.items():
+                text = name.encode()
+                parts += [struct.pack("=II", number[id(child)], len(text)), text]
+        return b"".join(parts)
+
+    def values(self, path: str, objects: list[Any], cache: dict[str, list[Any]]) -> list[Any]:
+        """The value at `path` in every object, None where there is none."""
+        if path not in cache:
+            cache[path] = self._getters[path](objects)
+        return cache[path]
+
+    def _getter(self, path: str) -> Getter:
+        nested, *literals = [self._walk(parts) for parts in _readings(path)]
+        if not literals:
+            return nested
+
+        def nested_or_literal(objects: list[Any]) -> list[Any]:
+            values = nested(objects)
+            for literal in literals:
+                if None not in values:
+                    break
+                flat = literal(objects)
+                values = [new if old is None else old for old, new in zip(values, flat, strict=True)]
+            return values
+
+        return nested_or_literal
+
+    def _walk(self, parts: Sequence[str]) -> Getter:
+        node = self._root
+        steps: list[Callable[[list[Any]], list[Any]]] = []
+        plain = False
+        for part in parts:
+            steps.append(_dict_step(part) if plain else _field_step(node, part))
+            node = node.children[part]
+            plain = plain or node.kind is None
+
+        def walk(objects: list[Any]) -> list[Any]:
+            values = objects
+            for step in steps:
+                values = step(values)
+            return values
+
+        return walk
+
+
+def _readings(path: str) -> list[list[str]]:
+    """The keys a dotted path may mean, best first: all nested, then with one key that contains dots."""
+    parts = path.split(".")
+    readings = [parts]
+    if len(parts) > PARTS_MAX:
+        return [parts, [path]]
+    for width in range(len(parts), 1, -1):
+        readings += [
+            [*parts[:at], ".".join(parts[at : at + width]), *parts[at + width :]]
+            for at in range(len(parts) - width + 1)
+        ]
+    return readings
+
+
+def _struct(node: _Tree) -> Any:
+    """A msgspec type for an object with the node's children; sets the `kind` of every inner object.
+
+    A node that is asked for itself and has children is decoded whole (kind None) and walked as a dict.
+    """
+    fields: list[Any] = []
+    for number, (name, child) in enumerate(node.children.items()):
+        kind: Any = Any
+        if child.children and not child.asked:
+            inner = _struct(child)
+            kind = Union[inner, str, int, float, bool, list, None]  # noqa: UP007 - built at run time
+        fields.append((f"f{number}", kind, msgspec.field(default=None, name=name)))
+    node.kind = msgspec.defstruct("Fields", fields, gc=False)
+    return node.kind
+
+
+def _field_step(node: _Tree, name: str) -> Getter:
+    attribute = f"f{list(node.children).index(name)}"
+    get, kind = attrgetter(attribute), node.kind
+
+    def step(values: list[Any]) -> list[Any]:
+        try:
+            return list(map(get, values))
+        except AttributeError:
+            return [get(value) if type(value) is kind else None for value in values]
+
+    return step
+
+
+def _dict_step(name: str) -> Getter:
+    def step(values: list[Any]) -> list[Any]:
+        return [value.get(name) if type(value) is dict else None for value in values]
+
+    return step
