@@ -176,5 +176,8 @@ def _over_38_digits(words: np.ndarray) -> bool:
 
 def exact(limbs: Mapping[int, np.ndarray], row: int) -> Fraction:
     """The exact sum of one row, for checks and for reading; slow."""
-    units = sum(int(values[row]) << (LIMB_BITS * (number - LIMB_MIN)) for number, values in limbs.items())
-    return Fraction(units, 1 << (-LIMB_BITS * LIMB_MIN))
+    if not limbs:
+        return Fraction(0)
+    lowest = min(limbs)
+    units = sum(int(values[row]) << (LIMB_BITS * (number - lowest)) for number, values in limbs.items())
+    return Fraction(units) * Fraction(2) ** (LIMB_BITS * lowest)

@@ -11,13 +11,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt.errors import NotInvertible
 
-Values = pa.Array | tuple[pa.Array, ...] | None
+Values: TypeAlias = pa.Array | tuple[pa.Array, ...] | None
 """Raw canonical values: none (count of rows), one column, or several for kinds with several inputs."""
 
 

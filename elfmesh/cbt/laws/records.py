@@ -21,7 +21,8 @@ _STRING_BYTES_MAX = _INT64.max >> 32
 
 def float_rank(bits: np.ndarray) -> np.ndarray:
     """Between float bits and integers of the same order, its own inverse; canonical NaN is above infinity."""
-    return bits ^ ((bits >> np.int64(63)) & np.int64(_INT64.max))
+    rank: np.ndarray = bits ^ ((bits >> np.int64(63)) & np.int64(_INT64.max))
+    return rank
 
 
 class Records:

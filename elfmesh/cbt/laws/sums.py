@@ -24,6 +24,7 @@ class Sum(Law):
     """Exact sums of int64, float64 and decimals; null where no value was there."""
 
     kind, invertible = "sum", True
+    limb_min, limb_max = floatsum.LIMB_MIN, floatsum.LIMB_MAX
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
         """A number's own type; decimals at full precision, since sums outgrow their inputs."""
@@ -44,11 +45,11 @@ class Sum(Law):
     def negate(self, state: State) -> State:
         """Minus, the counters too."""
         parts = {name: -state.parts[name] for name in ("values", *_SPECIALS) if name in state.parts}
-        return State(self.kind, state.type, {**parts, **_named(floatsum.negate(_limbs(state)))})
+        return State(self.kind, state.type, {**parts, **_named(floatsum.negate(limbs_of(state)))})
 
     def finish(self, state: State, rows: int) -> pa.Array:
         """int64 (decimal(38,0) if one needs it), float64 rounded once, decimal(38,s); null if all null."""
-        limbs = _limbs(state)
+        limbs = limbs_of(state)
         null = state.parts["values"] <= 0
         if pa.types.is_null(state.type):
             return pa.nulls(rows)
@@ -71,8 +72,8 @@ class Sum(Law):
         fraction = pa.types.is_floating(state.type)
         for name in state.parts.keys() - {"values", *_SPECIALS}:
             match = _LIMB.fullmatch(name)
-            lowest = floatsum.LIMB_MIN if fraction else 0
-            highest = floatsum.LIMB_MAX if fraction else floatsum.WHOLE_LIMB_MAX
+            lowest = self.limb_min if fraction else 0
+            highest = self.limb_max if fraction else floatsum.WHOLE_LIMB_MAX
             if match is None or not lowest <= int(match[1]) <= highest:
                 raise ValueError(f"a {self.kind} of {type_name(state.type)} has a column {name!r}")
 
@@ -89,7 +90,8 @@ def _named(limbs: Mapping[int, np.ndarray]) -> dict[str, np.ndarray]:
     return {f"limb{number:+d}": limbs[number] for number in sorted(limbs)}
 
 
-def _limbs(state: State) -> floatsum.Limbs:
+def limbs_of(state: State) -> floatsum.Limbs:
+    """The limbs of a sum, by number."""
     return {int(name[4:]): column for name, column in state.parts.items() if name.startswith("limb")}
 
 
@@ -131,7 +133,7 @@ class SumAccumulator(Accumulator):
         for name in _SPECIALS:
             if name in state.parts:
                 kernel.active.add(ids, state.parts[name], self._special(name).reach(groups))
-        self._sums.merge(_limbs(state), ids, groups)
+        self._sums.merge(limbs_of(state), ids, groups)
 
     def freeze(self, groups: int) -> State:
         """Copies of what some group needs."""
@@ -139,7 +141,7 @@ class SumAccumulator(Accumulator):
         for name in _SPECIALS:
             if name in self._specials and (counts := self._specials[name].head(groups)).any():
                 parts[name] = counts.copy()
-        return State(self._kind, self.type, {**parts, **_named(self._sums.limbs(groups))})
+        return State(self._kind, self.type, {**parts, **_named(self._limbs(groups))})
 
     def clear(self) -> None:
         """All zero."""
@@ -165,6 +167,9 @@ class SumAccumulator(Accumulator):
 
     def _add_decimals(self, words: np.ndarray, ids: np.ndarray, groups: int) -> None:
         self._sums.add_decimals(words, ids, groups)
+
+    def _limbs(self, groups: int) -> floatsum.Limbs:
+        return self._sums.limbs(groups)
 
     def _finite(self, numbers: np.ndarray, ids: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
         """Count NaN and infinities apart; the finite rest."""

@@ -60,7 +60,7 @@ class Strings:
             missing = ((_WORD - np.clip(rest, 0, _WORD)) * 8).astype(np.uint64)
             whole = np.uint64(0xFFFFFFFFFFFFFFFF) >> np.minimum(missing, np.uint64(63))
             words &= np.where(missing == 64, np.uint64(0), whole)
-        ordered = (words.byteswap() ^ _SIGN).view(np.int64)
+        ordered: np.ndarray = (words.byteswap() ^ _SIGN).view(np.int64)
         return ~ordered if invert else ordered
 
     def bytes(self) -> np.ndarray:
@@ -68,7 +68,8 @@ class Strings:
         total = int(self.lengths.sum())
         ends = np.cumsum(self.lengths)
         places = np.arange(total) + np.repeat(self.starts - (ends - self.lengths), self.lengths)
-        return self.data[places]
+        held: np.ndarray = self.data[places]
+        return held
 
 
 def padded(starts: np.ndarray, lengths: np.ndarray, data: np.ndarray) -> Strings:
@@ -130,7 +131,8 @@ class Winners:
 
     def found(self, groups: int) -> np.ndarray:
         """bool[groups]: which have a record at all."""
-        return self._found.head(groups) != 0
+        found: np.ndarray = self._found.head(groups) != 0
+        return found
 
     def strings(self, groups: int) -> Strings:
         """The winners' byte strings, empty where there is none; valid until the next change."""
@@ -147,6 +149,14 @@ class Winners:
         """Bytes allocated."""
         columns = (*self._words, self._found, self._starts, self._lengths, self._scratch)
         return int(self._arena.nbytes) + sum(column.nbytes for column in columns)
+
+    def _known(self, word: np.ndarray, lengths: np.ndarray, ids: np.ndarray, groups: int) -> np.ndarray:
+        """bool: which short strings are the winner already; most are, where a few values repeat."""
+        same = (lengths == self._lengths.reach(groups)[ids]) & (lengths <= _WORD)
+        known: np.ndarray = (
+            same & (word == self._words[0].reach(groups)[ids]) & (self._found.reach(groups)[ids] != 0)
+        )
+        return known
 
     def _best_of_each(
         self, words: list[np.ndarray], tail: Strings | None, ids: np.ndarray, groups: int
@@ -169,9 +179,9 @@ class Winners:
             lengths = tail.lengths[rows]
             rows = self._least_rows(-lengths if self._invert else lengths, rows, ids, scratch)
         scratch[ids[rows]] = rows
-        rows = rows[scratch[ids[rows]] == rows]
+        one_each: np.ndarray = rows[scratch[ids[rows]] == rows]
         scratch[ids] = 0
-        return rows
+        return one_each
 
     @staticmethod
     def _least_rows(word: np.ndarray, rows: np.ndarray, ids: np.ndarray, scratch: np.ndarray) -> np.ndarray:
@@ -179,7 +189,8 @@ class Winners:
         of_rows = ids[rows]
         scratch[of_rows] = _INT64.max
         kernel.active.least(of_rows, word, scratch)
-        return rows[word == scratch[of_rows]]
+        least: np.ndarray = rows[word == scratch[of_rows]]
+        return least
 
     def _beats(
         self, words: list[np.ndarray], tail: Strings | None, ids: np.ndarray, groups: int
