@@ -13,7 +13,7 @@ import sys
 
 import zstandard
 
-from elfmesh.cbt.codec import BlockHeader, BlockReader, write_rows
+from elfmesh.cbt.rows_codec import BlockHeader, BlockReader, write_rows
 from elfmesh.cbt.rows import Rows
 
 COMPRESSION_LEVEL = 1

@@ -1,264 +1,293 @@
-"""Columns as bytes and back, laid out so that zstd does well: narrow shuffled integers, lengths and text.
+"""Sorted rows as a header and chunks of bytes, and back: what trees compress, and what goes on disk and wire.
 
-Owns: the byte form of one block of PAO rows, without compression, and its header. Used inside the tree
-(buffer.py) and on the wire (partial.py).
-Refuses to know: zstd, checksums, files, sockets.
+Chunk 0 is the run of keys, then comes one chunk per column of a state. Nothing here is compressed, but laid
+out for it (column_codec.py, nearsum.py). A reader of chunks from outside gets valid sorted rows or an error.
+
+Owns: the header of a block, the choice of codings for a state.
+Refuses to know: zstd, checksums, files, sockets, trees.
 
 Invariants:
-    - `read_rows(header, write_rows(rows))` has equal columns.
-    - A reader trusts nothing: every length is checked against the bytes there are, and what a column unfolds
-      to is taken from a budget before it is allocated.
+    - `unpack(*pack(rows))` has equal keys, and states that stand for the same values.
+    - Untrusted: no more than the budget is allocated, whatever the header says; the keys ascend, are valid in
+      their form and lie where the header says; every state passes the check of its law.
+
+Paper: ELF 2.2 ("storing such data in compressed form").
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.cbt.columns import (
-    byte_layout,
-    canonical_floats,
-    decimal_words,
-    from_int64,
-    is_bytes,
-    to_int64,
-    type_from_name,
-    type_name,
-    valid_mask,
+from elfmesh.cbt import kernel, nearsum
+from elfmesh.cbt.column_codec import (
+    NUMBERS,
+    Column,
+    column_bytes,
+    read_array,
+    read_numbers,
+    write_array,
+    write_numbers,
 )
-from elfmesh.cbt.rows import Layout, Rows, checked_state
+from elfmesh.cbt.columns import type_from_name, type_name
+from elfmesh.cbt.kernel.protocol import Run
+from elfmesh.cbt.keys import KeyForm, decode
+from elfmesh.cbt.laws import State
+from elfmesh.cbt.nearsum import NearSums
+from elfmesh.cbt.rows import Layout, checked_state
+from elfmesh.cbt.sorted_rows import SortedRows
 from elfmesh.errors import ProtocolError
 
-_WIDTHS = (0, 1, 2, 4, 8)
-_DECIMAL_BYTES = 16
-_ROW_BYTES = 16
-"""Per row and column: the widest fixed value, or the length and the place of a string with its validity."""
-_STRING_BYTES_MAX = (1 << 31) - 1
+UNPACKED_BYTES_MAX = 1 << 30
+"""What a block from outside may take in memory; ours are a few MB, of 64 KiB keys up to some 100."""
+
+PLACE_BITS_MAX = 64
+SHORT_ROWS = 128
+"""Fewer sums are written limb by limb: finding their short form costs more than it saves."""
+
+_KEY_BYTES_EACH = 16
+"""Memory of a key beside its bytes while keys are checked: offsets, hashes."""
+_LIMB = "limb"
+
+Chunk: TypeAlias = bytes | memoryview
 
 
-class Column(msgspec.Struct, array_like=True, frozen=True):
-    """How one column lies in the payload.
-
-    Attributes:
-        name: key name, or part of a state.
-        type: canonical type name.
-        nulls: whether a validity bitmap comes first, ceil(rows / 8) bytes.
-        width: bytes per integer (0: all are `base`); for strings, of their lengths.
-        base: added to each integer.
-        size: bytes of string data after the lengths.
-    """
+class KeyHeader(msgspec.Struct, array_like=True, frozen=True):
+    """One key column: its name, canonical type, and whether its keys have a marker of nulls."""
 
     name: str
     type: str
-    nulls: bool
-    width: int
-    base: int
-    size: int
+    nullable: bool
 
 
 class StateHeader(msgspec.Struct, array_like=True, frozen=True):
-    """One aggregate: its name, kind, value type and columns."""
+    """One aggregate: its name, kind, value type and columns.
+
+    Attributes:
+        name: of the aggregate.
+        kind: its law.
+        type: canonical type name of the values.
+        columns: one per chunk.
+        sums: how the last two columns, `near` and `rest`, are the limbs of float sums: digits and unit. None
+            if there are no such columns.
+    """
 
     name: str
     kind: str
     type: str
-    parts: tuple[Column, ...]
+    columns: tuple[Column, ...]
+    sums: tuple[int, int] | None = None
 
 
-class BlockHeader(msgspec.Struct, array_like=True, frozen=True):
-    """One block of PAO rows: their number, the keys, the states."""
+class PackedHeader(msgspec.Struct, array_like=True, frozen=True):
+    """What is needed to read the chunks of a block.
+
+    Attributes:
+        rows: number of keys.
+        key_bytes: sum of their lengths.
+        wide: see `Run`.
+        bits: see `SortedRows`.
+        prefix: see `SortedRows`.
+        keys: the key columns.
+        states: the aggregates.
+    """
 
     rows: int
-    keys: tuple[Column, ...]
+    key_bytes: int
+    wide: bool
+    bits: int
+    prefix: int
+    keys: tuple[KeyHeader, ...]
     states: tuple[StateHeader, ...]
 
 
-def write_rows(rows: Rows, out: list[bytes]) -> BlockHeader:
-    """Append the columns' bytes to `out`; the header to read them by. Cost: two passes over the columns."""
-    keys = tuple(_write_array(name, key, out) for name, key in zip(rows.layout.keys, rows.keys, strict=True))
-    states = []
-    for (name, kind), state in zip(rows.layout.aggregates, rows.states, strict=True):
-        parts = tuple(
-            _write_array(part, column, out)
-            if not isinstance(column, np.ndarray)
-            else Column(part, "int64", False, *_write_ints(column, out), 0)
-            for part, column in state.parts.items()
-        )
-        states.append(StateHeader(name, kind, type_name(state.type), parts))
-    return BlockHeader(rows.count, keys, tuple(states))
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A header and its chunks."""
+
+    header: PackedHeader
+    chunks: list[Chunk]
 
 
-def unfolded_bytes(header: BlockHeader) -> int:
-    """Memory that reading a block takes, by its header alone; what a reader takes from its budget."""
-    parts = [part for state in header.states for part in state.parts]
-    fixed = header.rows * (_ROW_BYTES * (len(header.keys) + len(parts)))
-    return fixed + sum(abs(column.size) for column in (*header.keys, *parts))
+def pack(rows: SortedRows) -> Packed:
+    """Columns as bytes. Cost: two passes per column, some twenty for float sums; no copy of the keys."""
+    writer = _Writer([np.ascontiguousarray(rows.run.data).data])
+    states = tuple(
+        writer.state(name, state)
+        for (name, _), state in zip(rows.layout.aggregates, rows.states, strict=True)
+    )
+    columns = zip(rows.layout.keys, rows.form.types, rows.form.nullable, strict=True)
+    keys = tuple(KeyHeader(name, type_name(data_type), null) for name, data_type, null in columns)
+    run = rows.run
+    header = PackedHeader(run.rows, run.key_bytes, run.wide, rows.bits, rows.prefix, keys, states)
+    return Packed(header, writer.chunks)
 
 
-def _write_ints(values: np.ndarray, out: list[bytes]) -> tuple[int, int]:
-    """Narrowed to their range, low bytes of all first; gives (width, base)."""
-    if len(values) == 0:
-        return 0, 0
-    low, high = int(values.min()), int(values.max())
-    if low == high:
-        return 0, low
-    span = high - low
-    width = 1 if span < 1 << 8 else 2 if span < 1 << 16 else 4 if span < 1 << 32 else 8
-    base = low if width < 8 else 0
-    narrow = (values - base if base else values).astype(f"<u{width}" if width < 8 else "<i8", copy=False)
-    if width > 1:
-        narrow = np.ascontiguousarray(narrow).view(np.uint8).reshape(-1, width).T
-    out.append(narrow.tobytes())
-    return width, base
+class _Writer:
+    """Collects chunks, and knows plain columns that are there already."""
+
+    def __init__(self, chunks: list[Chunk]) -> None:
+        self.chunks = chunks
+        self._seen: list[tuple[np.ndarray, int]] = []
+
+    def state(self, name: str, state: State) -> StateHeader:
+        """Write the columns of one aggregate."""
+        parts, sums = state.parts, None
+        if pa.types.is_floating(state.type) and (near := _near(parts)) is not None:
+            parts = {part: column for part, column in parts.items() if not part.startswith(_LIMB)}
+            parts |= {"near": near.near, "rest": near.rest}
+            sums = (near.digits, near.unit)
+        columns = tuple(self._column(part, column) for part, column in parts.items())
+        return StateHeader(name, state.kind, type_name(state.type), columns, sums)
+
+    def _column(self, name: str, values: np.ndarray | pa.Array) -> Column:
+        if not isinstance(values, np.ndarray):
+            column, chunk = write_array(name, values)
+        elif (twin := self._twin(values)) is not None:
+            column, chunk = Column(name, NUMBERS, "same", extra=twin), b""
+        else:
+            self._seen.append((values, len(self.chunks)))
+            column, chunk = write_numbers(name, values)
+        self.chunks.append(chunk)
+        return column
+
+    def _twin(self, values: np.ndarray) -> int | None:
+        """The chunk of an equal column: the rows of a group are often also the values of its sums."""
+        ends = values[:1], values[-1:]
+        for other, chunk in self._seen:
+            if (
+                np.array_equal(other[:1], ends[0])
+                and np.array_equal(other[-1:], ends[1])
+                and np.array_equal(other, values)
+            ):
+                return chunk
+        return None
 
 
-def _write_array(name: str, array: pa.Array, out: list[bytes]) -> Column:
-    kind = type_name(array.type)
-    if pa.types.is_null(array.type):
-        return Column(name, kind, False, 0, 0, 0)
-    valid = valid_mask(array)
-    if valid is not None:
-        out.append(np.packbits(valid, bitorder="little").tobytes())
-    if is_bytes(array.type):
-        offsets, data = byte_layout(array)
-        lengths = np.diff(offsets)
-        width, base = _write_ints(lengths.astype(np.int64), out)
-        text = data[int(offsets[0]) : int(offsets[-1])]
-        out.append(text.tobytes())
-        return Column(name, kind, valid is not None, width, base, len(text))
-    if pa.types.is_decimal(array.type):
-        words = np.ascontiguousarray(decimal_words(array))
-        out.append(words.view(np.uint8).reshape(-1, _DECIMAL_BYTES).T.tobytes())
-        return Column(name, kind, valid is not None, 0, 0, 0)
-    values = to_int64(array)[0]
-    if valid is not None:
-        values = np.where(valid, values, 0)
-    return Column(name, kind, valid is not None, *_write_ints(values, out), 0)
+def _near(parts: dict[str, np.ndarray | pa.Array]) -> NearSums | None:
+    limbs = {int(part[len(_LIMB) :]): column for part, column in parts.items() if part.startswith(_LIMB)}
+    if not limbs or len(next(iter(limbs.values()))) < SHORT_ROWS:
+        return None
+    return nearsum.gather(limbs)
 
 
-class BlockReader:
-    """Reads blocks from one payload, in order.
+def unpacked_bytes(header: PackedHeader) -> int:
+    """Memory that unpacking a block takes, by its header alone; what a reader takes from its budget."""
+    columns = sum(column_bytes(column, header.rows) for state in header.states for column in state.columns)
+    spread = sum(
+        nearsum.SPREAD_LIMBS_MAX * 8 * header.rows for state in header.states if state.sums is not None
+    )
+    return columns + spread + header.key_bytes + header.rows * _KEY_BYTES_EACH
+
+
+def unpack(
+    header: PackedHeader,
+    chunks: Sequence[Chunk],
+    *,
+    trusted: bool,
+    budget_bytes: int = UNPACKED_BYTES_MAX,
+) -> SortedRows:
+    """The rows again; they keep the chunk of keys alive.
 
     Args:
-        payload: the uncompressed bytes.
-        budget: what all columns together may take in memory; a constant column of a billion rows takes none
-            on the wire, so the payload's own length is no bound.
-        trusted: bytes of our own tree: skips the checks of the values.
+        header: what `pack` gave.
+        chunks: what `pack` gave.
+        trusted: bytes that never left our memory: skips the checks of their values.
+        budget_bytes: what the columns may take in memory, if not trusted.
+
+    Raises:
+        ProtocolError: the header does not fit the chunks, or they are no valid rows.
+
+    Cost: a pass or two per column; untrusted also a decoding and a hashing of all keys.
     """
+    try:
+        if not trusted:
+            _check_sizes(header, budget_bytes)
+        if len(chunks) != 1 + sum(len(state.columns) for state in header.states):
+            raise ValueError(f"{len(chunks)} chunks")
+        types = tuple(type_from_name(key.type) for key in header.keys)
+        form = KeyForm(types, tuple(key.nullable for key in header.keys))
+        run = _read_run(header, form, chunks[0], trusted=trusted)
+        reader = _Reader(header.rows, chunks, trusted)
+        states = tuple(reader.state(state) for state in header.states)
+    except (ValueError, pa.ArrowException, OverflowError) as error:
+        raise ProtocolError(f"damaged block of partial aggregates: {error}") from None
+    layout = Layout(
+        tuple(key.name for key in header.keys), tuple((state.name, state.kind) for state in header.states)
+    )
+    return SortedRows(layout, form, run, states, header.bits, header.prefix)
 
-    def __init__(self, payload: bytes, budget: int, *, trusted: bool = False) -> None:
-        self._payload = payload
-        self._at = 0
-        self._budget = budget
+
+def _check_sizes(header: PackedHeader, budget_bytes: int) -> None:
+    if header.rows < 0 or header.key_bytes < 0 or not (header.keys or header.states):
+        raise ValueError("a block without rows or columns")
+    names = [key.name for key in header.keys] + [state.name for state in header.states]
+    if len(set(names)) != len(names):
+        raise ValueError("a name is used twice")
+    if unpacked_bytes(header) > budget_bytes:
+        raise ValueError(f"it unfolds to more than {budget_bytes} bytes")
+    if not 0 <= header.bits <= PLACE_BITS_MAX or header.bits % 4 or header.prefix >> header.bits:
+        raise ValueError(f"a place of {header.bits} bits: {header.prefix}")
+
+
+def _read_run(header: PackedHeader, form: KeyForm, chunk: Chunk, *, trusted: bool) -> Run:
+    data = np.frombuffer(chunk, np.uint8)
+    if trusted:
+        return Run(header.rows, header.key_bytes, header.wide, data)
+    run = kernel.active.check_run(header.rows, header.wide, data, header.key_bytes)
+    if run.key_bytes != header.key_bytes:
+        raise ValueError("the length of all keys")
+    keys = kernel.active.decode_run(run)
+    decode(keys, form, trusted=False)
+    if header.bits:
+        places = kernel.active.hash_keys(keys) >> np.uint64(64 - header.bits)
+        if (places != np.uint64(header.prefix)).any():
+            raise ValueError("keys that are not in the place of their block")
+    return run
+
+
+class _Reader:
+    """Reads the states, chunk by chunk."""
+
+    def __init__(self, rows: int, chunks: Sequence[Chunk], trusted: bool) -> None:
+        self._rows = rows
+        self._chunks = chunks
         self._trusted = trusted
+        self._next = 1
+        self._numbers: dict[int, np.ndarray] = {}
 
-    def read_rows(self, header: BlockHeader) -> Rows:
-        """The next block.
+    def state(self, header: StateHeader) -> State:
+        """The next aggregate."""
+        parts = {column.name: self._column(column) for column in header.columns}
+        if len(parts) != len(header.columns):
+            raise ValueError(f"columns of {header.name!r} with one name")
+        if header.sums is not None:
+            near, rest = parts.pop("near", None), parts.pop("rest", None)
+            if not isinstance(near, np.ndarray) or not isinstance(rest, np.ndarray):
+                raise ValueError(f"a sum {header.name!r} without its columns")
+            digits, unit = header.sums
+            limbs = nearsum.spread(NearSums(near, digits, rest, unit))
+            if any(part.startswith(_LIMB) for part in parts):
+                raise ValueError(f"a sum {header.name!r} with limbs of both kinds")
+            parts |= {f"{_LIMB}{number:+d}": column for number, column in limbs.items()}
+        if self._trusted:
+            return State(header.kind, type_from_name(header.type), parts)
+        return checked_state(header.kind, header.type, parts, self._rows)
 
-        Raises:
-            ProtocolError: the header does not fit the bytes, or the values do not fit their types.
-        """
-        try:
-            if header.rows < 0 or not (header.keys or header.states):
-                raise ValueError("a block without rows or columns")
-            self._budget -= unfolded_bytes(header)
-            if self._budget < 0:
-                raise ValueError("it unfolds to more than the limit")
-            keys = tuple(self._read_array(column, header.rows) for column in header.keys)
-            states = tuple(
-                checked_state(state.kind, state.type, dict(self._read_parts(state, header.rows)), header.rows)
-                for state in header.states
-            )
-        except (ValueError, pa.ArrowException, OverflowError) as error:
-            raise ProtocolError(f"damaged block of partial aggregates: {error}") from None
-        names = tuple(column.name for column in header.keys)
-        layout = Layout(names, tuple((state.name, state.kind) for state in header.states))
-        return Rows(layout, header.rows, keys, states)
-
-    def finish(self) -> None:
-        """Check that nothing is left over.
-
-        Raises:
-            ProtocolError: bytes remain that no header speaks of.
-        """
-        if self._at != len(self._payload):
-            raise ProtocolError(f"{len(self._payload) - self._at} bytes too many in a partial aggregate")
-
-    def _read_parts(self, state: StateHeader, rows: int) -> Iterable[tuple[str, np.ndarray | pa.Array]]:
-        for column in state.parts:
-            if column.name == "value":
-                yield column.name, self._read_array(column, rows)
-            elif column.type != "int64" or column.nulls:
-                raise ValueError(f"state column {column.name!r} is not made of plain integers")
-            else:
-                yield column.name, self._read_ints(column, rows)
-
-    def _take(self, size: int) -> memoryview:
-        if size < 0 or size > len(self._payload) - self._at:
-            raise ValueError("a column reaches over the end")
-        self._at += size
-        return memoryview(self._payload)[self._at - size : self._at]
-
-    def _read_ints(self, column: Column, rows: int) -> np.ndarray:
-        if column.width not in _WIDTHS:
-            raise ValueError(f"integers of {column.width} bytes")
-        if column.width == 0:
-            return np.full(rows, column.base, np.int64)
-        raw = np.frombuffer(self._take(rows * column.width), np.uint8)
-        if column.width > 1:
-            raw = np.ascontiguousarray(raw.reshape(column.width, rows).T)
-        if column.width == 8:
-            return raw.view("<i8").reshape(rows)
-        values = raw.view(f"<u{column.width}").reshape(rows).astype(np.int64)
-        if column.base:
-            values += np.int64(column.base)
+    def _column(self, column: Column) -> np.ndarray | pa.Array:
+        place = self._next
+        self._next += 1
+        chunk = memoryview(self._chunks[place])
+        if column.type != NUMBERS:
+            return read_array(column, chunk, self._rows, trusted=self._trusted)
+        if column.coding == "same":
+            if len(chunk) or column.extra not in self._numbers:
+                raise ValueError(f"column {column.name!r} is like none before it")
+            return self._numbers[column.extra]
+        values = self._numbers[place] = read_numbers(column, chunk, self._rows)
         return values
-
-    def _read_array(self, column: Column, rows: int) -> pa.Array:
-        data_type = type_from_name(column.type)
-        if pa.types.is_null(data_type):
-            return pa.nulls(rows)
-        valid = None
-        if column.nulls:
-            bits = np.frombuffer(self._take((rows + 7) // 8), np.uint8)
-            valid = np.unpackbits(bits, count=rows, bitorder="little").astype(np.bool_)
-        if is_bytes(data_type):
-            array = self._read_strings(column, rows, valid, data_type)
-        elif pa.types.is_decimal(data_type):
-            array = self._read_decimals(rows, valid, data_type)
-        else:
-            array = from_int64(self._read_ints(column, rows), valid, data_type)
-        if not self._trusted:
-            if pa.types.is_floating(data_type):
-                array = canonical_floats(array)
-            array.validate(full=True)
-        return array
-
-    def _read_strings(
-        self, column: Column, rows: int, valid: np.ndarray | None, data_type: pa.DataType
-    ) -> pa.Array:
-        lengths = self._read_ints(column, rows)
-        if not 0 <= column.size <= _STRING_BYTES_MAX or (rows and int(lengths.min()) < 0):
-            raise ValueError("lengths of strings")
-        if rows and int(lengths.max()) > column.size:
-            raise ValueError("a string longer than all of them")
-        offsets = np.zeros(rows + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        if offsets[-1] != column.size:
-            raise ValueError("lengths of strings do not add up")
-        data = pa.py_buffer(bytes(self._take(column.size)))
-        bitmap = None if valid is None else _bitmap(valid)
-        return pa.Array.from_buffers(data_type, rows, [bitmap, pa.py_buffer(offsets.astype(np.int32)), data])
-
-    def _read_decimals(self, rows: int, valid: np.ndarray | None, data_type: pa.DataType) -> pa.Array:
-        raw = np.frombuffer(self._take(rows * _DECIMAL_BYTES), np.uint8)
-        words = np.ascontiguousarray(raw.reshape(_DECIMAL_BYTES, rows).T)
-        bitmap = None if valid is None else _bitmap(valid)
-        return pa.Array.from_buffers(data_type, rows, [bitmap, pa.py_buffer(words)])
-
-
-def _bitmap(valid: np.ndarray) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())

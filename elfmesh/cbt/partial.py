@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import zstandard
 
-from elfmesh.cbt.codec import BlockHeader, BlockReader, unfolded_bytes, write_rows
+from elfmesh.cbt.rows_codec import BlockHeader, BlockReader, unfolded_bytes, write_rows
 from elfmesh.cbt.errors import PartialTooLarge
 from elfmesh.cbt.kernel import grouping, placement
 from elfmesh.cbt.rows import Rows, combine, finish_rows, from_table, subtract_rows, to_table

@@ -118,7 +118,7 @@ def shared_lengths(keys: Keys, left: np.ndarray, right: np.ndarray) -> np.ndarra
     starts, lengths = bounds(keys)
     words = overlapping(keys)
     most = np.minimum(lengths[left], lengths[right])
-    shared = most.copy()
+    shared: np.ndarray = most.copy()
     left, right = starts[left], starts[right]
     active = np.flatnonzero(most)
     position = 0
