@@ -10,16 +10,19 @@ handed on block by block in the order of the file. Everything else is one table 
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 import pyarrow as pa
 
+from elfmesh.agent.ahead import ahead
 from elfmesh.agent.parsers import (
     AutoParser,
+    Parsed,
     Parser,
     StreamFormat,
     discover_columns,
@@ -27,7 +30,7 @@ from elfmesh.agent.parsers import (
     static_schema,
 )
 from elfmesh.agent.parsers.lines import Lines
-from elfmesh.agent.sources.blocks import Block, read_blocks
+from elfmesh.agent.sources.blocks import Block, is_compressed, read_blocks
 from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.worker import FILTERED, PARSE_ERROR, SAMPLES_MAX, JobWorker
 from elfmesh.cbt import finish
@@ -140,13 +143,8 @@ class LogRun:
             RuntimeFailure: a file is missing or must not be read.
         """
         worker: JobWorker | None = None
-        for parser, block in self._blocks():
-            if worker is None:
-                self._expand(parser, block)
-                worker = self._worker()
-            parsed = parse_block(parser, block, worker.columns)
-            self._check(parser, block)
-            self.stats.records += parsed.lines
+        for parsed, block in self._parsed():
+            worker = worker or self._worker()
             worker.feed(parsed, block, 0)
         if worker is None:
             worker = self._worker()
@@ -161,13 +159,9 @@ class LogRun:
         """The rows of a plain projection in the order of the input: at least one table, perhaps empty."""
         query: Query | None = None
         limit = self.statement.plan.limit
-        for parser, block in self._blocks():
-            if query is None:
-                self._expand(parser, block)
-                query = Query(self.statement)
-            parsed = parse_block(parser, block, self.statement.fields)
-            self._check(parser, block)
-            self._count(parsed.lines, parsed.errors, parsed.samples)
+        for parsed, _ in self._parsed():
+            query = query or Query(self.statement)
+            self._count(parsed.errors, parsed.samples)
             self.stats.field_errors += parsed.field_errors
             self.stats.replaced += parsed.replaced
             table, filtered = project(query, parsed.batch)
@@ -211,14 +205,41 @@ class LogRun:
         )
         return IntervalResult(record, worker.query.finalise(finished, bounds))
 
-    def _blocks(self) -> Iterator[tuple[Parser, Block]]:
+    def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
+        """All parsed blocks, the next one being read and parsed meanwhile."""
+        # A pipe is read by whoever waits for it: a thread that waits for ever could not be ended.
+        items = self._parse_all() if "-" in self._paths else ahead(self._parse_all())
+        with contextlib.closing(items):
+            told = 0
+            for parsed, block, bytes_read in items:
+                if self._on_bytes is not None:
+                    self._on_bytes(bytes_read - told)
+                told = bytes_read
+                self.stats.records += parsed.lines
+                yield parsed, block
+
+    def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
+        """Every block parsed, and how many bytes were taken from the files until then."""
+        taken = 0
+
+        def count(more: int) -> None:
+            nonlocal taken
+            taken += more
+
         for path in self._paths:
             parser = self._formats.parser(path)
-            for block in read_blocks(path, stdin=self._stdin, on_bytes=self._on_bytes):
-                yield parser, block if self._left is None else self._sampled(block)
-                self._say_format(parser, path)
-                if self._left == 0:
-                    return
+            blocks = read_blocks(path, stdin=self._stdin, on_bytes=count)
+            with contextlib.closing(ahead(blocks) if is_compressed(path) else blocks) as source:
+                for block in source:
+                    wanted = block if self._left is None else self._sampled(block)
+                    if self._first is None:
+                        self._expand(parser, wanted)
+                    parsed = parse_block(parser, wanted, self.statement.fields)
+                    self._check(parser, wanted)
+                    self._say_format(parser, path, parsed)
+                    yield parsed, wanted, taken
+                    if self._left == 0:
+                        return
 
     def _sampled(self, block: Block) -> Block:
         """The part of a block that the sample still wants."""
@@ -231,12 +252,12 @@ class LogRun:
             lines.data[:end], block.source, overlong=block.overlong, overlong_sample=block.overlong_sample
         )
 
-    def _say_format(self, parser: Parser, path: str) -> None:
+    def _say_format(self, parser: Parser, path: str, parsed: Parsed) -> None:
         if path in self.stats.formats:
             return
         name = parser.chosen if isinstance(parser, AutoParser) else parser.name
-        if not name and self.stats.records:
-            sample = self.stats.samples[0] if self.stats.samples else ""
+        if not name and parsed.lines:
+            sample = parsed.samples[0] if parsed.samples else ""
             raise DataError(
                 "the format of the log cannot be told from its first lines"
                 + (f" ({sample})" if sample else ""),
@@ -271,8 +292,7 @@ class LogRun:
         self._checked.add(names)
         Query(self.statement).check_schema(pa.schema([(name, pa.string()) for name in names]))
 
-    def _count(self, lines: int, errors: int, samples: Iterable[str]) -> None:
-        self.stats.records += lines
+    def _count(self, errors: int, samples: Iterable[str]) -> None:
         self.stats.parse_errors += errors
         self.stats.samples += list(samples)[: SAMPLES_MAX - len(self.stats.samples)]
 

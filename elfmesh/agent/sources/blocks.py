@@ -13,7 +13,7 @@ import io
 import os
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -185,7 +185,7 @@ def read_blocks(
     line_bytes_max: int = LINE_BYTES_MAX,
     stdin: BinaryIO | None = None,
     on_bytes: Callable[[int], None] | None = None,
-) -> Iterator[Block]:
+) -> Generator[Block]:
     """All lines of a file in blocks; a last line without newline counts.
 
     Args:
@@ -215,6 +215,14 @@ def compression(head: bytes) -> str:
     if head.startswith(GZIP_MAGIC):
         return "gzip"
     return "zstd" if head.startswith(ZSTD_MAGIC) else ""
+
+
+def is_compressed(path: str) -> bool:
+    """Whether a regular file is compressed; a pipe is not asked, it would lose its first bytes."""
+    if path == "-" or not Path(path).is_file():
+        return False
+    with _open(path) as file:
+        return bool(compression(file.read(4)))
 
 
 def _ignore(count: int) -> None:
