@@ -249,6 +249,8 @@ def decode_keys(keys: Keys, shape: Sequence[tuple[int, bool]]) -> list[KeyColumn
     for width, nullable in shape:
         if width not in _VALUE_TYPES and width not in (0, -1):
             raise ValueError(f"a key column of {width} bytes")
+        if width == 0 and not nullable:
+            raise ValueError("a key column without values has no marker of nulls")
         values = np.empty((rows, 2) if width == 16 else rows, _VALUE_TYPES[width]) if width > 0 else _NONE
         strings = (np.empty(rows + 1, np.int32), np.empty(total, np.uint8)) if width == -1 else (_NONE, _NONE)
         taken.append((width, nullable, values, *strings, np.empty(rows if nullable else 0, np.bool_)))

@@ -15,7 +15,12 @@ from tests.cbt.kernel.cases import keys_of, texts_of
 
 native = pytest.importorskip("elfmesh.cbt.kernel.native", exc_type=ImportError)
 
-TYPES = {1: np.uint8, 4: np.int32, 8: np.int64, 16: np.int64}
+TYPES: dict[int, type[np.uint8] | type[np.int32] | type[np.int64]] = {
+    1: np.uint8,
+    4: np.int32,
+    8: np.int64,
+    16: np.int64,
+}
 text = st.lists(st.sampled_from([b"\x00", b"\xff", b"a", b"bc"]), max_size=6).map(b"".join)
 
 

@@ -91,7 +91,7 @@ def test_the_kernels_agree_on_what_is_a_run(
             raw[place % len(raw)] = value
     rows = run.rows if data is None else run.rows + data.draw(st.sampled_from([0, 0, 0, 1, -1]))
     wide = run.wide != flip
-    outcomes = []
+    outcomes: list[tuple[int, int, bool, bytes] | None] = []
     for kernel in (native, twin):
         try:
             outcomes.append(plain(kernel.check_run(rows, wide, raw, LIMIT)))

@@ -143,7 +143,7 @@ static inline fault take_marker(const key_column *c, int64_t row, const uint8_t 
                                 bool *present)
 {
     *present = true;
-    if (!c->nullable) return c->width ? NULL : "a key column without values has no marker of nulls";
+    if (!c->nullable) return NULL;
     if (*at >= end) return "a key ends before a column";
     uint8_t marker = data[(*at)++];
     if (marker > (c->width != 0)) return "a key has a wrong marker of nulls";
