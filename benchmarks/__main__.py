@@ -13,7 +13,7 @@ from rich.table import Table
 
 from benchmarks.harness import Figure, Report, report
 
-NAMES = ("latency", "cbt", "parse")
+NAMES = ("latency", "cbt", "parse", "ingest")
 WIDTH = 160
 """Columns of the table where nobody says how wide the terminal is."""
 
