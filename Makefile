@@ -4,9 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 NATIVE := $(VENV)/.native
+SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native demo test lint types imports check sim bench-latency bench-small clean
+.PHONY: help setup native sanitize fuzz $(SANITIZED) demo test lint types imports check sim bench-latency bench-small clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -33,6 +34,23 @@ demo: $(NATIVE) ## run the main job: 8 agents, live top-10, one killed, checked,
 
 test: $(NATIVE) ## all tests
 	@$(BIN)/python -m pytest -q
+
+SANITIZE := env LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib:. ELF_KERNEL=native
+FUZZ_SECONDS ?= 600
+
+$(SANITIZED): $(NATIVE)
+	@rm -rf $(SANITIZED)
+	@ELFMESH_REQUIRE_NATIVE=1 ELFMESH_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -Werror -O1 -g" \
+		$(BIN)/python setup.py --quiet build --build-base $(SANITIZED) --build-lib $(SANITIZED)/lib
+
+sanitize: $(SANITIZED) ## the tests of the C modules under ASan and UBSan, then 20 s of fuzzing
+	@$(SANITIZE) $(BIN)/python -m pytest -q -p no:cacheprovider -o pythonpath="$(SANITIZED)/lib ." --timeout 600 \
+		$(wildcard tests/cbt/kernel tests/agent/parsers/test_scanner.py)
+	@$(SANITIZE) $(BIN)/python -P -m tests.cbt.kernel.fuzz 20
+
+fuzz: $(SANITIZED) ## random and broken input for the sanitized kernel, FUZZ_SECONDS long
+	@$(SANITIZE) $(BIN)/python -P -m tests.cbt.kernel.fuzz $(FUZZ_SECONDS) $$(date +%s)
 
 lint: $(NATIVE) ## style
 	@$(BIN)/ruff format --check .

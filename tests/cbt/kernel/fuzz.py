@@ -1,0 +1,176 @@
+"""Feeds the native kernel random and broken input: python -m tests.cbt.kernel.fuzz SECONDS [SEED].
+
+Meant for a sanitized build (`make sanitize`, `make fuzz`), which stops at the first byte out of place. Where
+input is whole, results are compared with those of the twin; where it is broken, nothing is asked for but a
+clean refusal, or any result at all.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+
+from elfmesh.cbt.kernel import native
+from elfmesh.cbt.kernel import numpy_twin as twin
+from elfmesh.cbt.kernel.protocol import KeyColumn, Keys, Run
+from tests.cbt.kernel.cases import keys_of, plain, run_of, texts_of
+
+REFUSALS = (ValueError, TypeError, IndexError)
+
+
+def texts(dice: random.Random) -> list[bytes]:
+    """Keys that share prefixes, of any length, some of them often."""
+    alphabet = dice.choice([b"ab", b"\x00\xff", b"0123456789", bytes(range(256))])
+    stems = [b"", b"common/", bytes(dice.choices(alphabet, k=dice.choice([9, 254, 300, 5_000])))]
+    return [
+        dice.choice(stems) + bytes(dice.choices(alphabet, k=dice.choice([0, 1, 3, 8, 17])))
+        for _ in range(dice.choice([0, 1, 5, 50, 400]))
+    ]
+
+
+def broken(dice: random.Random, array: np.ndarray) -> np.ndarray:
+    """A copy with some items replaced, dropped or repeated."""
+    array = array.copy()
+    for _ in range(dice.choice([0, 1, 1, 2, 5])):
+        if len(array) == 0:
+            break
+        place = dice.randrange(len(array))
+        kind = dice.randrange(4)
+        if kind == 0:
+            array = np.delete(array, place)
+        elif kind == 1:
+            array = np.insert(array, place, array[place])
+        else:
+            span = min(1 << dice.choice([1, 4, 8, 20, 40, 62]), int(np.iinfo(array.dtype).max))
+            low = 0 if array.dtype.kind == "u" else -span
+            array[place] = dice.randint(low, span)
+    return array
+
+
+def fuzz_table(dice: random.Random) -> None:
+    ours, theirs = native.HotTable(dice.getrandbits(64), dice.choice([2**31 - 1, 3_000])), twin.table(0)
+    for _ in range(dice.randrange(6)):
+        keys = keys_of(texts(dice), b"..")
+        try:
+            ids = ours.upsert(keys)
+        except ValueError:
+            continue
+        assert ids.tolist() == theirs.upsert(keys).tolist()
+        with suppress(*REFUSALS):
+            ours.upsert(Keys(broken(dice, keys.offsets), keys.data))
+            return  # it took them: the tables differ now
+    assert texts_of(ours.keys()) == texts_of(theirs.keys())
+    bits = dice.choice([0, 4, 8])
+    order, cuts = ours.order(bits)
+    assert order.tolist() == theirs.order(bits)[0].tolist()
+    assert [plain(run) for run in ours.runs(order, cuts)] == [plain(run) for run in theirs.runs(order, cuts)]
+    with suppress(*REFUSALS):
+        ours.runs(broken(dice, order), broken(dice, cuts))
+    if dice.random() < 0.2:
+        ours.clear()
+        assert ours.rows == 0
+
+
+def fuzz_merge(dice: random.Random) -> None:
+    runs = [run_of(native, set(texts(dice))) for _ in range(dice.choice([1, 2, 3, 8, 33]))]
+    merged, maps = native.merge_runs(runs)
+    expected, expected_maps = twin.merge_runs(runs)
+    assert plain(merged) == plain(expected)
+    assert [rows.tolist() for rows in maps] == [rows.tolist() for rows in expected_maps]
+    suspects = [
+        Run(max(run.rows + dice.choice([0, 0, 1, -1]), 0), run.key_bytes, run.wide, broken(dice, run.data))
+        for run in runs
+    ]
+    for suspect in suspects:
+        with suppress(*REFUSALS):
+            checked = native.check_run(suspect.rows, suspect.wide, suspect.data, 1 << 24)
+            assert plain(twin.check_run(suspect.rows, suspect.wide, suspect.data, 1 << 24)) == plain(checked)
+        with suppress(*REFUSALS):
+            native.partition_run(suspect, dice.randrange(64), dice.randrange(8))
+        with suppress(*REFUSALS):
+            native.select_run(suspect, broken(dice, np.arange(suspect.rows)))
+    with suppress(*REFUSALS):
+        native.merge_runs(suspects)
+
+
+def fuzz_keys(dice: random.Random) -> None:
+    keys = keys_of(texts(dice), bytes(dice.randrange(9)), bytes(dice.randrange(9)))
+    assert native.hash_keys(keys).tolist() == twin.hash_keys(keys).tolist()
+    rows = len(keys)
+    columns = [
+        KeyColumn(
+            -1, dice.random() < 0.5, None, keys, np.array(dice.choices([True, False], k=rows), np.bool_)
+        ),
+        KeyColumn(8, False, np.arange(rows) * dice.getrandbits(30)),
+        KeyColumn(16, True, np.arange(2 * rows).reshape(rows, 2)),
+        KeyColumn(4, True, np.arange(rows, dtype=np.int32)),
+        KeyColumn(-1, True, None, keys),
+    ]
+    dice.shuffle(columns)
+    columns = columns[: dice.randrange(5)]
+    encoded = native.encode_keys(columns, rows)
+    assert texts_of(encoded) == texts_of(twin.encode_keys(columns, rows))
+    shape = [(column.width, column.nullable) for column in columns]
+    native.decode_keys(encoded, shape)
+    with suppress(*REFUSALS):
+        native.decode_keys(Keys(encoded.offsets, broken(dice, encoded.data)), shape)
+    with suppress(*REFUSALS):
+        native.decode_keys(Keys(broken(dice, encoded.offsets), encoded.data), shape)
+    with suppress(*REFUSALS):
+        native.encode_keys([KeyColumn(-1, False, None, Keys(broken(dice, keys.offsets), keys.data))], rows)
+    for function in (native.hash_keys, lambda suspect: native.sort_keys(suspect, 4)):
+        with suppress(*REFUSALS):
+            function(Keys(broken(dice, keys.offsets), broken(dice, keys.data)))
+
+
+def fuzz_scatters(dice: random.Random) -> None:
+    groups, rows = dice.choice([1, 2, 100]), dice.choice([0, 1, 7, 300])
+    ids = np.array(dice.choices(range(groups), k=rows), np.int64)
+    values = np.array([dice.randint(-(2**63), 2**63 - 1) for _ in range(rows)], np.int64)
+    for ours, theirs in (
+        (native.add, twin.add),
+        (native.least, twin.least),
+        (native.greatest, twin.greatest),
+    ):
+        mine, other = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+        ours(ids, values, mine)
+        theirs(ids, values, other)
+        assert mine.tolist() == other.tolist()
+        with suppress(*REFUSALS):
+            ours(broken(dice, ids), values, mine)
+    limbs, lowest = dice.choice([1, 2, 5, 68]), dice.randint(-36, 34)
+    floats = np.nan_to_num(values.view(np.float64), nan=1.5, posinf=0.0, neginf=-0.0)
+    mine, other = np.zeros((groups, limbs), np.int64), np.zeros((groups, limbs), np.int64)
+    assert native.add_floats(ids, floats, mine, lowest) == twin.add_floats(ids, floats, other, lowest)
+    assert mine.tolist() == other.tolist()
+    with suppress(*REFUSALS):
+        native.add_floats(broken(dice, ids), floats, mine, lowest)
+
+
+TARGETS: list[Callable[[random.Random], None]] = [fuzz_table, fuzz_merge, fuzz_keys, fuzz_scatters]
+
+
+def main(seconds: float, seed: int) -> None:
+    """Fuzz; on a terminal the seed stands there, so that a crash can be repeated from it."""
+    end, rounds = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        dice = random.Random(seed + rounds)
+        target = TARGETS[rounds % len(TARGETS)]
+        if sys.stderr.isatty():
+            print(f"{target.__name__} seed {seed + rounds}".ljust(40), end="\r", file=sys.stderr, flush=True)
+        try:
+            target(dice)
+        except BaseException:
+            print(f"{target.__name__} fails with seed {seed + rounds}", file=sys.stderr)
+            raise
+        rounds += 1
+    print(f"{rounds} rounds from seed {seed}, nothing found")
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
