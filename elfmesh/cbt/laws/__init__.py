@@ -3,24 +3,25 @@
 A PAO (partial aggregation object) is, per group, one state per aggregate. States are columns, so every
 operation works on all groups at once. Laws, tested for every kind in tests/cbt:
 
-    kind      state columns                       identity        merge            inverse   finish
-    count     rows (of *) or values (of x)        0               +                negate    int64
-    sum       values, limb+k, nan, posinf, neginf no limbs, 0     + per limb       negate    null if values = 0,
-                                                                                             else exact
-    sumsq     as sum                              as sum          as sum           negate    as sum
-    min, max  value                               null            least, greatest  none      the value
-    first,    seen, by, value                     seen = 0        the record with  none      the value
-    last                                                          least, greatest by
-    distinct  items: a set                        empty           union            none      int64
-    collect   items: the least n, sorted          empty           the least n      none      list
-    hll       sketch: coupons or registers        no coupons      union, greatest  none      DataSketches bytes
-    kll       n, least, greatest, levels, items   n = 0           levels together  none      DataSketches bytes
-    frequent  n, error, items, counts             n = 0           + per value      none      DataSketches bytes
+    kind      state columns                  identity     merge             inverse  finish
+    count     rows (of *), values (of x)     0            +                 negate   int64
+    sum       values, limb+k, nan, posinf,   0            + per limb        negate   null if values = 0,
+              neginf                                                                 else exact
+    sumsq     as sum                         0            as sum            negate   as sum
+    min, max  value                          null         least, greatest   none     the value
+    first,    seen, by, value                seen = 0     the record with   none     the value
+    last                                                  least, greatest by
+    distinct  items: a set                   empty        union             none     int64
+    collect   items: the least n, sorted     empty        the least n       none     list
+    hll       sketch: coupons or registers   no coupons   union, greatest   none     DataSketches bytes
+    kll       n, least, greatest, levels,    n = 0        levels together   none     DataSketches bytes
+              items
+    frequent  n, error, items, counts        n = 0        + per value       none     DataSketches bytes
 
 merge is associative and commutative with that identity; where an inverse is declared, merge(x, negate(x)) is
 the identity. kll and frequent are associative only within their declared error, once a group has more values
-than they keep; all others exactly. Nulls are ignored, as in SQL. NaN is the greatest number, as in Spark. Integers never wrap,
-floats never round before finish.
+than they keep; all others exactly. Nulls are ignored, as in SQL. NaN is the greatest number, as in Spark.
+Integers never wrap, floats never round before finish.
 
 Owns: the laws. Refuses to know: keys, trees, bytes on the wire.
 

@@ -86,8 +86,7 @@ class ExtremeAccumulator(Accumulator):
             return
         self._best = self._holder(data_type)
         if isinstance(old, _Integers) and (groups := old.groups):
-            assert self._best is not None
-            self._best.add(promote(old.column(groups), data_type), np.arange(groups), groups)
+            self.add(promote(old.column(groups), data_type), np.arange(groups), groups)
 
     @property
     def nbytes(self) -> int:

@@ -2,8 +2,8 @@
 
 A group counts up to m values exactly. When there are more, the count of the (m + 1)-th most frequent one is
 taken from all, values left with nothing are dropped, and the bound on the error grows by as much: a value
-that occurs in more than n / (m + 1) of the records is never lost (Misra and Gries; merged as by Agarwal et al.,
-"Mergeable summaries", PODS 2012). Counts err on the low side, by at most `error`.
+that occurs in more than n / (m + 1) of the records is never lost (Misra and Gries; merged as by Agarwal et
+al., "Mergeable summaries", PODS 2012). Counts err on the low side, by at most `error`.
 
 Equal states merged alike, in either order, give equal bytes; up to m values everything is exact. Beyond,
 (a + b) + c and a + (b + c) may differ within the bounds.

@@ -2,8 +2,8 @@
 
 A value is hashed to a coupon: 26 bits of address, 6 bits of value. Up to 384 distinct coupons are kept as
 they are; more become registers, each the greatest value of its address. Both are functions of the set of
-values alone, so the state does not depend on order or shape; the library's own running estimate, which does, is left
-out. What `finish` gives is what Spark's `hll_sketch_agg(x, 12)` gives, as a sketch that was merged.
+values alone, so the state does not depend on order or shape; the library's own running estimate, which does,
+is left out. What `finish` gives is what Spark's `hll_sketch_agg(x, 12)` gives, as a sketch that was merged.
 
 Owns: the coupons and registers of all groups. Refuses to know: estimates (`sketches.hll_estimates`).
 
@@ -78,7 +78,7 @@ class HyperLogLog(Law):
             raise ValueError("an hll register is over 63")
         if ((coupons >> _ADDRESS_BITS) == 0).any():
             raise ValueError("an hll coupon without a value")
-        if ((np.diff(coupons) <= 0) & (np.diff(owners) == 0)).any():
+        if ((coupons[1:] <= coupons[:-1]) & (owners[1:] == owners[:-1])).any():
             raise ValueError("hll coupons do not ascend")
         if len(owners) and int(np.bincount(owners).max()) > COUPONS_MAX:
             raise ValueError("too many hll coupons")

@@ -63,6 +63,9 @@ class SquareAccumulator(SumAccumulator):
         """Of counters and limbs."""
         return super().nbytes + sum(sums.nbytes for sums in self._scaled.values())
 
+    def _finite(self, numbers: np.ndarray, ids: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
+        return super()._finite(np.abs(numbers), ids, groups)  # the square of -inf is inf
+
     def _add_ints(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:
         if floatsum.bound(values) < _SHORT:
             self._sums.add_ints(values * values, ids, groups)
@@ -81,8 +84,7 @@ class SquareAccumulator(SumAccumulator):
         self._sums.merge(pieces, ids, groups)
 
     def _add_floats(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:
-        magnitudes = np.abs(values)
-        large, small = magnitudes > _LARGE, (magnitudes < _SMALL) & (magnitudes > 0)
+        large, small = values > _LARGE, (values < _SMALL) & (values > 0)
         for mask, scale, limbs in ((large, 1 / _SCALE, _SCALE_LIMBS), (small, _SCALE, -_SCALE_LIMBS)):
             if mask.any():
                 _add_squares(self._scaled[limbs], values[mask] * scale, ids[mask], groups)
