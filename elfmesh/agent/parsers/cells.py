@@ -45,8 +45,8 @@ class Grid:
         self.data = data
         self.side = bytearray()
         self.others: list[object] = []
-        self.kinds: Kinds = np.empty((slots, rows), np.uint8)
-        self.words: Words = np.empty((slots, rows), np.int64)
+        self.kinds: Kinds = _pooled(slots * rows, np.uint8).reshape(slots, rows)
+        self.words: Words = _pooled(slots * rows, np.int64).reshape(slots, rows)
 
     def put(self, slot: int, row: int, value: object) -> None:
         """Set one cell to a Python value."""
@@ -110,17 +110,17 @@ class Field:
         if pa.types.is_string(kind):
             return self._strings()
         if pa.types.is_boolean(kind):
-            return self._fixed("b", kind, np.empty((len(self) + 7) // 8, np.uint8))
+            return self._fixed("b", kind, (len(self) + 7) // 8)
         if pa.types.is_int64(kind):
-            return self._fixed("i", kind, np.empty(len(self), np.int64))
-        return self._fixed("f", kind, np.empty(len(self), np.float64))
+            return self._fixed("i", kind, 8 * len(self))
+        return self._fixed("f", kind, 8 * len(self))
 
     def times(self) -> pa.Array:
         """Event times: what the scanner cannot read goes to the slow path, value by value."""
         from elfmesh.agent.parsers.schema import timestamps
 
         grid = self._grid
-        times, outcome = np.empty(len(self), np.int64), np.empty(len(self), np.uint8)
+        times, outcome = _pooled(len(self), np.int64), np.empty(len(self), np.uint8)
         if grid.scan.times(grid.data, grid.side, self.kinds, self.words, times, outcome):
             rows = np.flatnonzero(outcome == OTHER)
             slow = timestamps(Field(grid, self.kinds[rows], self.words[rows]).values())
@@ -149,24 +149,35 @@ class Field:
         return values
 
     def _strings(self) -> pa.Array:
-        offsets = np.empty(len(self) + 1, np.int32)
-        data = self._grid.scan.texts(self._grid.data, self._grid.side, self.kinds, self.words, offsets)
+        scan, cells = self._grid.scan, (self._grid.data, self._grid.side, self.kinds, self.words)
+        offsets = pa.allocate_buffer(4 * (len(self) + 1))
+        data = pa.allocate_buffer(scan.offsets(*cells, offsets))
+        scan.texts(*cells, offsets, data)
         kinds = self.kinds
         if self.present & ~TEXT_MASK:
             kinds = np.where((kinds == TEXT) | (kinds == ESCAPED), kinds, NULL).astype(np.uint8)
-        buffers = [_validity(self._grid.scan, kinds), pa.py_buffer(offsets), pa.py_buffer(data)]
+        buffers = [_validity(self._grid.scan, kinds), offsets, data]
         return pa.Array.from_buffers(pa.string(), len(self), buffers)
 
-    def _fixed(self, what: str, kind: pa.DataType, values: np.ndarray[Any, Any]) -> pa.Array:
+    def _fixed(self, what: str, kind: pa.DataType, nbytes: int) -> pa.Array:
+        values = pa.allocate_buffer(nbytes)
         self._grid.scan.values(what, self.kinds, self.words, values)
         return pa.Array.from_buffers(
             kind, len(self), [_validity(self._grid.scan, self.kinds), pa.py_buffer(values)]
         )
 
 
+def _pooled(count: int, kind: Any) -> np.ndarray[Any, Any]:
+    """Uninitialised memory of Arrow's pool, which keeps what was freed.
+
+    From the system, the first touch of every page of every block would cost more than the scan.
+    """
+    return np.frombuffer(pa.allocate_buffer(count * np.dtype(kind).itemsize), kind)
+
+
 def _validity(scan: Any, kinds: Kinds) -> pa.Buffer | None:
-    bits = np.empty((len(kinds) + 7) // 8, np.uint8)
-    return pa.py_buffer(bits) if scan.validity(kinds, bits) else None
+    bits = pa.allocate_buffer((len(kinds) + 7) // 8)
+    return bits if scan.validity(kinds, bits) else None
 
 
 def spans(scan: Any, data: bytes, starts: Words, ends: Words) -> pa.Array:

@@ -440,24 +440,21 @@ def test_texts_are_cut_at_any_distance_from_the_blocks_end(data: bytes, pairs: l
 
 
 def test_wrong_buffers_are_refused() -> None:
-    scan, eight = scanner.active, np.zeros(8, np.int64)
-    with pytest.raises(ValueError, match="room"):
-        scan.split(b"a\nb\n", eight[:1], eight[:1])
-    with pytest.raises(ValueError, match="lines of the block"):
-        scan.access(True, b"abc", eight[:1], eight[:1] + 9, b"", np.zeros(0, np.uint8), eight[:0], eight[:1])
+    scan, eight, kind = scanner.active, np.zeros(8, np.int64), np.full(1, TEXT, np.uint8)
+    one, none, three = eight[:1], eight[:0], np.full(1, 3)
+    with pytest.raises(ValueError, match="more lines"):
+        scan.split(b"a\nb\n", np.zeros(1, np.int64), np.zeros(9, np.int64))
+    for starts, ends in ((one, three + 1), (three, one), (one - 1, three), (eight, three)):
+        with pytest.raises(ValueError, match="lines of the block"):
+            scan.access(True, b"abc", starts, ends, b"", np.zeros(0, np.uint8), none, one)
     with pytest.raises(ValueError, match="no such field"):
-        scan.access(
-            True,
-            b"abc",
-            eight[:1],
-            eight[:1] + 3,
-            b"\x63",
-            np.zeros(1, np.uint8),
-            eight[:1],
-            eight[:1].copy(),
-        )
+        scan.access(True, b"abc", one, three, b"\x63", kind, one, np.zeros(1, np.int64))
+    with pytest.raises(ValueError, match="row per slot"):
+        scan.access(True, b"abc", one, three, b"\x01\x02", kind, one, np.zeros(1, np.int64))
     with pytest.raises(ValueError, match="offsets"):
-        scan.texts(b"", b"", np.full(2, TEXT, np.uint8), eight[:2], np.zeros(2, np.int32))
+        scan.offsets(b"", b"", np.full(2, TEXT, np.uint8), eight[:2], np.zeros(2, np.int32))
+    with pytest.raises(ValueError, match="room"):
+        scan.texts(b"abc", b"", kind, three, np.zeros(2, np.int32), bytearray(2))
     with pytest.raises(ValueError, match="differ"):
         scan.times(b"", b"", np.zeros(2, np.uint8), eight[:1], eight[:2], np.zeros(2, np.uint8))
     with pytest.raises(ValueError, match="PyCapsule"):

@@ -45,32 +45,35 @@ bool text_offsets(const Texts *texts, const uint8_t *kinds, const uint64_t *cell
 /* Short texts are copied in one step of fixed width where both sides have room for it. */
 enum { STEP = 16 };
 
-/* The bytes of all texts behind each other, `offsets` set right where escapes shortened one. `out` has room for
- * what text_offsets said. Returns the bytes used. */
-size_t text_copy(const Texts *texts, const uint8_t *kinds, const uint64_t *cells, size_t count, int32_t *offsets,
-                 uint8_t *out) {
-    size_t total = (size_t)offsets[count], at = 0;
+/* The bytes of all texts behind each other, in the `room` bytes at `out`, and where each begins. What
+ * text_offsets said is room enough; false if there is less. */
+bool text_copy(const Texts *texts, const uint8_t *kinds, const uint64_t *cells, size_t count, int32_t *offsets,
+               uint8_t *out, size_t room, size_t *used) {
+    size_t at = 0;
     for (size_t row = 0; row < count; row++) {
         offsets[row] = (int32_t)at;
         if (!is_text(kinds[row])) {
             continue;
         }
         Bytes text = text_of_cell(texts, cells[row]);
-        if (kinds[row] == CELL_ESCAPED) {
-            at += unescape(text, out + at);
-            continue;
+        if (text.size > room - at || at + text.size > INT32_MAX) {
+            return false;
         }
         bool inside = (size_t)(cells[row] >> 32) + 2 * STEP <= texts->block.size;
-        if (text.size <= 2 * STEP && inside && total - at >= 2 * STEP) {
+        if (kinds[row] == CELL_ESCAPED) {
+            at += unescape(text, out + at);
+        } else if (text.size <= 2 * STEP && inside && room - at >= 2 * STEP) {
             memcpy(out + at, text.data, STEP);
             memcpy(out + at + STEP, text.data + STEP, STEP);
+            at += text.size;
         } else {
             memcpy(out + at, text.data, text.size);
+            at += text.size;
         }
-        at += text.size;
     }
     offsets[count] = (int32_t)at;
-    return at;
+    *used = at;
+    return true;
 }
 
 void floats_of(const uint8_t *kinds, const uint64_t *cells, size_t count, double *out) {

@@ -47,15 +47,19 @@ bool utf8_is_valid(Bytes text) {
 }
 
 size_t count_newlines(Bytes block) {
+    enum { STEP = 240 }; /* whole wide registers, and no more than a byte can count */
     size_t count = 0;
     const uint8_t *p = block.data, *end = p + block.size;
-    while (p < end) { /* in steps that a compiler turns into wide instructions */
-        const uint8_t *stop = end - p > 255 ? p + 255 : end;
+    while (end - p >= STEP) {
         uint8_t few = 0;
-        for (; p < stop; p++) {
-            few = (uint8_t)(few + (*p == '\n'));
+        for (int at = 0; at < STEP; at++) {
+            few = (uint8_t)(few + (p[at] == '\n'));
         }
         count += few;
+        p += STEP;
+    }
+    for (; p < end; p++) {
+        count += *p == '\n';
     }
     return count;
 }
@@ -67,8 +71,8 @@ static bool is_blank(const uint8_t *p, const uint8_t *end) {
     return p == end;
 }
 
-/* The non-blank lines without their ends; room for one more than there are newlines. Returns their number. */
-size_t split_lines(Bytes block, int64_t *starts, int64_t *ends) {
+/* The non-blank lines without their ends; SIZE_MAX when there are more than `room`. */
+size_t split_lines(Bytes block, int64_t *starts, int64_t *ends, size_t room) {
     size_t count = 0;
     const uint8_t *data = block.data, *start = data, *past = data + block.size;
     while (start < past) {
@@ -78,6 +82,9 @@ size_t split_lines(Bytes block, int64_t *starts, int64_t *ends) {
             end--;
         }
         if (!is_blank(start, end)) {
+            if (count == room) {
+                return SIZE_MAX;
+            }
             starts[count] = start - data;
             ends[count++] = end - data;
         }

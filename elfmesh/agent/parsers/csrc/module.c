@@ -6,8 +6,6 @@
 
 #include "scan.h"
 
-#include <string.h>
-
 static Bytes bytes_of(const Py_buffer *view) { return (Bytes){view->buf, (size_t)view->len}; }
 
 static void release(Py_buffer *views, int count) {
@@ -82,16 +80,12 @@ static PyObject *scan_split(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "y*w*w*", &views[0], &views[1], &views[2])) {
         return NULL;
     }
-    Bytes block = bytes_of(&views[0]);
-    size_t count, room;
-    bool fits;
+    size_t count, room = (size_t)(views[1].len < views[2].len ? views[1].len : views[2].len) / sizeof(int64_t);
     Py_BEGIN_ALLOW_THREADS
-    room = count_newlines(block) + 1;
-    fits = (size_t)views[1].len / sizeof(int64_t) >= room && (size_t)views[2].len / sizeof(int64_t) >= room;
-    count = fits ? split_lines(block, views[1].buf, views[2].buf) : 0;
+    count = split_lines(bytes_of(&views[0]), views[1].buf, views[2].buf, room);
     Py_END_ALLOW_THREADS
-    if (!fits) {
-        return refuse(views, 3, "starts and ends need room for one line more than there are newlines");
+    if (count == SIZE_MAX) {
+        return refuse(views, 3, "more lines than starts and ends have room for");
     }
     release(views, 3);
     return PyLong_FromSize_t(count);
@@ -196,9 +190,8 @@ static PyObject *scan_times(PyObject *self, PyObject *args) {
     return PyLong_FromSize_t(open);
 }
 
-static PyObject *scan_texts(PyObject *self, PyObject *args) {
+static PyObject *scan_offsets(PyObject *self, PyObject *args) {
     Py_buffer v[5] = {{0}};
-    PyObject *data = NULL;
     (void)self;
     if (!PyArg_ParseTuple(args, "y*y*y*y*w*", &v[0], &v[1], &v[2], &v[3], &v[4])) {
         return NULL;
@@ -215,16 +208,30 @@ static PyObject *scan_texts(PyObject *self, PyObject *args) {
     if (!fits) {
         return refuse(v, 5, "more text than a string column holds");
     }
-    data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)total);
-    char *out = data ? PyBytes_AsString(data) : NULL;
-    if (out) {
-        Py_BEGIN_ALLOW_THREADS
-        size_t used = text_copy(&texts, v[2].buf, v[3].buf, count, v[4].buf, (uint8_t *)out);
-        memset(out + used, 0, total - used);
-        Py_END_ALLOW_THREADS
-    }
     release(v, 5);
-    return data;
+    return PyLong_FromSize_t(total);
+}
+
+static PyObject *scan_texts(PyObject *self, PyObject *args) {
+    Py_buffer v[6] = {{0}};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*y*y*y*w*w*", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5])) {
+        return NULL;
+    }
+    Texts texts = {bytes_of(&v[0]), bytes_of(&v[1])};
+    size_t count = (size_t)v[2].len, used = 0, room = (size_t)v[5].len;
+    if (!holds(&v[3], count, 8) || !holds(&v[4], count + 1, sizeof(int32_t))) {
+        return refuse(v, 6, "kinds, cells and offsets do not fit together");
+    }
+    bool fits;
+    Py_BEGIN_ALLOW_THREADS
+    fits = text_copy(&texts, v[2].buf, v[3].buf, count, v[4].buf, v[5].buf, room, &used);
+    Py_END_ALLOW_THREADS
+    if (!fits) {
+        return refuse(v, 6, "the texts need more room than they were given");
+    }
+    release(v, 6);
+    return PyLong_FromSize_t(used);
 }
 
 static PyObject *scan_present(PyObject *self, PyObject *args) {
@@ -285,7 +292,8 @@ static PyMethodDef METHODS[] = {
     {"project", scan_project, METH_VARARGS, "project(plan, block, starts, ends, kinds, cells, refused) -> int"},
     {"access", scan_access, METH_VARARGS, "access(combined, block, starts, ends, wanted, kinds, cells, refused)"},
     {"times", scan_times, METH_VARARGS, "times(block, side, kinds, cells, times, outcome) -> int: still open"},
-    {"texts", scan_texts, METH_VARARGS, "texts(block, side, kinds, cells, offsets) -> bytes"},
+    {"offsets", scan_offsets, METH_VARARGS, "offsets(block, side, kinds, cells, offsets) -> int: room needed"},
+    {"texts", scan_texts, METH_VARARGS, "texts(block, side, kinds, cells, offsets, out) -> int: bytes used"},
     {"present", scan_present, METH_VARARGS, "present(kinds) -> int: a bit per kind"},
     {"validity", scan_validity, METH_VARARGS, "validity(kinds, bits) -> int: nulls"},
     {"values", scan_values, METH_VARARGS, "values('i'|'f'|'b', kinds, cells, out)"},

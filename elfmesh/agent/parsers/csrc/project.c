@@ -16,6 +16,7 @@ typedef struct {
     const uint8_t *name;
     size_t length;
     int32_t node, next; /* what the name leads to; the next name in this bucket */
+    uint64_t head;      /* its first bytes, then zeros */
 } Name;
 
 typedef struct {
@@ -44,6 +45,18 @@ static inline unsigned bucket_of(const uint8_t *name, size_t length) {
     return (first ^ last << 1 ^ (unsigned)length << 2) % BUCKETS;
 }
 
+static inline uint64_t word_at(const uint8_t *p) {
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+/* A word whose first `length` bytes (at most 8) are ones. */
+static inline uint64_t head_mask(size_t length) {
+    static const uint8_t edge[16] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    return word_at(edge + 8 - length);
+}
+
 static bool take_number(Bytes *from, uint32_t *value) {
     if (from->size < sizeof *value) {
         return false;
@@ -55,7 +68,7 @@ static bool take_number(Bytes *from, uint32_t *value) {
 }
 
 /* One node: its slot plus one, how many names, and for each the node it leads to, its length and bytes. */
-static bool read_node(Plan *plan, Bytes *from, Node *node) {
+static bool read_node(Plan *plan, Bytes *from, Node *node, bool root) {
     uint32_t slot, names;
     if (!take_number(from, &slot) || !take_number(from, &names) || slot > plan->slots) {
         return false;
@@ -74,12 +87,13 @@ static bool read_node(Plan *plan, Bytes *from, Node *node) {
         }
         Name *name = &plan->names[plan->name_count];
         int32_t *bucket = &node->buckets[bucket_of(from->data, length)];
-        *name = (Name){from->data, length, (int32_t)target, *bucket};
+        *name = (Name){from->data, length, (int32_t)target, *bucket, 0};
+        memcpy(&name->head, from->data, length < 8 ? length : 8);
         *bucket = (int32_t)plan->name_count++;
         from->data += length;
         from->size -= length;
     }
-    return node->inner || node->slot != NONE;
+    return root || node->inner || node->slot != NONE;
 }
 
 static bool read_plan(Plan *plan, Bytes from) {
@@ -95,7 +109,7 @@ static bool read_plan(Plan *plan, Bytes from) {
         return false;
     }
     for (size_t at = 0; at < nodes; at++) {
-        if (!read_node(plan, &from, &plan->nodes[at]) && at > 0) {
+        if (!read_node(plan, &from, &plan->nodes[at], at == 0)) {
             return false;
         }
     }
@@ -130,14 +144,23 @@ Plan *plan_new(Bytes description) {
 
 size_t plan_slots(const Plan *plan) { return plan->slots; }
 
-static inline int32_t find_name(const Plan *plan, const Node *node, const uint8_t *name, size_t length) {
-    for (int32_t at = node->buckets[bucket_of(name, length)]; at != NONE; at = plan->names[at].next) {
-        const Name *known = &plan->names[at];
-        if (known->length == length && memcmp(known->name, name, length) == 0) {
-            return known->node;
-        }
+static inline bool is_name(const Name *known, const uint8_t *name, size_t length, const uint8_t *limit) {
+    if (known->length != length) {
+        return false;
     }
-    return NONE;
+    if (length <= 8 && limit - name >= 8) {
+        return (word_at(name) & head_mask(length)) == known->head;
+    }
+    return memcmp(known->name, name, length) == 0;
+}
+
+static inline int32_t find_name(const Plan *plan, const Node *node, const uint8_t *name, size_t length,
+                                const uint8_t *limit) {
+    int32_t at = node->buckets[bucket_of(name, length)];
+    while (at != NONE && !is_name(&plan->names[at], name, length, limit)) {
+        at = plan->names[at].next;
+    }
+    return at == NONE ? NONE : plan->names[at].node;
 }
 
 static const uint8_t *walk_object(Walk *walk, const Node *node, const uint8_t *p, const Line *line, int depth);
@@ -210,17 +233,16 @@ static const uint8_t *walk_object(Walk *walk, const Node *node, const uint8_t *p
         return p + 1;
     }
     for (;;) {
-        bool escaped;
         if (p == line->end || *p != '"') {
             return NULL;
         }
         const uint8_t *name = p + 1;
-        p = skip_string(name, line, &escaped);
-        if (!p || escaped) {
-            return NULL;
+        p = find_string_mark(name, line->end, line->limit);
+        if (p == line->end || *p != '"') {
+            return NULL; /* also for an escape: what the name is then takes more than a look */
         }
-        int32_t child = find_name(walk->plan, node, name, (size_t)(p - 1 - name));
-        p = skip_space(p, line->end);
+        int32_t child = find_name(walk->plan, node, name, (size_t)(p - name), line->limit);
+        p = skip_space(p + 1, line->end);
         if (p == line->end || *p != ':') {
             return NULL;
         }

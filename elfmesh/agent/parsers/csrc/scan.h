@@ -52,7 +52,7 @@ static inline Bytes text_of_cell(const Texts *texts, uint64_t cell) {
 /* lines.c */
 bool utf8_is_valid(Bytes text);
 size_t count_newlines(Bytes block);
-size_t split_lines(Bytes block, int64_t *starts, int64_t *ends);
+size_t split_lines(Bytes block, int64_t *starts, int64_t *ends, size_t room);
 
 /* number.c: reads a JSON number at `p`; the place behind it, or NULL if it is none or not surely the double or
  * int64 that the slow path would make of it. */
@@ -113,8 +113,8 @@ unsigned kinds_present(const uint8_t *kinds, size_t count);
 size_t valid_bits(const uint8_t *kinds, size_t count, uint8_t *bits);
 bool text_offsets(const Texts *texts, const uint8_t *kinds, const uint64_t *cells, size_t count, int32_t *offsets,
                   size_t *total);
-size_t text_copy(const Texts *texts, const uint8_t *kinds, const uint64_t *cells, size_t count, int32_t *offsets,
-                 uint8_t *out);
+bool text_copy(const Texts *texts, const uint8_t *kinds, const uint64_t *cells, size_t count, int32_t *offsets,
+               uint8_t *out, size_t room, size_t *used);
 void floats_of(const uint8_t *kinds, const uint64_t *cells, size_t count, double *out);
 void ints_of(const uint8_t *kinds, const uint64_t *cells, size_t count, int64_t *out);
 void bools_of(const uint8_t *kinds, const uint64_t *cells, size_t count, uint8_t *bits);
