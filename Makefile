@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native sanitize fuzz $(SANITIZED) demo test lint types imports check sim bench-latency bench-small clean
+.PHONY: help setup native sanitize fuzz $(SANITIZED) demo test lint types imports check sim bench-small bench-venvs bench-peers clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -66,6 +66,22 @@ check: test lint types imports ## everything .ci/run does
 
 sim: $(NATIVE) ## 1,000 simulated agents and 100 jobs (minutes)
 	ELF_SIM_AGENTS=1000 ELF_SIM_JOBS=100 $(BIN)/python -m pytest -q tests/sim --timeout 3600
+
+BENCH_VENVS ?= $(if $(ELF_BENCH_VENVS),$(ELF_BENCH_VENVS),$(HOME)/.cache/elf-bench/venvs)
+BENCH_PEERS := $(patsubst benchmarks/peers/requirements-%.txt,%,$(wildcard benchmarks/peers/requirements-*.txt))
+
+bench-small: $(NATIVE) ## every benchmark in seconds, against the peers that are there
+	@for name in cbt parse ingest windows merge; do $(BIN)/python -m benchmarks $$name --small || exit 1; done
+
+bench-venvs: ## an environment for each peer, outside the project; one that cannot be had is skipped
+	@for peer in $(BENCH_PEERS); do \
+		$(PYTHON) -m venv $(BENCH_VENVS)/$$peer && $(BENCH_VENVS)/$$peer/bin/python -m pip install --quiet \
+		--disable-pip-version-check -r benchmarks/peers/requirements-$$peer.txt || echo "without $$peer"; done
+
+bench-peers: $(NATIVE) bench-venvs ## all benchmarks at full size against all peers, about an hour; plots into docs
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+	@for name in cbt parse ingest windows merge; do \
+		ELF_BENCH_VENVS=$(BENCH_VENVS) $(BIN)/python -m benchmarks $$name --plots docs/plots || exit 1; done
 
 clean: ## remove what was built
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

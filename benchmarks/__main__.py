@@ -13,7 +13,7 @@ from rich.table import Table
 
 from benchmarks.harness import Figure, Report, report
 
-NAMES = ("latency", "cbt", "parse", "ingest")
+NAMES = ("latency", "cbt", "parse", "ingest", "windows", "merge")
 WIDTH = 160
 """Columns of the table where nobody says how wide the terminal is."""
 
@@ -49,7 +49,7 @@ def main(name: str, parts: tuple[str, ...], as_json: bool, small: bool, plots: P
 
 def _table(result: Report) -> Table:
     table = Table(title=f"{result.benchmark} · {result.machine} · {result.commit}")
-    for column in ("what", "value", "unit", "peer", "ours to it", "spread"):
+    for column in ("what", "value", "unit", "peer", "ratio", "spread"):
         table.add_column(column, justify="left" if column in {"what", "unit", "peer"} else "right")
     for figure in result.figures:
         if figure.skipped:

@@ -167,7 +167,7 @@ def unique(*, small: bool) -> list[Figure]:
 
 def spill(*, small: bool) -> list[Figure]:
     """A budget of a quarter of the state: the rest lies in a file."""
-    if importlib.util.find_spec("elfmesh.agent.spill") is None:
+    if importlib.util.find_spec("elfmesh.cbt.budget") is None:
         return [Figure("spill", 0, "", skipped="this version of elfmesh cannot spill")]
     stream = data.wide(*WIDE[small])
     plain = contestants(stream, "count")[OURS]

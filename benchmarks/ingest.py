@@ -1,8 +1,8 @@
 """Whole processes: a log in, an answer out. `elf run` against batch engines, awk and stream engines; agents.
 
 Parts: `clicks` (NDJSON, top 10 products per 10 s: DuckDB's one-shot batch and others), `access` (combined
-log, hits and bytes per path: the usual awk one-liner), `streams` (the same as `clicks` in stream engines,
-on a smaller file), `memory` (peak of `elf run` on two sizes of file), `jobs` (an agent with ten jobs on one stream
+log, hits and bytes per path: the usual awk one-liner), `streams` (`clicks` in stream engines, on a smaller
+file), `memory` (peak of `elf run` on two sizes of file), `jobs` (an agent with ten jobs on one stream
 against one), `lag` (its event loop while it reads at full speed).
 
 CPU is of the whole process with its descendants, less that of the same command on a log of a few lines:

@@ -192,13 +192,12 @@ def checksum(table: pa.Table | pa.RecordBatch) -> int:
 
 
 def _words(column: pa.Array) -> np.ndarray:
-    if pa.types.is_integer(column.type):
-        numbers: np.ndarray = column.fill_null(0).to_numpy(zero_copy_only=False)
-        return numbers.astype(np.int64).view(np.uint64)
-    if pa.types.is_floating(column.type):
-        floats: np.ndarray = column.fill_null(0).to_numpy(zero_copy_only=False)
-        return np.rint(floats * 100).astype(np.int64).view(np.uint64)
-    return _hash_keys(column)
+    if not pa.types.is_integer(column.type) and not pa.types.is_floating(column.type):
+        return _hash_keys(column)
+    numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
+    whole = numbers if pa.types.is_integer(column.type) else np.rint(numbers * 100)
+    words: np.ndarray = whole.astype(np.int64).view(np.uint64)
+    return words
 
 
 def _hash_keys(keys: pa.Array) -> np.ndarray:
@@ -223,5 +222,5 @@ def _mix(values: np.ndarray) -> np.ndarray:
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    values ^= values >> np.uint64(31)
-    return values
+    mixed: np.ndarray = values ^ (values >> np.uint64(31))
+    return mixed

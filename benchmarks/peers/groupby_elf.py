@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from benchmarks import meter
+from benchmarks import data, meter
 from elfmesh.cbt import CompressedBufferTree
 
 FOUR = {"n": ("count", None), "s": ("sum", "v"), "lo": ("min", "v"), "hi": ("max", "v")}
@@ -36,12 +33,11 @@ class Tree:
 def _options(variant: str) -> dict[str, Any]:
     if variant == "tree":
         return {}
-    from elfmesh.agent.spill import SpillFile
+    from elfmesh.agent.spill import SpillStore
     from elfmesh.cbt.budget import MemoryBudget
 
     limit = int(variant.removeprefix("spill:"))
-    directory = Path(tempfile.mkdtemp(dir=os.environ.get("ELF_BENCH_DATA")))
-    return {"budget": MemoryBudget(limit, SpillFile(directory))}
+    return {"budget": MemoryBudget(limit, SpillStore(data.directory()))}
 
 
 if __name__ == "__main__":

@@ -21,14 +21,14 @@ BATCH_LINES = 1000
 Window = tuple[str, tuple[int, Counter[str]]]
 
 
-class Print(StatelessSinkPartition[Window]):
+class Print(StatelessSinkPartition[Window]):  # type: ignore[misc]  # no types where it is not installed
     def write_batch(self, items: Iterable[Window]) -> None:
         for _, (number, counter) in items:
             for product, clicks in sorted(counter.items(), key=lambda item: (-item[1], item[0]))[:10]:
                 print(json.dumps([number * 10, product, clicks]))
 
 
-class Printing(DynamicSink[Window]):
+class Printing(DynamicSink[Window]):  # type: ignore[misc]
     def build(self, _step_id: str, _worker_index: int, _worker_count: int) -> Print:
         return Print()
 
