@@ -48,9 +48,11 @@ sanitize: $(SANITIZED) ## the tests of the C modules under ASan and UBSan, then 
 	@$(SANITIZE) $(BIN)/python -m pytest -q -p no:cacheprovider -o pythonpath="$(SANITIZED)/lib ." --timeout 600 \
 		$(wildcard tests/cbt/kernel tests/agent/parsers/test_scanner.py)
 	@$(SANITIZE) $(BIN)/python -P -m tests.cbt.kernel.fuzz 20
+	@$(SANITIZE) $(BIN)/python -P -m tests.agent.parsers.fuzz_scan 20
 
-fuzz: $(SANITIZED) ## random and broken input for the sanitized kernel, FUZZ_SECONDS long
+fuzz: $(SANITIZED) ## random and broken input for the sanitized C modules, FUZZ_SECONDS for each
 	@$(SANITIZE) $(BIN)/python -P -m tests.cbt.kernel.fuzz $(FUZZ_SECONDS) $$(date +%s)
+	@$(SANITIZE) $(BIN)/python -P -m tests.agent.parsers.fuzz_scan $(FUZZ_SECONDS) $$(date +%s)
 
 lint: $(NATIVE) ## style
 	@$(BIN)/ruff format --check .
