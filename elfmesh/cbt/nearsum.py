@@ -36,7 +36,7 @@ _NOISE = 2.0**-42
 _SHORT = 1 << 31
 _LIMBS_MAX = 12
 """More limbs are far more than one float's digits, and too many for `_ROUGHLY`."""
-_UNIT_MAX = 1024
+_UNIT_MAX = 1100
 _FLOAT_LIMBS = 3
 _SPREAD_MAX = 3
 """Limbs from the lowest of the smallest float to the lowest of the largest: `gather` takes 64 bits."""
