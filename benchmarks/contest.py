@@ -30,6 +30,8 @@ THREADS = (
     "RAYON_NUM_THREADS", "NUMEXPR_NUM_THREADS",
 )  # fmt: skip
 TIMEOUT_S = 1800
+REPEAT_S_MAX = 40.0
+"""CPU seconds from which a contestant of a contest runs only once."""
 
 
 class Disagreement(Exception):
@@ -136,7 +138,7 @@ def run(contestants: Sequence[Contestant], *, repeats: int = 1) -> dict[str, Out
     for _ in range(repeats):
         for contestant in contestants:
             outcome = outcomes[contestant.name]
-            if outcome.skipped:
+            if outcome.skipped or (outcome.runs and outcome.runs[0].get("cpu_s", 0) > REPEAT_S_MAX):
                 continue
             try:
                 contestant.check()

@@ -33,8 +33,9 @@ class Tree:
 def _options(variant: str) -> dict[str, Any]:
     if variant == "tree":
         return {}
-    from elfmesh.agent.spill import SpillStore
     from elfmesh.cbt.budget import MemoryBudget
+
+    from elfmesh.agent.spill import SpillStore
 
     limit = int(variant.removeprefix("spill:"))
     return {"budget": MemoryBudget(limit, SpillStore(data.directory()))}
