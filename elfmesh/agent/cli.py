@@ -19,6 +19,9 @@ import click
 import elfmesh
 from elfmesh.errors import ElfError
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+"""Nothing here multiplies matrices: numpy's pool of threads for that costs 50 ms at every start."""
+
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
 _CLIENT = "elfmesh.control.cli"

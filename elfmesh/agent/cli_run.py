@@ -84,8 +84,12 @@ def run_command(
 def _run_all(
     text: str, source: str, logs: Sequence[str], log_format: str, output: str, sample: int | None
 ) -> None:
+    from elfmesh.agent import cli
+    from elfmesh.agent.native import fallback_reasons
     from elfmesh.control.ql import parse_many
 
+    for reason in fallback_reasons() if cli.verbosity >= 0 else ():
+        click.echo(f"elf: {reason}", err=True)
     statements = parse_many(text, source=source)
     paths = _paths(logs)
     if len(statements) > 1 and "-" in paths:

@@ -26,6 +26,9 @@ from elfmesh.units import parse_duration_us, parse_size
 T = TypeVar("T", bound=msgspec.Struct)
 LISTEN_DEFAULT = "127.0.0.1:7400"
 API_DEFAULT = "127.0.0.1:7401"
+MEMORY_BYTES_MIN = 16_000_000
+"""Below, every batch would go to disk."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _STREAM_OPTION = re.compile(r",(?=(?:format|read_from|idle|ts)=)")
 
@@ -58,17 +61,31 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         cpu_percent: not enforced yet; setting it is answered by a warning.
-        memory: a quarter of it may be held by sealed intervals of one job that are not closed; above that the
-            job stops reading.
+        memory: for what records leave behind: half of it for the open intervals of all jobs, a quarter for
+            sealed intervals of one job that are not closed (above that the job stops reading), the rest for
+            blocks that are being read. The process itself takes about 100 MB more.
+        spill: disk space under the data directory for open intervals that do not fit in memory; "0" for none.
+            When neither has room, reading waits.
     """
 
     cpu_percent: float | None = None
     memory: str = "200 MB"
+    spill: str = "4 GB"
 
     @property
     def memory_bytes(self) -> int:
         """`memory` in bytes."""
         return parse_size(self.memory)
+
+    @property
+    def panes_bytes(self) -> int:
+        """What the open intervals of all jobs may take in memory."""
+        return self.memory_bytes // 2
+
+    @property
+    def spill_bytes(self) -> int:
+        """`spill` in bytes."""
+        return parse_size(self.spill)
 
 
 class FunctionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -250,6 +267,9 @@ def _check(config: AgentConfig, source: str) -> None:
             raise ConfigError(f"{address!r} has no port to connect to", where=f"{source}: join")
     _check_values(source, "join_timeout", [config.join_timeout])
     _check_values(source, "limits.memory", [config.limits.memory], size=True)
+    _check_values(source, "limits.spill", [config.limits.spill], size=True)
+    if config.limits.memory_bytes < MEMORY_BYTES_MIN:
+        raise ConfigError(f"is less than {MEMORY_BYTES_MIN // 10**6} MB", where=f"{source}: limits.memory")
     cpu = config.limits.cpu_percent
     if cpu is not None and not 0 < cpu <= 100:
         raise ConfigError("is not in (0, 100]", where=f"{source}: limits.cpu_percent")

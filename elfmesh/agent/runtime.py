@@ -21,6 +21,7 @@ from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.config import AgentConfig, StreamConfig
 from elfmesh.agent.core import codec
 from elfmesh.agent.host import ThreadExecutor, load_identity, wall_clock_us
+from elfmesh.agent.native import fallback_reasons
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.storage import DiskStorage
@@ -55,6 +56,8 @@ def run(config: AgentConfig, *, ready: Ready) -> int:
     for name, stream in config.streams.items():
         if not glob.glob(stream.path, recursive=True):  # noqa: PTH207 - Path.glob takes no absolute pattern
             log.warning("stream %s: no file is there yet at %s", name, stream.path)
+    for reason in fallback_reasons():
+        log.warning("%s", reason)
     storage = DiskStorage(config.directory)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -84,6 +84,8 @@ def test_a_stream_option_may_hold_a_regex_with_commas_and_equals_signs() -> None
         ("[streams.a]\npath = 'x'\nformt = 'json'\n", "streams.a", "Did you mean format"),
         ("[streams.'a b']\npath = 'x'\n", "streams", "not a stream's name"),
         ("[limits]\nmemory = 'lots'\n", "limits.memory", "not a size"),
+        ("[limits]\nmemory = '1 MB'\n", "limits.memory", "less than 16 MB"),
+        ("[limits]\nspill = 'much'\n", "limits.spill", "not a size"),
         ("[limits]\ncpu_percent = 0\n", "limits.cpu_percent", "not in"),
         ("[functions]\npython = 'signed'\n", "functions.python", "signed"),
         ("listen = \n", "agent.toml", "not TOML.*line 1"),

@@ -8,6 +8,7 @@ tables and LIMIT always keeps the same rows (interface: "ties are broken by the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +21,57 @@ from elfmesh.control.ql.compiler import Compiler, read_column, window_column
 from elfmesh.control.ql.nodes import Expr, Ref
 from elfmesh.control.ql.operand import Env
 from elfmesh.control.ql.operators import condition_operand
-from elfmesh.control.ql.statement import MAIN, OrderItem, Statement
+from elfmesh.control.ql.statement import MAIN, OrderItem, Plan, Statement
 from elfmesh.control.ql.types import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, VOID
 
 Ints = npt.NDArray[np.int64]
+DISTINCT_ROWS = "\0rows"
+"""The column of a distinct table that was counted before: how many values each key has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Rows that passed HAVING, before they are put in order.
+
+    Attributes:
+        outputs: the output columns by name, aligned.
+        order: the values of the ORDER BY items, aligned with them.
+        repeat: how often each row came, of a plain projection; else None.
+        kinds: types of the reduced columns they were computed from; rows of other types do not mix with them.
+    """
+
+    outputs: Mapping[str, pa.Array]
+    order: Sequence[pa.Array]
+    repeat: Ints | None
+    kinds: tuple[pa.DataType, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(next(iter(self.outputs.values())))
+
+    def take(self, places: Ints) -> Finished:
+        """Some of the rows."""
+        taken = pa.array(places)
+        return Finished(
+            {name: array.take(taken) for name, array in self.outputs.items()},
+            [array.take(taken) for array in self.order],
+            None if self.repeat is None else self.repeat[places],
+            self.kinds,
+        )
 
 
 def finalise(
     statement: Statement, tables: Mapping[str, pa.Table], window: tuple[int, int] | None
 ) -> pa.Table:
     """The result rows of one interval; see `Query.finalise`."""
+    return result(statement.plan, finished(statement, tables, window))
+
+
+def finished(
+    statement: Statement, tables: Mapping[str, pa.Table], window: tuple[int, int] | None
+) -> Finished:
+    """The outputs of all reduced rows that pass HAVING."""
     plan = statement.plan
     reduced, rows = _reduced_columns(statement, tables)
     # A sum beyond 64 bits stays exact where it is shown as it is; in expressions it is a double.
@@ -43,21 +85,36 @@ def finalise(
     def evaluate(expr: Expr) -> pa.Array:
         return reduced[expr.name] if isinstance(expr, Ref) else compiler.compile(expr).array(env)
 
-    keep = np.arange(rows)
-    if plan.having is not None:
-        having = condition_operand(compiler, plan.having, compiler.compile(plan.having))
-        keep = np.flatnonzero(bool_values(having.array(env)))
-    chosen = pa.array(keep)
-    outputs = {name: evaluate(expr).take(chosen) for name, expr in plan.outputs}
-    order = [(evaluate(item.expr).take(chosen), item) for item in plan.order]
-    ranked = sorted_rows(order, list(outputs.values()))
+    passed = Finished(
+        {name: evaluate(expr) for name, expr in plan.outputs},
+        [evaluate(item.expr) for item in plan.order],
+        int_values(columns[plan.repeat]) if plan.repeat else None,
+        tuple(array.type for array in reduced.values()),
+    )
+    if plan.having is None:
+        return passed
+    having = condition_operand(compiler, plan.having, compiler.compile(plan.having))
+    return passed.take(np.flatnonzero(bool_values(having.array(env))))
+
+
+def best_rows(plan: Plan, rows: Finished) -> Ints:
+    """Which rows the result has, in its order; of a plain projection each once, before they are repeated."""
+    outputs = list(rows.outputs.values())
+    ranked = sorted_rows(list(zip(rows.order, plan.order, strict=True)), outputs)
     if plan.distinct:
-        ranked = _first_of_equal(ranked, list(outputs.values()))
-    if plan.repeat:
-        ranked = _repeated(ranked, int_values(columns[plan.repeat])[keep], plan.limit)
+        ranked = _first_of_equal(ranked, outputs)
+    return ranked if plan.limit is None else ranked[: plan.limit]
+
+
+def result(plan: Plan, rows: Finished) -> pa.Table:
+    """The rows in order, repeated and limited as the query says."""
+    ranked = best_rows(plan, rows)
+    if rows.repeat is not None:
+        ranked = _repeated(ranked, rows.repeat, plan.limit)
     if plan.limit is not None:
         ranked = ranked[: plan.limit]
     places = pa.array(ranked)
+    outputs = rows.outputs
     return pa.Table.from_arrays([array.take(places) for array in outputs.values()], names=list(outputs))
 
 
@@ -96,15 +153,17 @@ def _column(column: pa.ChunkedArray) -> pa.Array:
 def _distinct_counts(
     main: Mapping[str, pa.Array], keys: tuple[str, ...], rows: int, table: pa.Table | None, width: int
 ) -> pa.Array:
-    """How many rows of a distinct table each row of the main table has.
+    """How many rows of a distinct table, or of its counts per key, each row of the main table has.
 
     Cost: one hash aggregation over both tables' keys.
     """
     if table is None or table.num_rows == 0:
         return pa.array(np.zeros(rows, dtype=np.int64))
-    assert set(table.column_names) >= {*keys, *distinct_columns(width)}
+    given = table.column(DISTINCT_ROWS).to_numpy() if DISTINCT_ROWS in table.column_names else None
+    assert given is not None or set(table.column_names) >= {*keys, *distinct_columns(width)}
     if not keys:
-        return pa.array(np.full(rows, table.num_rows, dtype=np.int64))
+        total = table.num_rows if given is None else int(given.sum())
+        return pa.array(np.full(rows, total, dtype=np.int64))
     joined: dict[str, pa.ChunkedArray | pa.Array] = {}
     for key in keys:
         ours, theirs = main[key], read_column(table.column(key))
@@ -112,7 +171,8 @@ def _distinct_counts(
             theirs = pc.cast(theirs, ours.type)
         joined[key] = pa.concat_arrays([ours, theirs])
     row = np.concatenate([np.arange(rows), np.full(table.num_rows, -1)])
-    counted = np.concatenate([np.zeros(rows, dtype=np.int64), np.ones(table.num_rows, dtype=np.int64)])
+    each = np.ones(table.num_rows, dtype=np.int64) if given is None else given
+    counted = np.concatenate([np.zeros(rows, dtype=np.int64), each])
     groups = pa.table({**joined, "row": row, "counted": counted}).group_by(list(keys), use_threads=False)
     sums = groups.aggregate([("row", "max"), ("counted", "sum")])
     counts = np.zeros(rows, dtype=np.int64)

@@ -22,6 +22,7 @@ from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.ql.columns import as_array, bool_values, null_mask
 from elfmesh.control.ql.compiler import Compiler
 from elfmesh.control.ql.finalise import finalise
+from elfmesh.control.ql.finalise_parts import Reduced, finalise_parts
 from elfmesh.control.ql.nodes import Expr, Field, place_of, walk
 from elfmesh.control.ql.operand import Env, ExprKey, Operand
 from elfmesh.control.ql.operators import condition_operand
@@ -181,6 +182,14 @@ class Query:
             table for the same content, whatever the order of the rows that came in.
         """
         return finalise(self.statement, tables, window)
+
+    def finalise_parts(self, tables: Mapping[str, Reduced], window: tuple[int, int] | None) -> pa.Table:
+        """The same of tables that are too large to be held at once.
+
+        Cost: memory for the result (of a query with LIMIT: for so many rows) and for one block, except where
+        counts of distinct values are joined to many groups.
+        """
+        return finalise_parts(self.statement, tables, window)
 
     # -- compiling
 

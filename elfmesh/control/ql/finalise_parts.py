@@ -1,0 +1,147 @@
+"""The last step of a large interval, block by block: the same rows as `finalise` in the memory of a block.
+
+Owns when that can be done. Distinct values are counted block by block, so that only the counts are held; the
+rows of a query are finished block by block, where no count of distinct values has to be joined to them, and
+of a query with LIMIT only the best so far are held. Where the blocks of a table have different types (a sum
+that is beyond 64 bits in one of them), types decide about results: then the table is taken as a whole.
+
+Invariant: equal to `finalise` over the concatenated blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.control.ql.columns import as_array
+from elfmesh.control.ql.finalise import DISTINCT_ROWS, Finished, best_rows, finalise, finished, result
+from elfmesh.control.ql.statement import MAIN, Statement
+
+PART_ROWS_MIN = 1 << 17
+"""Rows of a table up to which it is taken as a whole: that is faster, and a few MB."""
+
+HELD_ROWS_MAX = 1 << 17
+"""Rows of counts, or of the best so far, that are held before they are reduced to what is needed."""
+
+
+class Reduced(Protocol):
+    """The reduced rows of one table: key columns and finished aggregate columns, each key once."""
+
+    @property
+    def rows_max(self) -> int:
+        """At least the number of rows."""
+        ...
+
+    def blocks(self) -> Iterator[pa.Table]:
+        """All rows in blocks; may be called several times."""
+        ...
+
+
+def finalise_parts(
+    statement: Statement,
+    tables: Mapping[str, Reduced],
+    window: tuple[int, int] | None,
+    part_rows_min: int = PART_ROWS_MIN,
+) -> pa.Table:
+    """The result rows of one interval; see `Query.finalise`.
+
+    Args:
+        statement: the query.
+        tables: per PAO table its rows.
+        window: start and end in microseconds since the epoch; None without a window.
+        part_rows_min: see PART_ROWS_MIN.
+    """
+    plan = statement.plan
+    keys = statement.tables[0].keys
+    main = tables.get(MAIN)
+    if main is not None and not plan.distincts and main.rows_max > part_rows_min:
+        found = _by_parts(statement, main.blocks(), window)
+        if found is not None:
+            return found
+    whole: dict[str, pa.Table] = {}
+    for name, table in tables.items():
+        blocks = [block for block in _needed(name, table, keys, part_rows_min) if block.num_rows]
+        if blocks:
+            whole[name] = _concatenated(blocks)
+    return finalise(statement, whole, window)
+
+
+def _needed(name: str, table: Reduced, keys: tuple[str, ...], part_rows_min: int) -> Iterable[pa.Table]:
+    """The blocks of a table; of a large one with distinct values, their numbers per key only."""
+    if name != MAIN and table.rows_max > part_rows_min:
+        return [_counted(table.blocks(), keys)]
+    return table.blocks()
+
+
+def _concatenated(blocks: Iterable[pa.Table]) -> pa.Table:
+    """All blocks as one table; sums of different widths become the widest."""
+    return pa.concat_tables(list(blocks), promote_options="permissive").combine_chunks()
+
+
+def _counted(blocks: Iterable[pa.Table], keys: tuple[str, ...]) -> pa.Table:
+    """Distinct values as rows per key: the keys, and how many rows of the table each has."""
+    held = [_rows_per_key(pa.table({key: pa.nulls(0) for key in keys}), keys)]
+    rows = 0
+    for block in blocks:
+        held.append(_rows_per_key(block, keys))
+        rows += held[-1].num_rows
+        if rows > HELD_ROWS_MAX:
+            held = [_summed(held, keys)]
+            # What cannot be made less is let grow: summing must not cost more than it gains.
+            rows = -held[0].num_rows
+    return _summed(held, keys)
+
+
+def _rows_per_key(block: pa.Table, keys: tuple[str, ...]) -> pa.Table:
+    if not keys:
+        return pa.table({DISTINCT_ROWS: pa.array([block.num_rows], pa.int64())})
+    counts = block.group_by(list(keys), use_threads=False).aggregate([([], "count_all")])
+    return counts.rename_columns([*keys, DISTINCT_ROWS])
+
+
+def _summed(held: list[pa.Table], keys: tuple[str, ...]) -> pa.Table:
+    whole = _concatenated(held)
+    if not keys:
+        total = sum(whole.column(DISTINCT_ROWS).to_pylist())
+        return pa.table({DISTINCT_ROWS: pa.array([total], pa.int64())})
+    summed = whole.group_by(list(keys), use_threads=False).aggregate([(DISTINCT_ROWS, "sum")])
+    return summed.rename_columns([*keys, DISTINCT_ROWS])
+
+
+def _by_parts(
+    statement: Statement, blocks: Iterable[pa.Table], window: tuple[int, int] | None
+) -> pa.Table | None:
+    """The result of blocks that are finished one by one; None if their types differ."""
+    plan = statement.plan
+    held: list[Finished] = []
+    rows = 0
+    for block in blocks:
+        if not block.num_rows:
+            continue
+        held.append(finished(statement, {MAIN: block}, window))
+        if held[-1].kinds != held[0].kinds:
+            return None
+        rows += held[-1].rows
+        if plan.limit is not None and rows > max(HELD_ROWS_MAX, 2 * plan.limit):
+            held = [together.take(best_rows(plan, together)) for together in [_together(held)]]
+            rows = held[0].rows
+    return result(plan, _together(held)) if held else None
+
+
+def _together(held: list[Finished]) -> Finished:
+    if len(held) == 1:
+        return held[0]
+
+    def joined(arrays: Iterable[pa.Array]) -> pa.Array:
+        chunks = pa.chunked_array(list(arrays))
+        return as_array(chunks, len(chunks))
+
+    return Finished(
+        {name: joined(each.outputs[name] for each in held) for name in held[0].outputs},
+        [joined(column) for column in zip(*(each.order for each in held), strict=True)],
+        None if held[0].repeat is None else np.concatenate([each.repeat for each in held]),  # type: ignore[misc]
+        held[0].kinds,
+    )
