@@ -22,7 +22,7 @@ from tests.agent.parsers.agreement import compare
 JSON = [
     b'{"ts":"2015-05-17T10:00:00.123Z","a":"plain","b":{"c":12,"x":[1,{"y":null}]},"ok":true,"price":0.1}',
     b'{"time":1431856800,"a":"esc\\n\\u00e9\\ud83d\\ude00","b.c":-7,"x":{"a":{"b":1e5}}}',
-    b' { "a" : 1.7976931348623157e308, "b" : {"c" : false}, "a.b" : "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80" } ',
+    b' { "a" : 1.7976931348623157e308,"b" : {"c" : false}, "a.b" : "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80" } ',
     b'{"a":-0.0,"b":{"c":9223372036854775807},"x":"' + b"long " * 30 + b'","c":123456789.123456789}',
     b'{"@timestamp":"17/May/2015:10:05:03 +0000","b":{"c":[]},"c":{},"a":null}',
 ]
