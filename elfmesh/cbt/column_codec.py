@@ -43,12 +43,13 @@ DIGITS_MAX = 6
 """Digits after the point that are looked for in floats."""
 
 POWERS = 10.0 ** np.arange(DIGITS_MAX + 1)
-SAMPLE_ROWS = 128
+SAMPLE_ROWS = 32
 """Rows that decide whether a column of floats may be one of decimals; the others then have to agree."""
 
 _WIDTH_MAX = 8
 _DECIMAL_BYTES = 16
 _MANTISSA = float(1 << 53)
+_NEGATIVE_ZERO_BITS = np.int64(-(1 << 63))
 _ROW_BYTES_MAX = 24
 """Memory of a row of any column: 16 bytes of the widest value, or place and length of a string, and more."""
 
@@ -139,7 +140,7 @@ def as_decimals(values: np.ndarray) -> tuple[np.ndarray, int] | None:
     """int64 and digits, such that values == int64 / 10**digits bit for bit; None if that is not so."""
     if len(values) == 0:
         return None
-    sample = values[:: max(1, len(values) // SAMPLE_ROWS)]
+    sample = values[:: -(-len(values) // SAMPLE_ROWS)]
     with np.errstate(over="ignore", invalid="ignore"):
         matches = (np.rint(sample[:, None] * POWERS) / POWERS == sample[:, None]).all(axis=0)
         for digits in range(int(np.argmax(matches)), DIGITS_MAX + 1):
@@ -148,7 +149,10 @@ def as_decimals(values: np.ndarray) -> tuple[np.ndarray, int] | None:
             scaled = np.rint(values * POWERS[digits])
             if (scaled / POWERS[digits] == values).all():
                 # A result below 2**53 is an exact integer; -0.0 would come back as 0.0.
-                fits = np.abs(scaled).max() < _MANTISSA and not np.signbit(values[values == 0]).any()
+                fits = (
+                    np.abs(scaled).max() < _MANTISSA
+                    and not (values.view(np.int64) == _NEGATIVE_ZERO_BITS).any()
+                )
                 return (scaled.astype(np.int64), digits) if fits else None
     return None
 

@@ -43,6 +43,7 @@ _DECIMAL = re.compile(r"decimal\((\d{1,2}),(-?\d{1,2})\)")
 _MICROS_PER = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NANOS_PER_MICRO = 1_000
 _NAN_BITS = np.int64(0x7FF8000000000000)
+_NEGATIVE_ZERO_BITS = np.int64(-(1 << 63))
 
 
 def type_name(data_type: pa.DataType) -> str:
@@ -169,7 +170,7 @@ def canonical_floats(array: pa.Array) -> pa.Array:
     values, valid = to_int64(array)
     floats = values.view(np.float64)
     odd = np.isnan(floats) & (values != _NAN_BITS)
-    negative_zero = values == np.iinfo(np.int64).min
+    negative_zero = values == _NEGATIVE_ZERO_BITS
     if not (odd.any() or negative_zero.any()):
         return array
     return from_int64(np.where(odd, _NAN_BITS, np.where(negative_zero, 0, values)), valid, pa.float64())

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from elfmesh.cbt import kernel
-from elfmesh.cbt.column_codec import DIGITS_MAX, POWERS, SAMPLE_ROWS
+from elfmesh.cbt.column_codec import DIGITS_MAX, POWERS
 from elfmesh.cbt.floatsum import BIAS, LIMB_BITS, LIMB_MIN, MANTISSA_BITS, Limbs, bound
 
 _MASK = np.int64((1 << LIMB_BITS) - 1)
@@ -34,6 +34,8 @@ _ROUGHLY = 2.0**-49
 _NOISE = 2.0**-42
 """How far from a decimal a sum of decimals may be, as a share of the largest, to be taken for one."""
 _SHORT = 1 << 31
+_SAMPLE_ROWS = 128
+"""Sums that decide of how many digits all are: a wrong guess costs bytes."""
 _LIMBS_MAX = 12
 """More limbs are far more than one float's digits, and too many for `_ROUGHLY`."""
 _UNIT_MAX = 1100
@@ -112,7 +114,7 @@ def _trailing_zeros(values: np.ndarray) -> int:
 
 def _digits(rough: np.ndarray, largest: float) -> int:
     """Of the decimals that the sums are close to; ANY_FLOAT if they are not."""
-    sample = rough[:: max(1, len(rough) // SAMPLE_ROWS), None]
+    sample = rough[:: max(1, len(rough) // _SAMPLE_ROWS), None]
     noise = largest * _NOISE
     close = (np.abs(np.rint(sample * POWERS) / POWERS - sample) <= noise).all(axis=0)
     close &= (noise * POWERS < 1 / 64) & (largest * POWERS < 2.0**52)
