@@ -146,7 +146,12 @@ def _stated(what: str, outcome: Outcome) -> list[Figure]:
     held = outcome.median("held_bytes")
     if not held:
         return []
-    return [Figure(f"{what}: nbytes to RSS growth", outcome.median("stated_bytes") / held, "x")]
+    settled = outcome.median("settled_bytes")
+    per_key = max(settled, 1) / outcome.median("keys")
+    return [
+        Figure(f"{what}: {outcome.name}, memory without free pages", per_key, "bytes/key"),
+        Figure(f"{what}: nbytes to that", outcome.median("stated_bytes") / max(settled, 1), "x"),
+    ]
 
 
 def unique(*, small: bool) -> list[Figure]:

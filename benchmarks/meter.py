@@ -4,8 +4,9 @@
 
 Owns what is counted. CPU is user and system time of all threads, from the first insert to the last; making
 the result afterwards is timed apart. Memory is anonymous memory (the mapped input is not counted): what the
-process holds after the last insert, and its peak since the first. Start-up, imports and a warm-up on a few
-batches are left out. Needs numpy and pyarrow only: it runs in the peers' environments too.
+process holds after the last insert (`held`), the same once the allocators have returned what is free
+(`settled`), and its peak since the first insert. Start-up, imports and a warm-up on a few batches are left
+out. Needs numpy and pyarrow only: it runs in the peers' environments too.
 """
 
 from __future__ import annotations
@@ -96,6 +97,8 @@ def main(make: Callable[[str, str], GroupBy | OneShot]) -> None:
     if hasattr(subject, "nbytes"):
         report["stated_bytes"] = subject.nbytes
     if not hasattr(subject, "run"):
+        _give_back()
+        report["settled_bytes"] = memory("RssAnon") - held
         cpu = time.process_time()
         table = subject.result()
         report["result_s"] = time.process_time() - cpu
@@ -168,7 +171,7 @@ def read_blocks(path: Path, form: str) -> list[bytes]:
 
 
 def _give_back() -> None:
-    """Return what the warm-up freed to the system, else it would hide growth later."""
+    """Return free memory to the system: what a warm-up leaves would hide growth later."""
     gc.collect()
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
