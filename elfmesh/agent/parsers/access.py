@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.agent.parsers.base import TIMESTAMP, Columns, LazyArrays, Parser, sample, strings
-from elfmesh.agent.parsers.cells import Grid
+from elfmesh.agent.parsers.cells import Grid, event_times
 from elfmesh.agent.parsers.lines import SPACE, Lines, Positions
 
 COMMON_COLUMNS = ("host", "ident", "user", "ts", "method", "path", "protocol", "status", "bytes", "request")
@@ -171,13 +171,6 @@ def _typed(name: str, values: list[str | None]) -> pa.Array:
     if name in INTEGERS:
         return pa.array([None if value is None else int(value) for value in values], pa.int64())
     return strings(values)
-
-
-def event_times(texts: pa.Array) -> pa.Array:
-    """Event times of texts by the query language's own reading; what is no time is null."""
-    from elfmesh.control.ql.times import to_timestamp_us
-
-    return to_timestamp_us(texts)
 
 
 class _Scan:

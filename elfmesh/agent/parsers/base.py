@@ -182,6 +182,6 @@ def sample(reason: str, text: str) -> str:
     return f"{reason}: {cut}"
 
 
-def strings(values: Sequence[str | None]) -> pa.Array:
-    """A string column."""
-    return pa.array(values, pa.string())
+def strings(values: Sequence[str | None] | pa.Array) -> pa.Array:
+    """A string column; one that already is an Arrow column stays as it is."""
+    return values if isinstance(values, pa.Array) else pa.array(values, pa.string())

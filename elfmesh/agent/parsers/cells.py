@@ -40,7 +40,7 @@ class Grid:
 
     __slots__ = ("data", "kinds", "others", "scan", "side", "words")
 
-    def __init__(self, scan: Any, data: bytes, slots: int, rows: int) -> None:
+    def __init__(self, scan: Any, data: bytes | pa.Buffer, slots: int, rows: int) -> None:
         self.scan = scan
         self.data = data
         self.side = bytearray()
@@ -185,3 +185,24 @@ def spans(scan: Any, data: bytes, starts: Words, ends: Words) -> pa.Array:
     grid = Grid(scan, data, 1, 0)
     words = starts << LENGTH_BITS | (ends - starts)
     return Field(grid, np.full(len(starts), TEXT, np.uint8), words).column(pa.string())
+
+
+def event_times(texts: pa.Array, scan: Any = None) -> pa.Array:
+    """Event times of a string column by the query language's own reading; what is no time is null.
+
+    Args:
+        texts: a string column.
+        scan: the C module for the shapes it knows, or None.
+    """
+    data = texts.buffers()[2]
+    if scan is None or data is None or not len(texts):
+        from elfmesh.control.ql.times import to_timestamp_us
+
+        return to_timestamp_us(texts)
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    starts = offsets.astype(np.int64)
+    kinds = np.full(len(texts), TEXT, np.uint8)
+    if texts.null_count:
+        kinds[texts.is_null().to_numpy(zero_copy_only=False)] = NULL
+    grid = Grid(scan, data, 1, 0)
+    return Field(grid, kinds, starts[:-1] << LENGTH_BITS | np.diff(starts)).times()

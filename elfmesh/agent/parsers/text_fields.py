@@ -23,10 +23,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from elfmesh.agent.parsers.base import TIMESTAMP_FIELDS, Columns, Parsed, Parser, sample, strings
+from elfmesh.agent.parsers.cells import event_times
 from elfmesh.agent.parsers.lines import Lines
-from elfmesh.agent.parsers.schema import STRING, timestamps
+from elfmesh.agent.parsers.schema import STRING
 from elfmesh.errors import ConfigError
 from elfmesh.limits import LINE_BYTES_MAX
 
@@ -69,7 +71,9 @@ class TextParser(Parser):
         field_errors = 0
         for name in wanted:
             if name == "ts":
-                arrays[name] = self._event_times(fields, len(lines) if rows is None else len(rows))
+                arrays[name] = self._event_times(
+                    fields, len(lines) if rows is None else len(rows), lines.scan
+                )
             elif name in self._declared:
                 arrays[name], bad = _cast(strings(fields[name]), self._declared[name])
                 field_errors += len(bad)
@@ -78,19 +82,16 @@ class TextParser(Parser):
                 arrays[name] = strings(fields[name])
         return Columns(arrays, None if rows is None else np.array(rows, np.int64), samples, field_errors)
 
-    def _event_times(self, fields: Mapping[str, Texts], rows: int) -> pa.Array:
-        found: list[Any] | None = None
+    def _event_times(self, fields: Mapping[str, Texts], rows: int, scan: Any) -> pa.Array:
+        found: pa.Array | None = None
         for name in self._timestamps:
             if name not in fields:
                 continue
-            values = fields[name]
-            if found is None:
-                found = list(values)
-            else:
-                found = [new if old is None else old for old, new in zip(found, values, strict=True)]
-            if None not in found:
+            texts = strings(fields[name])
+            found = texts if found is None else pc.coalesce(found, texts)
+            if not found.null_count:
                 break
-        return timestamps(found if found is not None else [None] * rows)
+        return event_times(strings([None] * rows) if found is None else found, scan)
 
 
 def _cast(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[str]]:
@@ -299,8 +300,6 @@ class RegexParser(TextParser):
         self, lines: Lines, known: Sequence[str]
     ) -> tuple[dict[str, Texts], list[int] | None, list[str]]:
         """Arrow's extraction, which is RE2 too but cannot tell an empty group from one that took no part."""
-        import pyarrow.compute as pc
-
         found = pc.extract_regex(lines.raw(), self._text)
         samples: list[str] = []
         rows: list[int] | None = None

@@ -107,3 +107,24 @@ def test_declared_types_cast_and_count_what_does_not_fit() -> None:
     parsed = parser.parse(b"n=5\nn=x\n", ["n"])
     assert parsed.batch.column(0).to_pylist() == [5, None]
     assert (parsed.errors, parsed.field_errors) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "block"),
+    [
+        ("csv:ts,a", b"2015-05-17T10:00:00Z,1\nsoon,2\n,3\n"),
+        ("csv:ts,a", b'2015-05-17T10:00:00Z,"1"\nsoon,2\n,3\n'),
+        (r"regex:(?P<ts>\S*) (?P<a>\w+)", b"2015-05-17T10:00:00Z x\nsoon x\n x\n"),
+        (r"regex:(?P<ts>\S+)? (?P<a>\w+)", b"2015-05-17T10:00:00Z x\nsoon x\n x\n"),
+        ("logfmt", b"ts=2015-05-17T10:00:00Z a=1\nts=soon a=1\na=1\n"),
+    ],
+)
+def test_event_times_are_read_whichever_way_the_block_went(spec: str, block: bytes) -> None:
+    found = StreamFormat(spec).parser("f").parse(block, ["ts"]).batch.column(0)
+    assert found.to_pylist() == [datetime(2015, 5, 17, 10, tzinfo=UTC), None, None]
+
+
+def test_the_event_time_is_the_first_field_that_is_there() -> None:
+    block = b"2015-05-17T10:00:00Z,\n,2015-05-17T10:00:01Z\n"
+    found = StreamFormat("csv:timestamp,time").parser("f").parse(block, ["ts"]).batch.column(0)
+    assert [time.second for time in found.to_pylist()] == [0, 1]
