@@ -48,10 +48,11 @@ class ExactSums:
         """Add int64 values to int64 groups. Cost: an addition per value, and a look at the magnitudes."""
         magnitude = bound(values)
         if _fits(magnitude, len(values)):
-            self._add(0, values, magnitude, ids, groups)
+            self._add(0, values, magnitude * len(ids), ids, groups)
         else:
-            self._add(0, values & _MASK, 1 << LIMB_BITS, ids, groups)
-            self._add(1, values >> _SHIFT, 1 << LIMB_BITS, ids, groups)
+            more = len(ids) << LIMB_BITS
+            self._add(0, values & _MASK, more, ids, groups)
+            self._add(1, values >> _SHIFT, more, ids, groups)
 
     def add_decimals(self, words: np.ndarray, ids: np.ndarray, groups: int) -> None:
         """Add the unscaled values of decimals, given as int64 [n, 2] (low, high). Cost: one to four adds."""
@@ -61,7 +62,7 @@ class ExactSums:
             return
         pieces = (low & _MASK, (low >> _SHIFT) & _MASK, high & _MASK, high >> _SHIFT)
         for number, piece in enumerate(pieces):
-            self._add(number, piece, 1 << LIMB_BITS, ids, groups)
+            self._add(number, piece, len(ids) << LIMB_BITS, ids, groups)
 
     def add_floats(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:
         """Add finite float64 values. Cost: three additions in one row per value."""
@@ -79,12 +80,14 @@ class ExactSums:
 
     def merge(self, limbs: Mapping[int, np.ndarray], ids: np.ndarray, groups: int) -> None:
         """Add rows of limbs to int64[rows] groups. Cost: an addition per row and limb."""
+        # Maps of a merge ascend: no group is there twice, so limbs may be much larger without a carry.
+        times = 1 if (ids[1:] > ids[:-1]).all() else len(ids)
         bounds = {number: bound(values) for number, values in limbs.items()}
-        if not all(_fits(magnitude, len(ids)) for magnitude in bounds.values()):
+        if any(magnitude * times > _SAFE >> 10 for magnitude in bounds.values()):
             limbs = floatsum.carry(limbs)
             bounds = {number: bound(values) for number, values in limbs.items()}
         for number, magnitude in bounds.items():
-            self._add(number, limbs[number], magnitude, ids, groups)
+            self._add(number, limbs[number], magnitude * times, ids, groups)
 
     def limbs(self, groups: int) -> Limbs:
         """A copy of the sums of the first groups; only limbs that some of them needs."""
@@ -109,8 +112,8 @@ class ExactSums:
         """Bytes allocated."""
         return self._block.nbytes + sum(column.nbytes for column in self._columns.values())
 
-    def _add(self, number: int, values: np.ndarray, magnitude: int, ids: np.ndarray, groups: int) -> None:
-        more = magnitude * len(values)
+    def _add(self, number: int, values: np.ndarray, more: int, ids: np.ndarray, groups: int) -> None:
+        """Add to one limb; no group gets over `more`."""
         if more == 0:
             return
         if self._bounds.get(number, 0) + more > _SAFE:

@@ -112,12 +112,11 @@ def empty_rows(layout: Layout, types: Types | None = None) -> Rows:
     """No rows at all, in the given types (unknown ones are null)."""
     types = types or layout.null_types
     keys = tuple(pa.array([], data_type) for data_type in types[: len(layout.keys)])
-    nobody = np.zeros(0, np.intp)
-    states = []
-    for (_, kind), data_type in zip(layout.aggregates, types[len(keys) :], strict=True):
-        values = None if kind == "count" else pa.array([], data_type)
-        states.append(LAWS[kind].lift(values, nobody, 0))
-    return Rows(layout, 0, keys, tuple(states))
+    states = tuple(
+        LAWS[kind].accumulator(data_type).freeze(0)
+        for (_, kind), data_type in zip(layout.aggregates, types[len(keys) :], strict=True)
+    )
+    return Rows(layout, 0, keys, states)
 
 
 def combine(blocks: Sequence[Rows], types: Types | None = None) -> Rows:
@@ -229,7 +228,8 @@ def from_table(table: pa.Table) -> Rows:
             parts = {}
             for part in mark.parts:
                 column = arrays[place]
-                parts[part] = column if part == "value" else column.to_numpy(zero_copy_only=True)
+                plain = part != "value" and column.type == pa.int64()
+                parts[part] = column.to_numpy(zero_copy_only=True) if plain else column
                 place += 1
             states.append(checked_state(mark.kind, mark.type, parts, table.num_rows))
     except (KeyError, ValueError, msgspec.DecodeError) as error:

@@ -189,9 +189,9 @@ class BlockReader:
 
     def _read_parts(self, state: StateHeader, rows: int) -> Iterable[tuple[str, np.ndarray | pa.Array]]:
         for column in state.parts:
-            if column.name == "value":
+            if column.name == "value" or column.type != "int64":
                 yield column.name, self._read_array(column, rows)
-            elif column.type != "int64" or column.nulls:
+            elif column.nulls:
                 raise ValueError(f"state column {column.name!r} is not made of plain integers")
             else:
                 yield column.name, self._read_ints(column, rows)

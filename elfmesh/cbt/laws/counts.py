@@ -37,6 +37,8 @@ class Count(Law):
         """Exactly one of the two columns."""
         if set(state.parts) not in ({"rows"}, {"values"}) or state.type != pa.int64():
             raise ValueError(f"a count has columns {sorted(state.parts)}")
+        if not all(isinstance(column, np.ndarray) for column in state.parts.values()):
+            raise ValueError("a count is not made of plain integers")
 
 
 class CountAccumulator(Accumulator):

@@ -69,6 +69,8 @@ class Sum(Law):
         """Known counters, limbs in range; integers and decimals have no limbs below the unit."""
         if "values" not in state.parts:
             raise ValueError(f"a {self.kind} without its count of values")
+        if not all(isinstance(column, np.ndarray) for column in state.parts.values()):
+            raise ValueError(f"a {self.kind} is not made of plain integers")
         fraction = pa.types.is_floating(state.type)
         for name in state.parts.keys() - {"values", *_SPECIALS}:
             match = _LIMB.fullmatch(name)
