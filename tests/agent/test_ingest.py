@@ -7,6 +7,7 @@ import json
 import logging
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -132,6 +133,13 @@ async def test_commands_in_the_middle_of_blocks_lose_and_repeat_no_record(
 ) -> None:
     monkeypatch.setattr("elfmesh.agent.ingest.BUSY_BYTES", 1)
     rng = random.Random(seed)
+    feed = JobWorker.feed
+
+    def slow(self: JobWorker, *args: Any) -> None:
+        time.sleep(0.0005)
+        feed(self, *args)
+
+    monkeypatch.setattr(JobWorker, "feed", slow)
     paths = {"log": tmp_path / "log", "other": tmp_path / "other"}
     truths = {name: write(path, range(1_000, 2_500), rng) for name, path in paths.items()}
     jobs = [(job_of(number, stream), stream) for number, stream in enumerate(["log", "log", "other", "log"])]
@@ -143,6 +151,10 @@ async def test_commands_in_the_middle_of_blocks_lose_and_repeat_no_record(
             rng.choice([host.host.pause_job, host.host.resume_job, host.host.resume_job])(job.job_id)
             if step == 20:
                 host.start(jobs[3][0])
+            if rng.random() < 0.5:  # one that comes and goes, and takes nothing from the others
+                host.start(job_of(9))
+            else:
+                host.host.stop_job(ctl.StopWorker(job_of(9).job_id, "i1"))
             host.memory.over = rng.random() < 0.2
             await asyncio.sleep(rng.random() * 0.01)
         host.memory.over = False
