@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from elfmesh.cbt.kernel.numpy_twin.words import bounds, gather
+from elfmesh.cbt.kernel.numpy_twin.words import bounds, gather, scatter
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, KeyColumn, KeyOverflow, Keys
 
 WIDTHS = (0, 1, 4, 8, 16)
@@ -80,10 +80,7 @@ def _put(data: np.ndarray, places: np.ndarray, sizes: np.ndarray | int, body: np
         for byte in range(sizes):
             data[places + byte] = body[:, byte]
         return
-    ends = np.cumsum(sizes)
-    index = np.repeat(places - (ends - sizes), sizes)
-    index += np.arange(len(body))
-    data[index] = body
+    scatter(data, places, sizes, body)
 
 
 def _to_big_endian(values: np.ndarray, width: int) -> np.ndarray:

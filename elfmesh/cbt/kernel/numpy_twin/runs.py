@@ -1,7 +1,4 @@
-"""Front-coded runs: coding, decoding, merging, splitting.
-
-Decoding is the one loop over keys in Python: each key needs the one before it.
-"""
+"""Front-coded runs: coding, decoding, merging, splitting."""
 
 from __future__ import annotations
 
@@ -12,12 +9,22 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt.kernel.numpy_twin.order import sort_keys
-from elfmesh.cbt.kernel.numpy_twin.words import as_array, as_keys, bounds, gather, hash_keys, shared_lengths
+from elfmesh.cbt.kernel.numpy_twin.words import (
+    as_array,
+    as_keys,
+    bounds,
+    gather,
+    hash_keys,
+    scatter,
+    shared_lengths,
+)
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, Keys, Run
 
 RUNS_MAX = 4096
 _NARROW_MAX = 255
 _HASH_BITS = 64
+_PASSES_MAX = 64
+"""Shared bytes that are copied one by one for all keys at once; for more, keys are decoded one by one."""
 _EMPTY = Run(0, 0, False, np.zeros(0, np.uint8))
 
 
@@ -58,17 +65,38 @@ def _unpack(rows: int, wide: bool, data: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def decode_run(run: Run) -> Keys:
-    """See `Kernel.decode_run`. Cost: a Python step per key."""
+    """See `Kernel.decode_run`. Cost: some passes per shared byte, over the keys that share it."""
     shared, rests, text = _unpack(run.rows, run.wide, run.data)
     offsets = np.zeros(run.rows + 1, np.int32)
     np.cumsum(shared + rests, out=offsets[1:])
+    if run.rows and shared.max() > _PASSES_MAX:
+        return Keys(offsets, _decode_one_by_one(shared, rests, text))
+    data = np.empty(run.key_bytes, np.uint8)
+    starts = offsets[:-1].astype(np.int64)
+    scatter(data, starts + shared, rests, text)
+    position = 0
+    rows = np.flatnonzero(shared)
+    while len(rows):
+        # Of neighbours that all share this byte, it is that of the key before the first of them.
+        first = np.empty(len(rows), np.bool_)
+        first[0] = True
+        np.not_equal(rows[1:], rows[:-1] + 1, out=first[1:])
+        sources = (rows[first] - 1)[np.cumsum(first) - 1]
+        data[starts[rows] + position] = data[starts[sources] + position]
+        position += 1
+        rows = rows[shared[rows] > position]
+    return Keys(offsets, data)
+
+
+def _decode_one_by_one(shared: np.ndarray, rests: np.ndarray, text: np.ndarray) -> np.ndarray:
+    """All key bytes. Cost: a Python step per key, however much it shares."""
     raw, key, begin = text.tobytes(), b"", 0
     keys = []
     for prefix, end in zip(shared.tolist(), np.cumsum(rests).tolist(), strict=True):
         key = key[:prefix] + raw[begin:end]
         begin = end
         keys.append(key)
-    return Keys(offsets, np.frombuffer(b"".join(keys), np.uint8))
+    return np.frombuffer(b"".join(keys), np.uint8)
 
 
 def merge_runs(runs: Sequence[Run]) -> tuple[Run, list[np.ndarray]]:

@@ -49,20 +49,23 @@ class HotTable:
         unique = encoded.dictionary
         texts = unique.to_pylist()
         ids = np.fromiter(map(self._ids.get, texts, repeat(-1)), np.int64, len(texts))
-        if (missing := np.flatnonzero(ids < 0)).size:
-            ids[missing] = self._add([texts[place] for place in missing.tolist()])
+        missing = np.flatnonzero(ids < 0)
+        if len(missing):
+            lengths = np.diff(as_keys(unique).offsets)[missing]
+            new = texts if len(missing) == len(texts) else [texts[place] for place in missing.tolist()]
+            ids[missing] = self._add(new, lengths)
         rows: np.ndarray = ids[np.asarray(encoded.indices)]
         return rows
 
-    def _add(self, texts: list[bytes]) -> np.ndarray:
-        lengths = [len(text) for text in texts]
-        if max(lengths) > KEY_BYTES_MAX:
-            raise ValueError(f"a key of {max(lengths)} bytes is over the limit of {KEY_BYTES_MAX}")
-        if self.key_bytes + sum(lengths) > _BYTES_MAX:
+    def _add(self, texts: list[bytes], lengths: np.ndarray) -> np.ndarray:
+        if lengths.max() > KEY_BYTES_MAX:
+            raise ValueError(f"a key of {lengths.max()} bytes is over the limit of {KEY_BYTES_MAX}")
+        added = int(lengths.sum(dtype=np.int64))
+        if self.key_bytes + added > _BYTES_MAX:
             raise ValueError(f"a table of keys would pass {_BYTES_MAX} bytes")
         first = self.rows
         self._ids.update(zip(texts, range(first, first + len(texts)), strict=True))
-        self.key_bytes += sum(lengths)
+        self.key_bytes += added
         self._copy = None
         return np.arange(first, first + len(texts))
 

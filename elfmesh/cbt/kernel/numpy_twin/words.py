@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +17,7 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 _ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 _DOUBLE_MANTISSA_BITS = 52
 _DOUBLE_BIAS = 1023
-_GATHER_BYTES = 1 << 20
+_GATHER_BYTES = 1 << 17
 
 
 def mix(words: np.ndarray) -> np.ndarray:
@@ -98,9 +99,22 @@ def take(keys: Keys, rows: np.ndarray) -> Keys:
 
 def gather(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """uint8: the pieces data[start : start + length] one after the other. Cost: some ns per byte."""
+    out = np.empty(int(lengths.sum()), np.uint8)
+    for begin, end, index in _pieces(starts, lengths):
+        np.take(data, index, out=out[begin:end])
+    return out
+
+
+def scatter(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray, pieces: np.ndarray) -> None:
+    """The inverse of `gather`, in place."""
+    for begin, end, index in _pieces(starts, lengths):
+        data[index] = pieces[begin:end]
+
+
+def _pieces(starts: np.ndarray, lengths: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Places of the bytes of all pieces, for some at a time: begin and end of these bytes, their places."""
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    out = np.empty(total, np.uint8)
     moves = starts - (ends - lengths)
     # The index takes eight times the bytes themselves: make it piece by piece.
     cuts = np.unique(np.append(np.searchsorted(ends, np.arange(0, total, _GATHER_BYTES)), len(ends)))
@@ -109,8 +123,7 @@ def gather(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndar
         end = int(ends[stop - 1])
         index = np.repeat(moves[first:stop], lengths[first:stop])
         index += np.arange(begin, end)
-        np.take(data, index, out=out[begin:end])
-    return out
+        yield begin, end, index
 
 
 def shared_lengths(keys: Keys, left: np.ndarray, right: np.ndarray) -> np.ndarray:
