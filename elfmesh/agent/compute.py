@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from elfmesh.cbt import decode_partial, finish, merge_partials
+from elfmesh.cbt import finish_parts, merge_partials
 from elfmesh.control import ql
 from elfmesh.control.events import Finalise
 from elfmesh.control.manifest import Manifest
@@ -39,8 +39,7 @@ class PartialCompute:
         window = query.statement.window
         assert window is not None, "a job has intervals"
         start = effect.interval * window.slide_us
-        merged = merge_partials([part for partition in effect.parts for part in partition])
-        tables = finish(decode_partial(merged))
+        tables = finish_parts([part for partition in effect.parts for part in partition])
         return table_to_ipc(query.finalise(tables, (start, start + window.size_us)))
 
     def _query(self, manifest: Manifest) -> ql.Query:

@@ -27,7 +27,7 @@ from elfmesh.agent.insertion import insert
 from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.sources import Block, FileKey, FilePosition, SourceId, SourceState
 from elfmesh.agent.watermark import IDLE_US, SINCE_EVER, Watermark
-from elfmesh.cbt import Panes, TypeConflict, encode_partial, split_partial
+from elfmesh.cbt import Panes, TypeConflict, encode_parts
 from elfmesh.control.ql import Prepared, Query, Statement
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.records import BUCKETS, FIRST
@@ -210,7 +210,7 @@ class JobWorker:
         for interval in self.take(upto_index):
             payloads = (b"",) * self._partitions
             if interval.tables is not None:
-                payloads = tuple(split_partial(encode_partial(interval.tables), self._partitions))
+                payloads = tuple(encode_parts(interval.tables, self._partitions))
             sealed.append(SealedInterval(interval.index, interval.counts, payloads))
         return sealed
 

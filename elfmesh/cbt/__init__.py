@@ -12,9 +12,10 @@ from elfmesh.cbt.panes import Panes, TableSpec
 from elfmesh.cbt.partial import (
     decode_partial,
     encode_partial,
+    encode_parts,
     finish,
+    finish_parts,
     merge_partials,
-    merge_tables,
     split_partial,
     subtract,
 )
@@ -31,9 +32,10 @@ __all__ = [
     "TypeConflict",
     "decode_partial",
     "encode_partial",
+    "encode_parts",
     "finish",
+    "finish_parts",
     "merge_partials",
-    "merge_tables",
     "split_partial",
     "subtract",
 ]

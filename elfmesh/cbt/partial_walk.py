@@ -16,7 +16,7 @@ Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, partition_sorted
@@ -24,14 +24,18 @@ from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, partition_sorted
 STEP_BITS = 4
 """A prefix is cut into 16 finer ones."""
 
-PREFIX_BITS_MAX = 48
-"""The finest cut: keys that agree in 48 bits of their hash were chosen to, and stay in one block."""
+CUT_BITS_MAX = 48
+"""The finest cut made here: keys that agree in 48 bits of their hash were chosen to, and stay together."""
 
 BLOCK_BYTES_WANTED = 4 << 20
 """Uncompressed size over which a block is cut: what a merge holds of each of its sources."""
 
 JOINED_ROWS_MAX = 1 << 13
 """Neighbouring blocks are joined up to this many rows: a block has a fixed cost, here and on the wire."""
+
+
+PIECES_MAX = 16
+"""How many times larger a block that will be split may be: it is in memory whole."""
 
 
 class Stream(Protocol):
@@ -68,63 +72,79 @@ class BlockStream:
         return block
 
 
-def merge_streams(streams: Sequence[Stream]) -> Iterator[SortedRows]:
-    """One stream of several, of one layout, form and types. Cost: a k-way merge of each prefix's runs."""
-    return _walk(0, 0, [], streams)
+def merge_streams(streams: Sequence[Stream], pieces: int = 1) -> Iterator[SortedRows]:
+    """One stream of several, of one layout, form and types. Cost: a k-way merge of each prefix's runs.
+
+    Args:
+        streams: at least one.
+        pieces: into how many each block will be split; blocks are made as much larger, within limits.
+    """
+    pieces = min(pieces, PIECES_MAX)
+    return _Walk(JOINED_ROWS_MAX * pieces, BLOCK_BYTES_WANTED * pieces).over(0, 0, [], streams)
 
 
-def _walk(bits: int, prefix: int, held: list[SortedRows], streams: Sequence[Stream]) -> Iterator[SortedRows]:
-    """The rows of one prefix: those held, which are all within it, and what the streams have of it."""
-    finer = []
-    for stream in streams:
-        head = stream.peek()
-        if head is None or head[0] < bits or head[1] >> (head[0] - bits) != prefix:
-            continue
-        if head[0] == bits:
-            held.append(stream.take())  # the whole of it: this stream has nothing finer here
-        else:
-            finer.append(stream)
-    if finer:
-        return _joined(bits, prefix, _children(bits, prefix, held, finer))
-    return _cut(merge_sorted(held) if len(held) > 1 else held[0]) if held else iter(())
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A walk, with the sizes of blocks it aims at."""
+
+    joined_rows_max: int
+    bytes_wanted: int
+
+    def over(
+        self, bits: int, prefix: int, held: list[SortedRows], streams: Sequence[Stream]
+    ) -> Iterator[SortedRows]:
+        """The rows of one prefix: those held, which are all within it, and what the streams have of it."""
+        finer = []
+        for stream in streams:
+            head = stream.peek()
+            if head is None or head[0] < bits or head[1] >> (head[0] - bits) != prefix:
+                continue
+            if head[0] == bits:
+                held.append(stream.take())  # the whole of it: this stream has nothing finer here
+            else:
+                finer.append(stream)
+        if finer:
+            return self._joined(bits, prefix, self._children(bits, prefix, held, finer))
+        return self._cut(_merged(held)) if held else iter(())
+
+    def _children(
+        self, bits: int, prefix: int, held: list[SortedRows], finer: Sequence[Stream]
+    ) -> Iterator[SortedRows]:
+        """The same one step finer, child by child."""
+        pieces: list[list[SortedRows]] = [[] for _ in range(1 << STEP_BITS)]
+        while held:
+            for piece in _partitioned(held.pop()):
+                pieces[piece.prefix & ((1 << STEP_BITS) - 1)].append(piece)
+        for child, own in enumerate(pieces):
+            yield from self.over(bits + STEP_BITS, prefix << STEP_BITS | child, own, finer)
+
+    def _cut(self, rows: SortedRows) -> Iterator[SortedRows]:
+        """A block, or the finer ones it is cut into when it is large."""
+        if rows.nbytes <= self.bytes_wanted or rows.bits >= CUT_BITS_MAX or rows.count == 1:
+            yield rows
+            return
+        for piece in _partitioned(rows):
+            yield from self._cut(piece)
+
+    def _joined(self, bits: int, prefix: int, blocks: Iterator[SortedRows]) -> Iterator[SortedRows]:
+        """All blocks of a prefix as one if they are small together, else as they are."""
+        waiting: list[SortedRows] = []
+        rows = size = 0
+        for block in blocks:
+            waiting.append(block)
+            rows += block.count
+            size += block.nbytes
+            if rows > self.joined_rows_max or size > self.bytes_wanted:
+                yield from waiting
+                yield from blocks
+                return
+        if waiting:
+            yield _merged([replace(block, bits=bits, prefix=prefix) for block in waiting])
 
 
-def _children(
-    bits: int, prefix: int, held: list[SortedRows], finer: Sequence[Stream]
-) -> Iterator[SortedRows]:
-    """The same one step finer, child by child."""
-    pieces: list[list[SortedRows]] = [[] for _ in range(1 << STEP_BITS)]
-    while held:
-        for piece in _partitioned(held.pop()):
-            pieces[piece.prefix & ((1 << STEP_BITS) - 1)].append(piece)
-    for child, own in enumerate(pieces):
-        yield from _walk(bits + STEP_BITS, prefix << STEP_BITS | child, own, finer)
+def _merged(blocks: list[SortedRows]) -> SortedRows:
+    return merge_sorted(blocks) if len(blocks) > 1 else blocks[0]
 
 
 def _partitioned(rows: SortedRows) -> list[SortedRows]:
-    return [piece for piece in partition_sorted(rows, STEP_BITS) if piece.run.rows]
-
-
-def _cut(rows: SortedRows) -> Iterator[SortedRows]:
-    """A block, or the finer ones it is cut into when it is large."""
-    if rows.nbytes <= BLOCK_BYTES_WANTED or rows.bits >= PREFIX_BITS_MAX or rows.run.rows == 1:
-        yield rows
-        return
-    for piece in _partitioned(rows):
-        yield from _cut(piece)
-
-
-def _joined(bits: int, prefix: int, blocks: Iterator[SortedRows]) -> Iterator[SortedRows]:
-    """All blocks of a prefix as one if they are small together, else as they are."""
-    waiting: list[SortedRows] = []
-    rows = size = 0
-    for block in blocks:
-        waiting.append(block)
-        rows += block.run.rows
-        size += block.nbytes
-        if rows > JOINED_ROWS_MAX or size > BLOCK_BYTES_WANTED:
-            yield from waiting
-            yield from blocks
-            return
-    if waiting:
-        yield merge_sorted([replace(block, bits=bits, prefix=prefix) for block in waiting])
+    return [piece for piece in partition_sorted(rows, STEP_BITS) if piece.count]

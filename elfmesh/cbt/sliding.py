@@ -282,11 +282,13 @@ class SlidContent:
         layout: what the rows are.
         types: of keys and aggregated values.
         form: how keys lie in key bytes.
+        rows_max: number of groups.
     """
 
     def __init__(self, table: SlidingTable, layout: Layout) -> None:
         self.layout = layout
         self.types, self.form = table.types_of(layout)
+        self.rows_max = table.rows
         self._table = table
         self._version = table.version
 

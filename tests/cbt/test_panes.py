@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.cbt import Panes, TreeLimits, TypeConflict, finish
-from elfmesh.cbt.laws import Sum
+from elfmesh.cbt.laws.sums import Sum
 
 TINY = TreeLimits(buffer_rows_max=24, leaf_rows_max=8, fanout_max=3, pending_rows_min=4)
 

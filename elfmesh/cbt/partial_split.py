@@ -1,0 +1,59 @@
+"""Splitting sorted rows over the trees of a job, by a hash of their group keys that all agents share.
+
+Owns: the hash and its ranges. Refuses to know: tables, bytes on the wire.
+
+Invariants:
+    - Equal keys go to the same part on every agent; an integer goes where the float it equals goes.
+
+Paper: ELF 2.3, Figure 6 (m trees over hash ranges).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from elfmesh.cbt import kernel
+from elfmesh.cbt.kernel.placement import hash_rows
+from elfmesh.cbt.keys import decode
+from elfmesh.cbt.sorted_rows import SortedRows
+
+SPLIT_SEED = 0x656C666D657368
+"""Seed of the hash: one for all agents, part of the protocol."""
+
+
+def split_sorted(rows: SortedRows, shared: Sequence[str], parts: int) -> list[SortedRows]:
+    """Cut rows by the hash of some of their key columns; some parts may have no rows.
+
+    Part j holds the hashes in [ceil(j * 2**64 / parts), ceil((j + 1) * 2**64 / parts)).
+
+    Args:
+        rows: of any prefix; the parts keep it.
+        shared: names of the key columns that decide.
+        parts: at least 1.
+
+    Cost: a decoding of the keys and a hash of them, then each row is copied once.
+    """
+    keys = kernel.active.decode_run(rows.run)
+    columns = decode(keys, rows.form)
+    places = [rows.layout.keys.index(name) for name in shared]
+    hashes = hash_rows([columns[place] for place in places], rows.count, SPLIT_SEED)
+    bounds = np.array([-(-(part << 64) // parts) for part in range(1, parts)], np.uint64)
+    part_of = np.searchsorted(bounds, hashes, side="right")
+    order = np.argsort(part_of, kind="stable")  # stable: within a part, keys still ascend
+    cuts = np.searchsorted(part_of[order], np.arange(parts + 1))
+    runs = kernel.active.front_code(keys, order, cuts)
+    states = [state.take(order) for state in rows.states]
+    return [
+        SortedRows(
+            rows.layout,
+            rows.form,
+            run,
+            tuple(state.slice(start, stop) for state in states),
+            rows.bits,
+            rows.prefix,
+        )
+        for run, (start, stop) in zip(runs, pairwise(cuts.tolist()), strict=True)
+    ]
