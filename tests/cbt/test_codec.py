@@ -338,3 +338,18 @@ def mixed() -> SortedRows:
 
 
 SMALL = reopened(pack(mixed()))
+
+
+@pytest.mark.parametrize("kind", [*LAWS, "collect:2", "kll:100"])
+def test_states_of_every_kind_come_back(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    ids = rng.integers(0, 200, 2_000)
+    values = pa.array(np.round(rng.normal(50, 9, 2_000), 2), mask=rng.random(2_000) < 0.1)
+    inputs = (values, pa.array(rng.integers(0, 99, 2_000))) if LAWS[kind].inputs == 2 else values
+    state = LAWS[kind].lift(inputs, ids, 200)
+    rows = Rows(Layout(("k",), (("x", kind),)), 200, (pa.array(range(200)),), (state,))
+    (block,) = sort_rows(rows)
+    back = unpack(*reopened(pack(block)), trusted=False)
+    (again,) = back.states
+    assert (again.kind, again.type) == (kind, state.type)
+    assert LAWS[kind].finish(again, 200).equals(LAWS[kind].finish(block.states[0], 200))

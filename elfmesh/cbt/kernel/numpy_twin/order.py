@@ -18,7 +18,7 @@ def sort_keys(keys: Keys, bits: int) -> tuple[np.ndarray, np.ndarray]:
     starts, lengths = bounds(keys)
     words = overlapping(keys)
     chunks = _chunks(words, starts, lengths, 0)
-    order = np.argsort(chunks, kind="stable")
+    order = np.argsort(chunks)
     parts = np.zeros(len(keys), np.uint16)
     if bits:
         parts = (hash_keys(keys) >> np.uint64(_HASH_BITS - bits)).astype(np.uint16)
