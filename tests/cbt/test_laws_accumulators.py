@@ -337,6 +337,14 @@ def test_a_small_batch_costs_nothing_per_group(kind: str) -> None:
     assert time.process_time() - started < 40 * whole_s + 0.1
 
 
+def kll_parts(levels: bytes, values: list[float]) -> dict[str, Any]:
+    zero = np.array([0])
+    total = np.array([sum(1 << level for level in levels)])
+    items = np.array(values, "<f8").tobytes()
+    columns = {"levels": pa.array([levels]), "items": pa.array([items])}
+    return {"n": total, "least": zero, "greatest": zero, **columns}
+
+
 ONE = {"n": np.array([1]), "error": np.array([0])}
 EIGHT = np.array([5], "<i8").tobytes()
 HOSTILE: list[tuple[str, pa.DataType, dict[str, Any]]] = [
@@ -374,6 +382,10 @@ HOSTILE: list[tuple[str, pa.DataType, dict[str, Any]]] = [
             "items": pa.array([EIGHT]),
         },
     ),
+    ("kll", pa.float64(), kll_parts(b"\0\0", [2.0, 1.0])),
+    ("kll", pa.float64(), kll_parts(b"\1\0", [1.0, 2.0])),
+    ("kll", pa.float64(), kll_parts(b"\0" * 201, np.arange(201.0).tolist())),
+    ("kll", pa.float64(), kll_parts(b"\0\0", [1.0, math.nan])),
     ("frequent", pa.int64(), {**ONE, "items": pa.array([EIGHT]), "counts": pa.array([b""])}),
     ("frequent", pa.int64(), {**ONE, "items": pa.array([EIGHT]), "counts": pa.array([EIGHT])}),
     ("frequent", pa.int64(), {**ONE, "items": pa.array([EIGHT]), "counts": pa.array([bytes(8)])}),

@@ -83,7 +83,7 @@ class Kll(Law):
         )
 
     def check(self, state: State, rows: int) -> None:
-        """Values sorted within levels, whose weights add up to n."""
+        """Values sorted within levels, no more than these hold, whose weights add up to n."""
         if set(state.parts) != {"n", "least", "greatest", "levels", "items"} or state.type != pa.float64():
             raise ValueError(f"a kll has columns {sorted(state.parts)}")
         for name in ("n", "least", "greatest"):
@@ -96,6 +96,13 @@ class Kll(Law):
             raise ValueError("a kll's items do not fit its levels")
         if len(levels) and int(levels.max()) > LEVELS_MAX:
             raise ValueError("a kll has too many levels")
+        segment = owners * (LEVELS_MAX + 1) + levels
+        ranks = float_rank(values.view("<i8"))
+        in_order = (segment[1:] > segment[:-1]) | ((segment[1:] == segment[:-1]) & (ranks[1:] >= ranks[:-1]))
+        tops = np.zeros(rows, np.int64)
+        np.maximum.at(tops, owners, levels.astype(np.int64) + 1)
+        if not in_order.all() or (np.bincount(owners, minlength=rows) > _capacities(self.k)[tops]).any():
+            raise ValueError("a kll is out of order, or has more than its levels hold")
         weights = np.zeros(rows, np.int64)
         np.add.at(weights, owners, np.int64(1) << levels.astype(np.int64))
         if (weights != state.parts["n"]).any() or (weights < 0).any():
