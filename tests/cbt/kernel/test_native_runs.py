@@ -129,6 +129,19 @@ def test_a_narrow_and_a_wide_run_make_what_their_keys_need() -> None:
     assert plain(merged) == plain(twin.merge_runs(same)[0])
 
 
+@given(
+    st.lists(st.sets(st.tuples(st.integers(0, 2), st.integers(0, 26), st.booleans())), min_size=2, max_size=5)
+)
+def test_zeros_at_the_ends_of_keys_do_not_mislead_a_merge(parts: list[set[tuple[int, int, bool]]]) -> None:
+    """The merge compares keys as if zeros followed their ends; these differ by zeros, and after zeros."""
+    keys = [{b"a" * a + bytes(zeros) + b"b" * b for a, zeros, b in part} for part in parts]
+    merged, maps = native.merge_runs([run_of(twin, part) for part in keys])
+    assert plain(merged) == plain(run_of(twin, set().union(*keys)))
+    whole = texts_of(native.decode_run(merged))
+    for rows, part in zip(maps, keys, strict=True):
+        assert [whole[row] for row in rows.tolist()] == sorted(part)
+
+
 def test_4096_runs_merge_and_4097_do_not() -> None:
     runs = [run_of(twin, {b"%d" % (7 * part % 5000), b"common"}) for part in range(4096)]
     merged, maps = native.merge_runs(runs)
