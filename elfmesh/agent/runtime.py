@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
@@ -32,6 +33,10 @@ from elfmesh.machine import Contact
 
 log = logging.getLogger("elf.agent")
 Ready = Callable[[str, str, bytes], None]
+SWITCH_S = 0.001
+"""How long a thread that evaluates may keep the interpreter while the loop waits for it (Python's default is
+five times as long, and the loop may have to wait several times in a row)."""
+
 ATTACH_POLL_S = 0.01
 ATTACH_POLLS_MAX = 200
 """Waits for a place in the trees of this agent's groups before it says ready all the same."""
@@ -89,6 +94,7 @@ async def _main(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    sys.setswitchinterval(SWITCH_S)
     async with AsyncExitStack() as stack:
         executor = ThreadExecutor()
         stack.callback(executor.close)
