@@ -107,16 +107,6 @@ def test_hash_tells_apart_what_only_differs_in_embedded_nul_or_place() -> None:
     assert len(set(placement.hash_rows([decimals], 3, 0).tolist())) == 3
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(-(2**40), 2**40)), max_size=30))
-def test_scatter_operations_equal_a_loop(rows: list[tuple[int, int]]) -> None:
-    ids = np.array([group for group, _ in rows], np.intp)
-    values = np.array([value for _, value in rows], np.int64)
-    of = [[value for group, value in rows if group == wanted] for wanted in range(5)]
-    assert grouping.add(ids, 5, values).tolist() == [sum(group) for group in of]
-    assert grouping.least(ids, 5, values).tolist() == [min(group, default=2**63 - 1) for group in of]
-    assert grouping.greatest(ids, 5, values).tolist() == [max(group, default=-(2**63)) for group in of]
-
-
 @given(
     st.lists(st.integers(0, 2**64 - 1), max_size=30),
     st.lists(st.integers(0, 2**64 - 1), max_size=4, unique=True),

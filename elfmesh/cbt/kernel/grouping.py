@@ -9,8 +9,6 @@ import pyarrow as pa
 
 from elfmesh.cbt.columns import to_int64
 
-_INT64 = np.iinfo(np.int64)
-
 
 def group(keys: Sequence[pa.Array], rows: int) -> tuple[np.ndarray, int, tuple[pa.Array, ...]]:
     """See `Kernel.group`. Cost: one hash-table pass per key column, one more per column after the first."""
@@ -50,29 +48,6 @@ def _encode(key: pa.Array) -> tuple[np.ndarray, pa.Array]:
     codes = np.frombuffer(indices.buffers()[1], np.int32, len(indices), indices.offset * 4).astype(np.intp)
     unique = encoded.dictionary
     return codes, unique.view(key.type) if as_bits else unique
-
-
-def add(ids: np.ndarray, groups: int, values: np.ndarray) -> np.ndarray:
-    """See `Kernel.add`."""
-    if groups == 1:
-        return np.array([values.sum()], np.int64)
-    out = np.zeros(groups, np.int64)
-    np.add.at(out, ids, values)
-    return out
-
-
-def least(ids: np.ndarray, groups: int, values: np.ndarray) -> np.ndarray:
-    """See `Kernel.least`."""
-    out = np.full(groups, _INT64.max, np.int64)
-    np.minimum.at(out, ids, values)
-    return out
-
-
-def greatest(ids: np.ndarray, groups: int, values: np.ndarray) -> np.ndarray:
-    """See `Kernel.greatest`."""
-    out = np.full(groups, _INT64.min, np.int64)
-    np.maximum.at(out, ids, values)
-    return out
 
 
 def partition(hashes: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
