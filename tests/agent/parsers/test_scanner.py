@@ -386,6 +386,7 @@ def test_one_slip_beside_good_lines(text: str) -> None:
 
 
 ACCESS_MISSES = [
+    *('h - - [t z] "GET / H\\" 200 1 x" 404 7', 'h - - [t z] "GET / H\\" 200 1" 404 7 "r" "a"'),
     *(
         'h - - [t z] "GET / H" 200 1',
         'h - - [t z] "GET / H" 200 -',
