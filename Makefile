@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native sanitize fuzz wheel try-wheel $(SANITIZED) demo test test-numpy lint types imports check sim bench-small bench-venvs bench-peers clean
+.PHONY: help setup native sanitize fuzz fuzz-portable wheel try-wheel $(SANITIZED) demo test test-numpy lint types imports check sim bench-small bench-venvs bench-peers clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -44,13 +44,17 @@ FUZZ_SECONDS ?= 600
 
 $(SANITIZED): $(NATIVE)
 	@rm -rf $(SANITIZED)
-	@ELFMESH_REQUIRE_NATIVE=1 ELFMESH_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -Werror -O1 -g" \
+	@ELFMESH_REQUIRE_NATIVE=1 ELFMESH_CFLAGS="-fsanitize=address,undefined -fno-sanitize-recover=all -Werror -O1 -g $(PORTABLE)" \
 		$(BIN)/python setup.py --quiet build --build-base $(SANITIZED) --build-lib $(SANITIZED)/lib
 
 sanitize: $(SANITIZED) ## the tests of the C modules under ASan and UBSan, then 20 s of fuzzing
 	@$(SANITIZE) $(BIN)/python -m pytest -q -p no:cacheprovider -o pythonpath="$(SANITIZED)/lib ." --timeout 600 \
 		$(wildcard tests/cbt/kernel tests/agent/parsers/test_scanner.py)
 	@$(SANITIZE) $(BIN)/python -P -m tests.cbt.kernel.fuzz 20
+	@$(SANITIZE) $(BIN)/python -P -m tests.agent.parsers.fuzz_scan 20
+	@$(MAKE) --no-print-directory SANITIZED=build/portable PORTABLE=-DELFMESH_PORTABLE fuzz-portable
+
+fuzz-portable: $(SANITIZED) # the scanner as machines without SSE2 have it
 	@$(SANITIZE) $(BIN)/python -P -m tests.agent.parsers.fuzz_scan 20
 
 fuzz: $(SANITIZED) ## random and broken input for the sanitized C modules, FUZZ_SECONDS for each
