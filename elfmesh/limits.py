@@ -14,9 +14,6 @@ DATA_FRAME_BYTES_MAX = 16 << 20
 CHUNK_BYTES_MAX = 64 << 10
 """Unit of sharing on a connection; larger chunks would make control messages wait."""
 
-DECOMPRESSED_BYTES_MAX = 256 << 20
-"""What one compressed partial may unfold to; counted while it is produced, never trusted from its header."""
-
 FANOUT_MAX = 32
 """Children of one parent in a tree: bounds merge work and the time of a multicast hop."""
 

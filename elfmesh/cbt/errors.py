@@ -27,4 +27,4 @@ class NotInvertible(ElfError):
 
 
 class PartialTooLarge(RuntimeFailure):
-    """A partial would unfold to more than its receivers accept (DECOMPRESSED_BYTES_MAX)."""
+    """A partial, or a block of one, would unfold to more than its receivers accept (`partial_wire.py`)."""
