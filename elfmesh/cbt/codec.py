@@ -28,11 +28,13 @@ from elfmesh.cbt import kernel, nearsum
 from elfmesh.cbt.column_codec import (
     NUMBERS,
     Column,
+    Laid,
     column_bytes,
+    lay_array,
+    lay_numbers,
     read_array,
     read_numbers,
-    write_array,
-    write_numbers,
+    write_column,
 )
 from elfmesh.cbt.columns import type_from_name, type_name
 from elfmesh.cbt.kernel.protocol import Run
@@ -116,57 +118,85 @@ class Packed:
 
 def pack(rows: SortedRows) -> Packed:
     """Columns as bytes. Cost: two passes per column, some twenty for float sums; no copy of the keys."""
-    writer = _Writer([np.ascontiguousarray(rows.run.data).data])
+    return _pack_alike([rows], rows.states)[0]
+
+
+def pack_all(blocks: Sequence[SortedRows]) -> list[Packed]:
+    """The same for many blocks of one origin: columns are looked at once for all of them.
+
+    Cost: a copy of the states; per block and column some microseconds instead of some ten.
+    """
+    if len(blocks) < 2 or not all(block.count and _alike(block, blocks[0]) for block in blocks):
+        return [pack(block) for block in blocks]
     states = tuple(
-        writer.state(name, state)
-        for (name, _), state in zip(rows.layout.aggregates, rows.states, strict=True)
+        State(
+            first.kind,
+            first.type,
+            {part: _joined([block.states[place].parts[part] for block in blocks]) for part in first.parts},
+        )
+        for place, first in enumerate(blocks[0].states)
     )
+    return _pack_alike(blocks, states)
+
+
+def _alike(one: SortedRows, other: SortedRows) -> bool:
+    return one.layout == other.layout and all(
+        state.type == other_state.type and state.parts.keys() == other_state.parts.keys()
+        for state, other_state in zip(one.states, other.states, strict=True)
+    )
+
+
+def _joined(columns: Sequence[np.ndarray | pa.Array]) -> np.ndarray | pa.Array:
+    return np.concatenate(columns) if isinstance(columns[0], np.ndarray) else pa.concat_arrays(columns)
+
+
+def _pack_alike(blocks: Sequence[SortedRows], states: Sequence[State]) -> list[Packed]:
+    """Blocks whose states, one below the other, are these."""
+    cuts = np.cumsum([0, *(block.count for block in blocks)]).tolist()
+    chunks: list[list[Chunk]] = [[np.ascontiguousarray(block.run.data).data] for block in blocks]
+    headers: list[list[StateHeader]] = [[] for _ in blocks]
+    seen: list[tuple[np.ndarray, int]] = []
+    for (name, _), state in zip(blocks[0].layout.aggregates, states, strict=True):
+        columns: list[list[Column]] = [[] for _ in blocks]
+        laid, sums = _lay_out(state)
+        for column in laid:
+            written = _write(column, cuts, seen, len(chunks[0]))
+            for number, (column_header, chunk) in enumerate(written):
+                columns[number].append(column_header)
+                chunks[number].append(chunk)
+        kind = type_name(state.type)
+        for number, own in enumerate(columns):
+            headers[number].append(StateHeader(name, state.kind, kind, tuple(own), sums))
+    keys: dict[KeyForm, tuple[KeyHeader, ...]] = {}
+    packed = []
+    for block, own_headers, own_chunks in zip(blocks, headers, chunks, strict=True):
+        if block.form not in keys:
+            keys[block.form] = _key_headers(block)
+        run = block.run
+        header = PackedHeader(
+            run.rows, run.key_bytes, run.wide, block.bits, block.prefix, keys[block.form], tuple(own_headers)
+        )
+        packed.append(Packed(header, own_chunks))
+    return packed
+
+
+def _key_headers(rows: SortedRows) -> tuple[KeyHeader, ...]:
     columns = zip(rows.layout.keys, rows.form.types, rows.form.nullable, strict=True)
-    keys = tuple(KeyHeader(name, type_name(data_type), null) for name, data_type, null in columns)
-    run = rows.run
-    header = PackedHeader(run.rows, run.key_bytes, run.wide, rows.bits, rows.prefix, keys, states)
-    return Packed(header, writer.chunks)
+    return tuple(KeyHeader(name, type_name(data_type), null) for name, data_type, null in columns)
 
 
-class _Writer:
-    """Collects chunks, and knows plain columns that are there already."""
-
-    def __init__(self, chunks: list[Chunk]) -> None:
-        self.chunks = chunks
-        self._seen: list[tuple[np.ndarray, int]] = []
-
-    def state(self, name: str, state: State) -> StateHeader:
-        """Write the columns of one aggregate."""
-        parts, sums = state.parts, None
-        if pa.types.is_floating(state.type) and (near := _near(parts)) is not None:
-            parts = {part: column for part, column in parts.items() if not part.startswith(_LIMB)}
-            parts |= {"near": near.near, "rest": near.rest}
-            sums = (near.digits, near.unit)
-        columns = tuple(self._column(part, column) for part, column in parts.items())
-        return StateHeader(name, state.kind, type_name(state.type), columns, sums)
-
-    def _column(self, name: str, values: np.ndarray | pa.Array) -> Column:
-        if not isinstance(values, np.ndarray):
-            column, chunk = write_array(name, values)
-        elif (twin := self._twin(values)) is not None:
-            column, chunk = Column(name, NUMBERS, "same", extra=twin), b""
-        else:
-            self._seen.append((values, len(self.chunks)))
-            column, chunk = write_numbers(name, values)
-        self.chunks.append(chunk)
-        return column
-
-    def _twin(self, values: np.ndarray) -> int | None:
-        """The chunk of an equal column: the rows of a group are often also the values of its sums."""
-        ends = values[:1], values[-1:]
-        for other, chunk in self._seen:
-            if (
-                np.array_equal(other[:1], ends[0])
-                and np.array_equal(other[-1:], ends[1])
-                and np.array_equal(other, values)
-            ):
-                return chunk
-        return None
+def _lay_out(state: State) -> tuple[list[Laid], tuple[int, int] | None]:
+    """The columns of one aggregate, and how the last two stand for limbs."""
+    parts, sums = state.parts, None
+    if pa.types.is_floating(state.type) and (near := _near(parts)) is not None:
+        parts = {part: column for part, column in parts.items() if not part.startswith(_LIMB)}
+        parts |= {"near": near.near, "rest": near.rest}
+        sums = (near.digits, near.unit)
+    laid = [
+        lay_numbers(part, column) if isinstance(column, np.ndarray) else lay_array(part, column)
+        for part, column in parts.items()
+    ]
+    return laid, sums
 
 
 def _near(parts: dict[str, np.ndarray | pa.Array]) -> NearSums | None:
@@ -174,6 +204,27 @@ def _near(parts: dict[str, np.ndarray | pa.Array]) -> NearSums | None:
     if not limbs or len(next(iter(limbs.values()))) < SHORT_ROWS:
         return None
     return nearsum.gather(limbs)
+
+
+def _write(
+    laid: Laid, cuts: Sequence[int], seen: list[tuple[np.ndarray, int]], chunk: int
+) -> list[tuple[Column, bytes]]:
+    """One column of all blocks, as chunk number `chunk`; plain columns that are there already as a note."""
+    if laid.column.type != NUMBERS:
+        return write_column(laid, cuts)
+    values = laid.values
+    assert values is not None
+    for other, place in seen:
+        # The rows of a group are often also the values of its sums.
+        if (
+            len(values)
+            and values[0] == other[0]
+            and values[-1] == other[-1]
+            and np.array_equal(other, values)
+        ):
+            return [(Column(laid.column.name, NUMBERS, "same", extra=place), b"")] * (len(cuts) - 1)
+    seen.append((values, chunk))
+    return write_column(laid, cuts)
 
 
 def unpacked_bytes(header: PackedHeader) -> int:

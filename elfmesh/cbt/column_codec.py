@@ -14,11 +14,15 @@ Codings of a column, after a bitmap of valid rows if it has nulls:
     null     nothing
 
 Invariants:
-    - `read_column(write_column(x))` equals x bit for bit.
+    - What is read equals what was written, bit for bit.
     - A reader checks every length against the bytes there are before it allocates.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -76,47 +80,37 @@ class Column(msgspec.Struct, array_like=True, frozen=True):
     extra: int = 0
 
 
-def write_numbers(name: str, values: np.ndarray) -> tuple[Column, bytes]:
-    """An int64 array. Cost: two passes."""
-    width, base, data = write_ints(values)
-    return Column(name, NUMBERS, "ints", False, width, base), data
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A column before it is cut into blocks: what all blocks have alike is found out once.
+
+    Attributes:
+        column: the header, without what differs from block to block.
+        values: int64: what is written as integers, if that is all there is to it.
+        valid: bool: which rows are, if some are not.
+        array: the column itself, if it is written some other way.
+    """
+
+    column: Column
+    values: np.ndarray | None = None
+    valid: np.ndarray | None = None
+    array: pa.Array | None = None
 
 
-def write_ints(values: np.ndarray) -> tuple[int, int, bytes]:
-    """Width, base and byte planes of int64 values."""
-    if len(values) == 0:
-        return 0, 0, b""
-    low, high = int(values.min()), int(values.max())
-    if low == high:
-        return 0, low, b""
-    # A base costs a pass: where zero will do, it is zero.
-    base = 0 if low >= 0 and (high.bit_length() + 7) // 8 == ((high - low).bit_length() + 7) // 8 else low
-    width = ((high - base).bit_length() + 7) // 8
-    if width == _WIDTH_MAX:
-        base = 0
-    shifted = values - base if base else values
-    if width == 1:
-        return width, base, shifted.astype(np.uint8).tobytes()
-    whole = 2 if width == 2 else 4 if width <= 4 else _WIDTH_MAX
-    narrow = np.ascontiguousarray(shifted.astype(f"<i{_WIDTH_MAX}" if whole == _WIDTH_MAX else f"<u{whole}"))
-    return width, base, narrow.view(np.uint8).reshape(-1, whole).T[:width].tobytes()
+def lay_numbers(name: str, values: np.ndarray) -> Laid:
+    """An int64 array."""
+    return Laid(Column(name, NUMBERS, "ints"), values)
 
 
-def write_array(name: str, array: pa.Array) -> tuple[Column, bytes]:
-    """A canonical Arrow array. Cost: two passes; floats some more."""
+def lay_array(name: str, array: pa.Array) -> Laid:
+    """A canonical Arrow array. Cost: nothing for integers, some passes for floats and decimals."""
     data_type = array.type
     kind = type_name(data_type)
     if pa.types.is_null(data_type):
-        return Column(name, kind, "null"), b""
+        return Laid(Column(name, kind, "null"), array=array)
     valid = valid_mask(array)
-    nulls = valid is not None
-    bitmap = b"" if valid is None else np.packbits(valid, bitorder="little").tobytes()
     if is_bytes(data_type):
-        offsets, text = byte_layout(array)
-        width, base, lengths = write_ints(np.diff(offsets).astype(np.int64))
-        used = text[int(offsets[0]) : int(offsets[-1])]
-        chunk = b"".join((bitmap, lengths, used.tobytes()))
-        return Column(name, kind, "text", nulls, width, base, len(used)), chunk
+        return Laid(Column(name, kind, "text", valid is not None), None, valid, array)
     coding, digits = "ints", 0
     if pa.types.is_decimal(data_type):
         words = decimal_words(array)
@@ -124,16 +118,93 @@ def write_array(name: str, array: pa.Array) -> tuple[Column, bytes]:
             words = np.where(valid[:, None], words, 0)
         values = np.ascontiguousarray(words[:, 0])
         if (words[:, 1] != (values >> np.int64(63))).any():
-            planes = np.ascontiguousarray(words).view(np.uint8).reshape(-1, _DECIMAL_BYTES).T
-            return Column(name, kind, "words", nulls), bitmap + planes.tobytes()
+            return Laid(Column(name, kind, "words", valid is not None), None, valid, array)
     else:
         values = to_int64(array)[0]
         if valid is not None:
             values = np.where(valid, values, 0)
         if pa.types.is_floating(data_type) and (scaled := as_decimals(values.view(np.float64))) is not None:
             coding, (values, digits) = "scaled", scaled
-    width, base, data = write_ints(values)
-    return Column(name, kind, coding, nulls, width, base, digits), bitmap + data
+    return Laid(Column(name, kind, coding, valid is not None, extra=digits), values, valid)
+
+
+def write_column(laid: Laid, cuts: Sequence[int]) -> list[tuple[Column, bytes]]:
+    """Headers and bytes of the rows between neighbouring cuts, at least one each. Cost: two passes."""
+    if laid.values is None:
+        return [_write_other(laid, start, stop) for start, stop in pairwise(cuts)]
+    column = laid.column
+    out = []
+    for (width, base, data), (start, stop) in zip(
+        _write_ints(laid.values, cuts), pairwise(cuts), strict=True
+    ):
+        header = Column(column.name, column.type, column.coding, column.nulls, width, base, column.extra)
+        out.append((header, _packed_bits(laid.valid, start, stop) + data))
+    return out
+
+
+def _write_other(laid: Laid, start: int, stop: int) -> tuple[Column, bytes]:
+    column, array = laid.column, laid.array
+    bitmap = _packed_bits(laid.valid, start, stop)
+    if column.coding == "text":
+        offsets, text = byte_layout(array)
+        offsets = offsets[start : stop + 1]
+        ((width, base, lengths),) = _write_ints(np.diff(offsets).astype(np.int64), (0, stop - start))
+        used = text[int(offsets[0]) : int(offsets[-1])]
+        header = Column(column.name, column.type, "text", column.nulls, width, base, len(used))
+        return header, b"".join((bitmap, lengths, used.tobytes()))
+    if column.coding == "words":
+        words = decimal_words(array)[start:stop]
+        if laid.valid is not None:
+            words = np.where(laid.valid[start:stop, None], words, 0)
+        planes = np.ascontiguousarray(words).view(np.uint8).reshape(-1, _DECIMAL_BYTES).T
+        return column, bitmap + planes.tobytes()
+    return column, b""
+
+
+def _packed_bits(valid: np.ndarray | None, start: int, stop: int) -> bytes:
+    return b"" if valid is None else np.packbits(valid[start:stop], bitorder="little").tobytes()
+
+
+def _write_ints(values: np.ndarray, cuts: Sequence[int]) -> list[tuple[int, int, bytes]]:
+    """Width, base and byte planes of int64 values, cut."""
+    if len(values) == 0:
+        return [(0, 0, b"")] * (len(cuts) - 1)
+    if len(cuts) == 2:
+        lows, highs = [int(values.min())], [int(values.max())]
+    else:
+        starts = np.asarray(cuts[:-1])
+        lows = np.minimum.reduceat(values, starts).tolist()
+        highs = np.maximum.reduceat(values, starts).tolist()
+    low, high = min(lows), max(highs)
+    if low == high:
+        return [(0, low, b"")] * len(lows)
+    # A base costs a pass: where zero will do, it is zero.
+    base = 0 if low >= 0 and _bytes_of(high) == _bytes_of(high - low) else low
+    width = _bytes_of(high - base)
+    if width == _WIDTH_MAX:
+        base = 0
+    planes = _planes(values - base if base else values, width)
+    out = []
+    for lowest, highest, (start, stop) in zip(lows, highs, pairwise(cuts), strict=True):
+        if lowest == highest:
+            out.append((0, lowest, b""))
+        else:
+            own = width if width == _WIDTH_MAX else _bytes_of(highest - base)
+            out.append((own, base, planes[:own, start:stop].tobytes()))
+    return out
+
+
+def _bytes_of(number: int) -> int:
+    return (number.bit_length() + 7) // 8
+
+
+def _planes(values: np.ndarray, width: int) -> np.ndarray:
+    """uint8 [width, n]: the low bytes of all values, then the next."""
+    if width == 1:
+        return values.astype(np.uint8).reshape(1, -1)
+    whole = 2 if width == 2 else 4 if width <= 4 else _WIDTH_MAX
+    narrow = np.ascontiguousarray(values.astype("<i8" if whole == _WIDTH_MAX else f"<u{whole}"))
+    return narrow.view(np.uint8).reshape(-1, whole).T
 
 
 def as_decimals(values: np.ndarray) -> tuple[np.ndarray, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from elfmesh.cbt.codec import (
     PackedHeader,
     StateHeader,
     pack,
+    pack_all,
     unpack,
     unpacked_bytes,
 )
@@ -27,16 +29,17 @@ from elfmesh.cbt.column_codec import (
     NUMBERS,
     Column,
     as_decimals,
+    lay_array,
+    lay_numbers,
     read_array,
     read_numbers,
-    write_array,
-    write_numbers,
+    write_column,
 )
 from elfmesh.cbt.floatsum import exact
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.sums import limbs_of
 from elfmesh.cbt.rows import Layout, Rows
-from elfmesh.cbt.sorted_rows import SortedRows, sort_rows, to_rows
+from elfmesh.cbt.sorted_rows import SortedRows, partition_sorted, select_sorted, sort_rows, to_rows
 from elfmesh.errors import ProtocolError
 from tests.cbt.tables import columns, content, tables
 
@@ -46,6 +49,14 @@ DECODE = msgspec.msgpack.Decoder(PackedHeader).decode
 def reopened(packed: Packed) -> tuple[PackedHeader, list[Chunk]]:
     """As it arrives elsewhere."""
     return DECODE(msgspec.msgpack.encode(packed.header)), [bytes(chunk) for chunk in packed.chunks]
+
+
+def write_numbers(values: np.ndarray) -> tuple[Column, bytes]:
+    return write_column(lay_numbers("x", values), (0, len(values)))[0]
+
+
+def write_array(array: pa.Array) -> tuple[Column, bytes]:
+    return write_column(lay_array("x", array), (0, len(array)))[0]
 
 
 # -- columns -------------------------------------------------------------------------------------------------
@@ -62,7 +73,7 @@ NUMBER = (
 @example([5, 5], 0)
 def test_numbers_come_back(values: list[int], shift: int) -> None:
     for array in (np.array(values, np.int64), np.array(values, np.int64) // 4 + shift // 2):
-        column, chunk = write_numbers("x", array)
+        column, chunk = write_numbers(array)
         assert read_numbers(column, memoryview(chunk), len(values)).tolist() == array.tolist()
         if len(set(array.tolist())) <= 1:
             assert chunk == b""
@@ -70,7 +81,7 @@ def test_numbers_come_back(values: list[int], shift: int) -> None:
 
 @given(columns(9))
 def test_columns_come_back(array: pa.Array) -> None:
-    column, chunk = write_array("x", array)
+    column, chunk = write_array(array)
     back = read_array(column, memoryview(chunk), len(array), trusted=False)
     assert back.type == array.type
     assert back.is_valid().equals(array.is_valid())
@@ -89,7 +100,7 @@ def test_short_decimals_are_integers(numbers: list[tuple[int, int]]) -> None:
     assert found is not None
     scaled, places = found
     assert (scaled / 10.0**places).tobytes() == values.tobytes()
-    column, _ = write_array("x", pa.array(values))
+    column, _ = write_array(pa.array(values))
     assert column.coding == "scaled"
 
 
@@ -97,12 +108,50 @@ def test_short_decimals_are_integers(numbers: list[tuple[int, int]]) -> None:
 def test_other_floats_are_their_bits(odd: float) -> None:
     values = np.array([1.25] * 300 + [odd])
     assert as_decimals(values) is None
-    column, chunk = write_array("x", pa.array(values))
+    column, chunk = write_array(pa.array(values))
     back = read_array(column, memoryview(chunk), 301, trusted=True)
     assert back.to_numpy().tobytes() == values.tobytes()
 
 
 # -- blocks --------------------------------------------------------------------------------------------------
+
+
+@given(columns(9), st.lists(st.integers(1, 8), max_size=3, unique=True))
+def test_a_column_cut_into_blocks_comes_back(array: pa.Array, inner: list[int]) -> None:
+    cuts = [0, *sorted(inner), 9]
+    written = write_column(lay_array("x", array), cuts)
+    parts = [
+        read_array(column, memoryview(chunk), stop - start, trusted=False)
+        for (column, chunk), (start, stop) in zip(written, pairwise(cuts), strict=True)
+    ]
+    whole = write_column(lay_array("x", pa.concat_arrays(parts)), (0, 9))
+    assert whole == write_column(lay_array("x", array), (0, 9))
+
+
+@given(tables())
+@settings(deadline=None, max_examples=40)
+def test_packing_many_blocks_is_packing_each(rows: Rows) -> None:
+    blocks = sort_rows(rows, 4)
+    for block, packed in zip(blocks, pack_all(blocks), strict=True):
+        back = unpack(*reopened(packed), trusted=False)
+        assert (back.bits, back.prefix, back.types) == (block.bits, block.prefix, block.types)
+        assert content(to_rows(back)) == content(to_rows(block))
+
+
+def test_blocks_of_one_table_share_what_is_found_out() -> None:
+    whole = sample(3_000)
+    blocks = partition_sorted(whole, 4)
+    packed = pack_all(blocks)
+    assert {one.header.states[1].sums for one in packed} == {pack(whole).header.states[1].sums}
+    for block, one in zip(blocks, packed, strict=True):
+        assert one.header.states[1].columns[0].coding == "same"
+        assert content(to_rows(unpack(*reopened(one), trusted=False))) == content(to_rows(block))
+    nothing = select_sorted(blocks[0], np.zeros(0, np.int64))
+    assert [one.header.rows for one in pack_all([blocks[0], nothing, blocks[1]])] == [
+        blocks[0].count,
+        0,
+        blocks[1].count,
+    ]
 
 
 @given(tables(), st.sampled_from([0, 4]))
