@@ -8,7 +8,6 @@ is counted in `overlong`, with its beginning kept as a sample.
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import stat
@@ -25,6 +24,8 @@ from elfmesh.limits import LINE_BYTES_MAX
 
 BLOCK_BYTES = 2 << 20
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
+GZIP_CHUNK_BYTES = 256 << 10
 ZSTD_CHUNK_BYTES = 8 << 10
 """Compressed bytes unfolded at a time: four bytes may make 128 KiB, so this bounds a hostile file."""
 
@@ -310,14 +311,29 @@ class _Prefixed(io.RawIOBase):
 
 
 def _gunzip(file: _Prefixed, path: str, size: int) -> Iterator[bytes]:
+    """All members of a gzip file, at most `size` bytes at a time; zeros around them are padding."""
+    member = zlib.decompressobj(GZIP_WINDOW_BITS)
+    begun = False
     try:
-        with gzip.GzipFile(fileobj=file, mode="rb") as stream:
-            while chunk := stream.read(size):
-                yield chunk
-    except EOFError:
-        raise _cut_off("gzip", path) from None
+        while chunk := file.read(GZIP_CHUNK_BYTES):
+            data = b""
+            while chunk or len(data) == size:  # a full measure may have left something inside
+                if not begun:
+                    chunk = chunk.lstrip(b"\0")
+                    if not chunk:
+                        break
+                    begun = True
+                data = member.decompress(chunk, size)
+                chunk = member.unconsumed_tail
+                if data:
+                    yield data
+                if member.eof:
+                    chunk, data = member.unused_data, b""
+                    member, begun = zlib.decompressobj(GZIP_WINDOW_BITS), False
     except (OSError, zlib.error) as error:
         raise _damaged("gzip", path, error) from None
+    if begun:
+        raise _cut_off("gzip", path)
 
 
 def _unzstd(file: _Prefixed, path: str, size: int) -> Iterator[bytes]:

@@ -126,3 +126,37 @@ def test_blocks_are_all_whole_lines_within_the_limit(chunks: list[bytes], limit:
     assert overlong == sum(len(line) > limit for line in ended.split(b"\n")) + (unfinished > limit)
     assert cutter.pending <= limit
     assert cutter.taken == len(ended) + (unfinished if unfinished > limit else 0)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+def test_gzip_members_and_padding_are_read_as_one(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "log.gz"
+    many = [b"", b"a\n", b"b" * 50_000 + b"\n", b"", b"c\n" * 1_000]
+    path.write_bytes(b"".join(gzip.compress(part) + b"\0" * at for at, part in enumerate(many)))
+    assert b"".join(block.data for block in read_blocks(str(path), block_bytes=size)) == b"".join(many)
+
+
+def test_a_damaged_or_cut_gzip_file_is_an_error_wherever_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    good = gzip.compress(b"".join(b"%d\n" % number for number in range(20_000)))
+    for damage in (good[:-1], good[:-9], good[:12], good[:3] + b"x", good + b"rubbish", good + good[:40]):
+        path.write_bytes(damage)
+        with pytest.raises(DataError, match=r"is cut off|is damaged"):
+            list(read_blocks(str(path)))
+    middle = bytearray(good)
+    middle[len(good) // 2] ^= 0xFF
+    path.write_bytes(middle)
+    with pytest.raises(DataError, match="is damaged"):
+        list(read_blocks(str(path)))
+
+
+def test_a_gzip_bomb_unfolds_in_constant_memory(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress((b"x" * 999 + b"\n") * 200_000))
+    tracemalloc.start()
+    try:
+        assert sum(len(block.data) for block in read_blocks(str(path))) == 200_000_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 24 << 20
