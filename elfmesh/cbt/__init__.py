@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from elfmesh.cbt.errors import NotInvertible, PartialTooLarge, TypeConflict
 from elfmesh.cbt.laws import LAWS
-from elfmesh.cbt.node import TreeLimits
+from elfmesh.cbt.limits import TreeLimits
 from elfmesh.cbt.panes import Panes, TableSpec
 from elfmesh.cbt.partial import (
     decode_partial,

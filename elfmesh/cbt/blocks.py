@@ -1,16 +1,18 @@
-"""One block of sorted rows as framed bytes: its header, its columns under one zstd frame, a checksum.
+"""Blocks of sorted rows as compressed bytes, alone or in frames that find damage.
 
-    length u32 of all that follows | crc32 u32 of all that follows it | header length u32 | header | zstd frame
+A frame is what stands in a checkpoint of a tree, and wherever else a block is kept outside its tree:
 
-The same bytes stand in checkpoints of a tree and wherever a block leaves the memory of its tree; what is sent
-to other agents has headers of its own and takes only `squeeze` and `unfold` from here.
+    length u32 of all that follows | crc32 u32 of what follows it | body
 
-Owns: compression, checksums and lengths of blocks.
+The body of a block is: length of its head u32 | head | one zstd frame of all chunks. What is sent to other
+agents has headers of its own and takes only `Squeezer` and `unfold` from here.
+
+Owns: compression, checksums, lengths.
 Refuses to know: what is in the columns (codec.py), files, sockets, trees.
 
 Invariants:
     - `read_block(write_block(rows))` has equal columns.
-    - Bytes from outside give rows or a ProtocolError; nothing larger than the stated budget is allocated.
+    - Bytes from outside give rows or a ProtocolError; no more than the stated budget is allocated.
 
 Paper: ELF 2.2 ("storing such data in compressed form").
 """
@@ -20,67 +22,74 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import msgspec
 import zstandard
 
-from elfmesh.cbt.codec import PackedHeader, pack, unpack
+from elfmesh.cbt.codec import UNPACKED_BYTES_MAX, Chunk, Packed, PackedHeader, pack, unpack
 from elfmesh.cbt.sorted_rows import SortedRows
 from elfmesh.errors import ProtocolError
 
-BLOCK_BYTES_MAX = 1 << 30
-"""Uncompressed size that a block from outside may state; ours are a few MB, of 64 KiB keys up to some 100."""
+FRAME_BYTES_MAX = UNPACKED_BYTES_MAX
+"""A longer frame is not one of ours: compressed, a block is smaller than what it may unfold to."""
 
-_PREFIX = struct.Struct("<III")
-_AFTER_LENGTH = 4
-_AFTER_CHECKSUM = 8
-# Fast strategy with a small table: sorted, front-coded and shuffled bytes gain little from a longer search,
-# and a table that stays in the first cache is what makes this cheap. Windows beyond a block find nothing.
-_PARAMETERS = zstandard.ZstdCompressionParameters(
-    strategy=zstandard.STRATEGY_FAST,
-    min_match=7,
-    hash_log=12,
-    window_log=18,
-    chain_log=6,
-    search_log=1,
-    target_length=0,
-    write_checksum=False,
-)
+_PREFIX = struct.Struct("<II")
+_LENGTH = struct.Struct("<I")
+
+_FAST = {
+    # A small table stays in the first cache, and a window beyond the last 256 KiB finds nothing more: sorted,
+    # front-coded and shuffled bytes gain little from a longer search.
+    "strategy": zstandard.STRATEGY_FAST,
+    "min_match": 7,
+    "hash_log": 12,
+    "window_log": 18,
+    "chain_log": 6,
+    "search_log": 1,
+}
+_DENSE = zstandard.ZstdCompressionParameters(**_FAST, target_length=0)
+# A target length switches the entropy coding of what did not match off: four times as fast.
+_LIGHT = zstandard.ZstdCompressionParameters(**_FAST, target_length=1)
 
 
-class _Header(msgspec.Struct, array_like=True, frozen=True):
-    """What must be known before the zstd frame can be read: sizes of its chunks, and what they are."""
+class Head(msgspec.Struct, array_like=True, frozen=True):
+    """What must be known before chunks can be read: their sizes, and what they are."""
 
     sizes: tuple[int, ...]
     rows: PackedHeader
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Header).decode
+_encode_head = msgspec.msgpack.Encoder().encode
+_decode_head = msgspec.msgpack.Decoder(Head).decode
+
+
+def encode_head(packed: Packed) -> bytes:
+    """The head of a packed block."""
+    return _encode_head(Head(tuple(len(chunk) for chunk in packed.chunks), packed.header))
+
+
+def decode_head(data: bytes | memoryview) -> Head:
+    """The inverse; raises msgspec.DecodeError."""
+    return _decode_head(data)
 
 
 class Squeezer:
-    """Compresses chunks, one after the other; keep it for many, since its memory is prepared once.
+    """Compresses chunks, one frame after the other; its memory is prepared once. For one thread at a time.
 
-    Not for two threads at once.
+    Args:
+        light: for what will be read and written again soon: four times as fast, a third larger.
     """
 
-    def __init__(self) -> None:
-        self._compressor = zstandard.ZstdCompressor(compression_params=_PARAMETERS)
+    def __init__(self, *, light: bool = False) -> None:
+        self._compressor = zstandard.ZstdCompressor(compression_params=_LIGHT if light else _DENSE)
 
-    def squeeze(self, data: bytes) -> bytes:
-        """One zstd frame that states its size. Cost: some 500 MB/s."""
+    def squeeze(self, data: Chunk) -> bytes:
+        """One zstd frame that states its size. Cost: about 1 GB/s."""
         return self._compressor.compress(data)
 
 
-def squeeze(chunks: Sequence[bytes]) -> bytes:
-    """Some chunks as one zstd frame."""
-    return Squeezer().squeeze(b"".join(chunks))
-
-
-def unfold(frame: bytes | memoryview, sizes: Sequence[int]) -> list[memoryview]:
-    """The chunks of a frame that `squeeze` made, or that someone says it made.
+def unfold(frame: Chunk, sizes: Sequence[int]) -> list[memoryview]:
+    """The chunks of a frame that a squeezer made, or that someone says it made.
 
     Args:
         frame: one zstd frame.
@@ -95,52 +104,36 @@ def unfold(frame: bytes | memoryview, sizes: Sequence[int]) -> list[memoryview]:
     try:
         if zstandard.get_frame_parameters(frame).content_size != size:
             raise ProtocolError("a block does not state the size of its chunks")
-        # The size is stated and right, so the output is allocated once, and zstd stops at its end.
-        data = memoryview(
-            zstandard.ZstdDecompressor().decompress(frame, max_output_size=size, allow_extra_data=False)
-        )
+        # What is stated is what was allowed, and all that zstd allocates; it stops at the end of it.
+        data = zstandard.ZstdDecompressor().decompress(frame, allow_extra_data=False) if size else b""
     except zstandard.ZstdError as error:
         raise ProtocolError(f"a block does not decompress: {error}") from None
-    if len(data) != size:
-        raise ProtocolError("a block unfolds to another size than it states")
-    ends = [0, *accumulate(sizes)]
-    return [data[start:stop] for start, stop in zip(ends, ends[1:], strict=False)]
+    return cut(memoryview(data), sizes)
 
 
-def write_block(rows: SortedRows) -> bytes:
-    """Framed bytes of one block. Cost: one pass per column, and the compression."""
-    packed = pack(rows)
-    header = _encode(_Header(tuple(len(chunk) for chunk in packed.chunks), packed.header))
-    body = _PREFIX.pack(0, 0, len(header))[_AFTER_CHECKSUM:] + header + squeeze(packed.chunks)
-    return _PREFIX.pack(len(body) + _AFTER_LENGTH, zlib.crc32(body), len(header))[:_AFTER_CHECKSUM] + body
+def cut(data: memoryview, sizes: Sequence[int]) -> list[memoryview]:
+    """Bytes in pieces of these sizes."""
+    return [data[start:stop] for start, stop in pairwise(accumulate(sizes, initial=0))]
 
 
-def read_block(
-    data: bytes | memoryview, *, trusted: bool = False, budget_bytes: int = BLOCK_BYTES_MAX
-) -> SortedRows:
-    """The inverse of `write_block`.
+def frame(body: bytes) -> bytes:
+    """Bytes with their length and checksum."""
+    return _PREFIX.pack(len(body) + _LENGTH.size, zlib.crc32(body)) + body
 
-    Args:
-        data: one whole frame.
-        trusted: bytes that never left our memory: skips the checks of their values.
-        budget_bytes: what the columns may take.
+
+def unframe(data: Chunk) -> memoryview:
+    """The body of one whole frame.
 
     Raises:
-        ProtocolError: the bytes are damaged, or unfold to more than the budget.
+        ProtocolError: it is cut off, or its checksum is wrong.
     """
-    try:
-        length, checksum, header_length = _PREFIX.unpack_from(data)
-        body = memoryview(data)[_AFTER_CHECKSUM:]
-        if length != len(data) - _AFTER_LENGTH or checksum != zlib.crc32(body):
-            raise ProtocolError("a block is cut off or has a wrong checksum")
-        start = _PREFIX.size + header_length
-        header = _decode(memoryview(data)[_PREFIX.size : start])
-        if sum(header.sizes) > budget_bytes:
-            raise ProtocolError(f"a block unfolds to over {budget_bytes} bytes")
-        chunks = unfold(memoryview(data)[start:], header.sizes)
-        return unpack(header.rows, chunks, trusted=trusted)
-    except (struct.error, msgspec.DecodeError, ValueError) as error:
-        raise ProtocolError(f"malformed block: {error}") from None
+    if len(data) < _PREFIX.size:
+        raise ProtocolError("a frame is cut off")
+    length, checksum = _PREFIX.unpack_from(data)
+    body = memoryview(data)[_PREFIX.size :]
+    if length != len(data) - _LENGTH.size or checksum != zlib.crc32(body):
+        raise ProtocolError("a frame is cut off or has a wrong checksum")
+    return body
 
 
 def split_frames(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -152,13 +145,45 @@ def split_frames(chunks: Iterable[bytes]) -> Iterator[bytes]:
     held = bytearray()
     for chunk in chunks:
         held += chunk
-        while len(held) >= _AFTER_LENGTH:
-            end = int.from_bytes(held[:_AFTER_LENGTH], "little") + _AFTER_LENGTH
-            if not _PREFIX.size <= end <= BLOCK_BYTES_MAX:
+        start = 0
+        while len(held) - start >= _LENGTH.size:
+            end = start + _LENGTH.size + _LENGTH.unpack_from(held, start)[0]
+            if not _PREFIX.size <= end - start <= FRAME_BYTES_MAX:
                 raise ProtocolError("a frame of an impossible length")
             if len(held) < end:
                 break
-            yield bytes(held[:end])
-            del held[:end]
+            yield bytes(held[start:end])
+            start = end
+        del held[:start]
     if held:
         raise ProtocolError("the bytes end inside a frame")
+
+
+def write_block(rows: SortedRows) -> bytes:
+    """One block as a frame. Cost: some passes per column, and the compression."""
+    packed = pack(rows)
+    head = encode_head(packed)
+    return frame(b"".join((_LENGTH.pack(len(head)), head, Squeezer().squeeze(b"".join(packed.chunks)))))
+
+
+def read_block(data: Chunk, *, trusted: bool = False, budget_bytes: int = UNPACKED_BYTES_MAX) -> SortedRows:
+    """The inverse of `write_block`.
+
+    Args:
+        data: one whole frame.
+        trusted: bytes that never left our memory: skips the checks of their values.
+        budget_bytes: what the columns may take in memory.
+
+    Raises:
+        ProtocolError: the bytes are damaged, or unfold to more than the budget.
+    """
+    body = unframe(data)
+    try:
+        start = _LENGTH.size + _LENGTH.unpack_from(body)[0]
+        head = decode_head(body[_LENGTH.size : start])
+    except (struct.error, msgspec.DecodeError) as error:
+        raise ProtocolError(f"malformed block: {error}") from None
+    if sum(head.sizes) > budget_bytes:
+        raise ProtocolError(f"a block unfolds to over {budget_bytes} bytes")
+    chunks = unfold(body[start:], head.sizes)
+    return unpack(head.rows, chunks, trusted=trusted, budget_bytes=budget_bytes)

@@ -1,49 +1,173 @@
-"""A compressed buffer: an immutable block of PAO rows, columnar, under zstd.
+"""A compressed buffer: an immutable block of PAO rows under zstd, in memory or handed to a store.
 
-Owns: compression inside the tree. Refuses to know: where in the tree a buffer hangs, what is on the wire.
+Owns: compression inside the tree, and which buffer is where.
+Refuses to know: where in the tree a buffer hangs, what is on the wire, files.
 
-Paper: ELF 2.2 ("storing such data in compressed form"). Deviation: the paper appends <hash, size,
-serializedPAO> tuples; columns compress better and merge without deserialising a single PAO, and the hash is
-recomputed when needed (8 bytes of hash per key would be more than the compressed key).
+Invariants:
+    - A buffer's rows never change; spilling moves bytes, nothing else.
+    - Keys and states are compressed apart, so that rows with the same keys share the bytes of the keys.
+    - A blob is dropped from its store when the last buffer that needs it is gone.
+
+Paper: ELF 2.2 ("storing such data in compressed form"; "can be externalized to SSD or disk"). Deviation: the
+paper appends <hash, size, serializedPAO> tuples; sorted columns compress better and merge without
+deserialising a single PAO, and the hash is recomputed when needed (8 bytes of hash per key would be more than
+the compressed key).
 """
 
 from __future__ import annotations
 
-import sys
+import struct
 
 import zstandard
 
-from elfmesh.cbt.rows_codec import BlockHeader, BlockReader, write_rows
-from elfmesh.cbt.rows import Rows
+from elfmesh.cbt.blocks import Squeezer, cut, decode_head, encode_head
+from elfmesh.cbt.budget import BlobStore
+from elfmesh.cbt.codec import Packed, pack, unpack
+from elfmesh.cbt.sorted_rows import SortedRows
 
-COMPRESSION_LEVEL = 1
-"""zstd level: the shuffled columns gain little from more, and pushing down is on the insert path."""
+SPLIT_BYTES_MIN = 1 << 12
+"""Smaller runs are one frame: two tables of statistics would take what they save."""
 
-_HEADER_BYTES = 600
-"""Python objects of one header and buffer (measured on three columns)."""
+SPILL_BYTES_MIN = 1 << 10
+"""Smaller pieces stay in memory: a note of where they are would take as much."""
+
+_LENGTH = struct.Struct("<I")
+_BYTES_OBJECT = 50
+"""A bytes object beside its content, with what the allocator adds."""
+_SPILLED_OBJECT = 120
+"""What stays in memory of bytes in a store: handle, number, and the store's own note of it."""
+BUFFER_OBJECT = 100
+
+
+class Spilled:
+    """Bytes that lie in a store for as long as this object lives."""
+
+    __slots__ = ("_number", "_store")
+
+    def __init__(self, store: BlobStore, data: bytes) -> None:
+        self._store = store
+        self._number = store.put(data)
+
+    def read(self) -> bytes:
+        """The bytes."""
+        return self._store.get(self._number)
+
+    def __del__(self) -> None:
+        # A put that failed leaves no number behind.
+        if (number := getattr(self, "_number", None)) is not None:
+            self._store.drop(number)
+
+
+class Press:
+    """Compresses and decompresses buffers; its memory is prepared once. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._dense = Squeezer()
+        self._light = Squeezer(light=True)
+        self._decompressor = zstandard.ZstdDecompressor()
+
+    def squeeze(self, *parts: bytes | memoryview, light: bool = False) -> bytes:
+        """One zstd frame per part."""
+        squeezer = self._light if light else self._dense
+        frames = [squeezer.squeeze(part) for part in parts]
+        # A copy has no slack; zstd's own result is cut down from the worst case, which leaves holes behind.
+        return b"".join(frames) if len(frames) > 1 else bytes(memoryview(frames[0]))
+
+    def unfold(self, frames: bytes, stops: tuple[int, ...]) -> bytes:
+        """The content of frames that end at these places."""
+        decompress = self._decompressor.decompress
+        if len(stops) == 1:
+            return decompress(frames)
+        start, parts, view = 0, [], memoryview(frames)
+        for stop in stops:
+            parts.append(decompress(view[start:stop]))
+            start = stop
+        return b"".join(parts)
 
 
 class CompressedBuffer:
     """One immutable block.
 
+    Args:
+        rows: its content.
+        press: compresses.
+        light: compress little, because the rows will be merged soon.
+        twin: a buffer of rows with the same keys, whose compressed keys are taken over.
+
     Attributes:
         rows: number of PAO rows in it.
         raw_bytes: size before compression.
-        nbytes: memory it takes.
     """
 
-    __slots__ = ("_data", "_header", "nbytes", "raw_bytes", "rows")
+    __slots__ = ("_keys", "_keys_end", "_states", "raw_bytes", "rows")
 
-    def __init__(self, rows: Rows) -> None:
-        chunks: list[bytes] = []
-        self._header: BlockHeader = write_rows(rows, chunks)
-        raw = b"".join(chunks)
-        self._data = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(raw)
+    def __init__(
+        self, rows: SortedRows, press: Press, *, light: bool = False, twin: CompressedBuffer | None = None
+    ) -> None:
+        packed = pack(rows)
+        head = encode_head(packed)
+        states = b"".join((_LENGTH.pack(len(head)), head, *packed.chunks[1:]))
         self.rows = rows.count
-        self.raw_bytes = len(raw)
-        self.nbytes = sys.getsizeof(self._data) + _HEADER_BYTES
+        self.raw_bytes = rows.run.nbytes + len(states)
+        self._states: bytes | Spilled = press.squeeze(states, light=light)
+        self._keys: bytes | Spilled
+        if twin is not None:
+            self._keys, self._keys_end = twin._keys, twin._keys_end
+        else:
+            self._keys, self._keys_end = _squeeze_keys(packed, press, light)
 
-    def unpack(self) -> Rows:
-        """The rows again. Cost: one decompression."""
-        raw = zstandard.ZstdDecompressor().decompress(self._data) if self.raw_bytes else b""
-        return BlockReader(raw, sys.maxsize, trusted=True).read_rows(self._header)
+    @property
+    def nbytes(self) -> int:
+        """Memory it takes."""
+        return BUFFER_OBJECT + _held(self._keys) + _held(self._states)
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether reading it asks a store."""
+        return isinstance(self._states, Spilled) or isinstance(self._keys, Spilled)
+
+    def unpack(self, press: Press) -> SortedRows:
+        """The rows again. Cost: one decompression, and a read from the store if it is there.
+
+        Raises:
+            StorageError: the store cannot read it.
+        """
+        keys, states = self._keys, self._states
+        if isinstance(states, Spilled):
+            states = states.read()
+        if isinstance(keys, Spilled):
+            keys = keys.read()
+        content = memoryview(press.unfold(states, (len(states),)))
+        start = _LENGTH.size + _LENGTH.unpack_from(content)[0]
+        head = decode_head(content[_LENGTH.size : start])
+        stops = (self._keys_end, len(keys)) if self._keys_end else (len(keys),)
+        chunks = [memoryview(press.unfold(keys, stops)), *cut(content[start:], head.sizes[1:])]
+        return unpack(head.rows, chunks, trusted=True)
+
+    def spill(self, store: BlobStore) -> None:
+        """Hand what is in memory to a store.
+
+        Raises:
+            StorageError: the store refused; what it did not take is still here.
+        """
+        if isinstance(self._keys, bytes) and len(self._keys) >= SPILL_BYTES_MIN:
+            self._keys = Spilled(store, self._keys)
+        if isinstance(self._states, bytes) and len(self._states) >= SPILL_BYTES_MIN:
+            self._states = Spilled(store, self._states)
+
+
+def _squeeze_keys(packed: Packed, press: Press, light: bool) -> tuple[bytes, int]:
+    """The compressed run, and where its first frame ends if there are two.
+
+    Lengths and text have statistics of their own, so apart they take a twentieth less.
+    """
+    run = memoryview(packed.chunks[0])
+    lengths = packed.header.rows * (4 if packed.header.wide else 2)
+    if light or len(run) < SPLIT_BYTES_MIN:
+        return press.squeeze(run, light=light), 0
+    first = press.squeeze(run[:lengths])
+    return first + press.squeeze(run[lengths:]), len(first)
+
+
+def _held(part: bytes | Spilled) -> int:
+    return _SPILLED_OBJECT if isinstance(part, Spilled) else len(part) + _BYTES_OBJECT

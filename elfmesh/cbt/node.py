@@ -1,234 +1,293 @@
-"""The tree below the root buffer: an (a,b)-tree over hash ranges, each member with a compressed buffer.
+"""The tree below the root's buffer: members by prefixes of the placement hash, each with compressed buffers.
 
-A `BufferNode` owns the keys whose hash lies in its range. Rows pushed to it are kept as compressed runs; only
-when they pass a threshold are they unpacked, combined, sorted by hash and pushed down to the children, or
-merged into the base of a leaf. A full leaf splits at hashes, and the new leaves are added to its parent,
-which splits in turn.
+A `BufferNode` owns the keys whose placement hash begins with its prefix. Rows pushed to it are kept as
+compressed runs; only when they pass a threshold are they unpacked, merged and pushed down to the children,
+or merged into the base of a leaf. A full leaf splits by the next bits of the hash: 256 ways at the top, 16
+below.
 
 Owns: the structure. Refuses to know: where rows come from, what an aggregate is.
 
 Invariants:
-    - All rows of one key lie on one path from the root to a leaf: ranges of siblings are disjoint and cover
-      all hashes.
-    - While a parent pushes down, its own buffer is empty, so splitting its children list loses nothing.
-    - A leaf's base holds each of its keys once. Keys of equal hash stay in one leaf, however large that makes
-      it.
+    - All rows of one key lie on one path from the top to a leaf.
+    - A leaf's base holds each of its keys once. Keys that agree in PLACE_BITS_MAX bits of their hash stay in
+      one leaf, however large that makes it; merging it stays linear in what comes.
+    - An error of a store leaves every row where it was: what is read is only forgotten when what it became
+      hangs in the tree.
 
 Paper: ELF 2.2 ("its in-memory design uses an (a, b)-tree with each internal node augmented by a memory
-buffer").
+buffer"). Deviation: a trie over hash bits instead of an (a,b)-tree; hashes are evenly spread, so it is
+balanced without rotations, and blocks of two trees have places that fit each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-import numpy as np
+from elfmesh.cbt.budget import BlobStore
+from elfmesh.cbt.buffer import CompressedBuffer, Press
+from elfmesh.cbt.limits import PLACE_BITS_MAX, STEP_BITS, TreeLimits
+from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, partition_sorted
 
-from elfmesh.cbt.buffer import CompressedBuffer
-from elfmesh.cbt.kernel import grouping, placement
-from elfmesh.cbt.rows import Rows, Types, combine
-
-_NODE_BYTES = 200
+_NODE_BYTES = 300
 
 
-@dataclass(frozen=True, slots=True)
-class TreeLimits:
-    """Sizes of a tree's parts; all are thresholds, passed by at most one push before they act.
+class Shared:
+    """What the members of one tree share.
 
     Attributes:
-        buffer_rows_max: rows buffered at an inner member before it pushes down: large enough that each child
-            gets a run worth compressing.
-        buffer_bytes_max: the same in uncompressed bytes: all of it is unpacked at once, and 2 GiB of keys
-            would not fit one Arrow column.
-        leaf_rows_max: keys of a leaf before it splits: one leaf is unpacked at a time, so this bounds the
-            working set.
-        leaf_bytes_max: the same in uncompressed bytes, for long keys.
-        fanout_max: children of one member (b); after a split each half has at least b / 2 (a).
-        pending_share: a leaf merges when pending rows exceed this share of its base, so each row is merged
-            a logarithmic number of times.
-        pending_rows_min: but not before this many, because unpacking has a fixed cost.
-        seed: of the placement hash; give each process its own where keys may be chosen to collide.
+        limits: sizes.
+        nbytes: memory of all members and their buffers.
+        rows: PAO rows in all buffers.
     """
 
-    buffer_rows_max: int = 1 << 18
-    buffer_bytes_max: int = 64 << 20
-    leaf_rows_max: int = 1 << 16
-    leaf_bytes_max: int = 16 << 20
-    fanout_max: int = 64
-    pending_share: float = 0.5
-    pending_rows_min: int = 1 << 13
-    seed: int = 0
+    def __init__(self, limits: TreeLimits) -> None:
+        self.limits = limits
+        self.nbytes = 0
+        self.rows = 0
+        self._press: Press | None = None
 
-    def __post_init__(self) -> None:
-        if min(self.buffer_rows_max, self.buffer_bytes_max, self.leaf_rows_max, self.leaf_bytes_max) < 1:
-            raise ValueError("limits of a tree must be positive")
-        if self.fanout_max < 2 or self.pending_share <= 0 or self.pending_rows_min < 1:
-            raise ValueError("a tree needs a fan-out of 2, and a positive share and number of pending rows")
+    @property
+    def press(self) -> Press:
+        """Made when it is first needed: most trees never outgrow their root."""
+        if self._press is None:
+            self._press = Press()
+        return self._press
+
+    def rest(self) -> None:
+        """Give up what is only needed while rows are pushed down."""
+        self._press = None
+
+    def hold(self, buffer: CompressedBuffer) -> CompressedBuffer:
+        """Count a buffer that is hung into the tree."""
+        self.nbytes += buffer.nbytes
+        self.rows += buffer.rows
+        return buffer
+
+    def forget(self, buffer: CompressedBuffer) -> None:
+        """Count a buffer that is taken out of the tree."""
+        self.nbytes -= buffer.nbytes
+        self.rows -= buffer.rows
+
+    def spill(self, buffer: CompressedBuffer, store: BlobStore) -> None:
+        """Hand a buffer of the tree to a store."""
+        before = buffer.nbytes
+        try:
+            buffer.spill(store)
+        finally:
+            self.nbytes += buffer.nbytes - before
 
 
 class BufferNode:
     """One member of the tree: a leaf while `children` is empty.
 
     Attributes:
-        low: smallest hash of its range; the range ends where the next sibling's begins.
-        children: inner member: in order of their ranges.
+        bits: how many bits of the placement hash its keys share.
+        prefix: these bits.
+        children: inner member: one per value of the next bits.
         base: leaf: merged rows, each key once.
         runs: buffered rows, not yet merged or pushed down.
     """
 
-    __slots__ = ("_limits", "_pending_bytes", "_pending_rows", "base", "children", "low", "runs")
+    __slots__ = ("_pending_bytes", "_pending_rows", "_shared", "base", "bits", "children", "prefix", "runs")
 
-    def __init__(self, low: int, limits: TreeLimits, children: list[BufferNode] | None = None) -> None:
-        self.low = low
-        self.children = children or []
+    def __init__(self, shared: Shared, bits: int = 0, prefix: int = 0) -> None:
+        self._shared = shared
+        self.bits = bits
+        self.prefix = prefix
+        self.children: list[BufferNode] = []
         self.base: CompressedBuffer | None = None
         self.runs: list[CompressedBuffer] = []
         self._pending_rows = 0
         self._pending_bytes = 0
-        self._limits = limits
+        shared.nbytes += _NODE_BYTES
 
     @property
     def depth(self) -> int:
-        """Levels below and including this one; every leaf is equally deep."""
-        return 1 + (self.children[0].depth if self.children else 0)
+        """Levels below and including this one."""
+        return 1 + max((child.depth for child in self.children), default=0)
 
     @property
-    def rows(self) -> int:
-        """PAO rows below, a key counted once per run that has it."""
-        own = self._pending_rows + (self.base.rows if self.base else 0)
-        return own + sum(child.rows for child in self.children)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of everything below."""
-        own = sum(run.nbytes for run in self.runs) + (self.base.nbytes if self.base else 0)
-        return own + _NODE_BYTES + sum(child.nbytes for child in self.children)
-
-    def push(self, rows: Rows, types: Types) -> list[BufferNode]:
-        """Take rows of this range into the buffer; push down or merge if it is over its threshold.
-
-        Returns:
-            New right siblings for the parent, if this member split.
-        """
-        if rows.count:
-            run = CompressedBuffer(rows)
-            self.runs.append(run)
-            self._pending_rows += run.rows
-            self._pending_bytes += run.raw_bytes
-        return self.settle(types) if self._is_over() else []
-
-    def settle(self, types: Types, *, all_down: bool = False) -> list[BufferNode]:
-        """Empty the buffer: into the children, or into the base of a leaf.
-
-        Args:
-            types: the tree's types; older runs may have narrower ones.
-            all_down: settle everything below as well.
-
-        Returns:
-            New right siblings for the parent, if this member split.
-        """
-        if not self.children:
-            return self._merge(types) if self.runs else []
-        parts = self._push_down(types) if self.runs else [None] * len(self.children)
-        grown: list[BufferNode] = []
-        for child, part in zip(self.children, parts, strict=True):
-            grown.append(child)
-            if part is not None:
-                grown += child.push(part, types)
-        self.children = grown
-        if all_down:
-            self.children = [
-                member for child in grown for member in (child, *child.settle(types, all_down=True))
-            ]
-        return self._split_inner()
+    def child_bits(self) -> int:
+        """Bits by which its children are told apart, if it has any or would split."""
+        return STEP_BITS if self.bits else self._shared.limits.root_bits
 
     def leaves(self) -> Iterator[BufferNode]:
-        """Leaves in order of their ranges."""
+        """Leaves in order of their prefixes."""
         if not self.children:
             yield self
         for child in self.children:
             yield from child.leaves()
 
+    def members(self) -> Iterator[BufferNode]:
+        """All members, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.members()
+
+    def append(self, rows: SortedRows) -> None:
+        """Take rows of this prefix into the buffer, and no more: this asks no store, so it cannot fail."""
+        shared = self._shared
+        if (rows.bits, rows.prefix) != (self.bits, self.prefix):
+            rows = replace(rows, bits=self.bits, prefix=self.prefix)
+        run = shared.hold(CompressedBuffer(rows, shared.press, light=True))
+        self.runs.append(run)
+        self._pending_rows += run.rows
+        self._pending_bytes += run.raw_bytes
+
+    def insert(self, rows: SortedRows) -> None:
+        """Take rows of this or a finer prefix to the members they belong to.
+
+        Raises:
+            StorageError: a store cannot be read. The rows are in the tree.
+        """
+        if not rows.count:
+            return
+        below = self.bits + self.child_bits
+        if not self.children:
+            self.append(rows)
+            self.settle()
+        elif rows.bits >= below:
+            self.children[self._place(rows)].insert(rows)
+        else:
+            self.push_parts(partition_sorted(rows, below - rows.bits))
+
+    def push_parts(self, parts: Sequence[SortedRows]) -> None:
+        """Give the children their parts; first all of them, then what that sets off.
+
+        Raises:
+            StorageError: a store cannot be read. The rows are in the tree.
+        """
+        touched = []
+        for part in parts:
+            if not part.count:
+                continue
+            child = self.children[self._place(part)]
+            child.append(part)
+            touched.append(child)
+        for child in touched:
+            child.settle()
+
+    def settle(self, *, force: bool = False) -> None:
+        """Empty the buffer if it is over its threshold: into the children, or into the base of a leaf.
+
+        Raises:
+            StorageError: a store cannot be read. Nothing is lost.
+        """
+        limits = self._shared.limits
+        if not self.runs:
+            return
+        if not force and not self._is_over():
+            if len(self.runs) > limits.runs_max:
+                self._join_runs()
+        elif self.children:
+            self._push_down()
+        else:
+            self._merge()
+
+    def split(self) -> None:
+        """Make a leaf an inner member, whatever it holds.
+
+        Raises:
+            StorageError: a store cannot be read. Nothing is changed.
+        """
+        blocks = [buffer.unpack(self._shared.press) for buffer in self._buffers()]
+        self._split(merge_sorted(blocks) if blocks else None)
+
+    def spill(self, store: BlobStore) -> None:
+        """Hand all own buffers to a store, the large ones first.
+
+        Raises:
+            StorageError: the store refused; what it did not take is still here.
+        """
+        for buffer in self._buffers():
+            self._shared.spill(buffer, store)
+
+    def _buffers(self) -> list[CompressedBuffer]:
+        return self.runs if self.base is None else [self.base, *self.runs]
+
+    def _place(self, rows: SortedRows) -> int:
+        """Which child some rows belong to."""
+        return (rows.prefix >> (rows.bits - self.bits - self.child_bits)) & ((1 << self.child_bits) - 1)
+
     def _is_over(self) -> bool:
         """Whether the buffer has passed its threshold."""
-        limits = self._limits
+        limits = self._shared.limits
         if self.children:
             return (
                 self._pending_rows > limits.buffer_rows_max or self._pending_bytes > limits.buffer_bytes_max
             )
-        base = self.base.rows if self.base else 0
-        rows_max = max(limits.pending_rows_min, int(limits.pending_share * base))
-        return self._pending_rows > rows_max or self._pending_bytes > limits.leaf_bytes_max
-
-    def _drain(self, types: Types) -> Rows:
-        rows = combine([run.unpack() for run in self.runs], types)
-        self.runs, self._pending_rows, self._pending_bytes = [], 0, 0
-        return rows
-
-    def _push_down(self, types: Types) -> list[Rows | None]:
-        """Sort the buffered rows by hash and cut them into the children's ranges."""
-        rows = self._drain(types)
-        hashes = hash_keys(rows, self._limits.seed)
-        bounds = np.array([child.low for child in self.children[1:]], np.uint64)
-        order, cuts = grouping.partition(hashes, bounds)
-        rows = rows.take(order)
-        places = cuts.tolist()
-        return [rows.slice(start, stop) if stop > start else None for start, stop in pairwise(places)]
-
-    def _merge(self, types: Types) -> list[BufferNode]:
-        """Merge buffered rows into the leaf's base, and split it if it is full."""
-        if self.base is not None:
-            self.runs.append(self.base)
-        rows = self._drain(types)
-        self.base = CompressedBuffer(rows)
-        pieces = max(
-            -(-rows.count // self._limits.leaf_rows_max),
-            -(-self.base.raw_bytes // self._limits.leaf_bytes_max),
+        base = self.base
+        if base is None:
+            rows, raw_bytes = 0, 0
+        else:
+            # Relative to the base in rows and in bytes: a leaf that cannot split must not be merged for every
+            # run that comes.
+            share = limits.spilled_share if base.is_spilled else limits.pending_share
+            rows, raw_bytes = int(share * base.rows), int(share * base.raw_bytes)
+        return self._pending_rows > max(limits.pending_rows_min, rows) or self._pending_bytes > max(
+            limits.leaf_bytes_max, raw_bytes
         )
-        return self._split_leaf(rows, pieces) if pieces > 1 else []
 
-    def _split_leaf(self, rows: Rows, pieces: int) -> list[BufferNode]:
-        """Split into twice as many leaves as would be full, for room; equal hashes stay together."""
-        hashes = hash_keys(rows, self._limits.seed)
-        order = np.argsort(hashes, kind="stable")
-        hashes = hashes[order]
-        wanted = np.linspace(0, rows.count, min(2 * pieces, rows.count) + 1).astype(np.intp)[1:-1]
-        lows = np.unique(hashes[wanted])
-        lows = lows[lows > hashes[0]]
-        if len(lows) == 0:
-            return []  # one hash for all: only a larger leaf keeps them exact
-        rows = rows.take(order)
-        cuts = [0, *np.searchsorted(hashes, lows, side="left").tolist(), rows.count]
-        self.base = CompressedBuffer(rows.slice(cuts[0], cuts[1]))
-        siblings = []
-        for low, start, stop in zip(lows.tolist(), cuts[1:-1], cuts[2:], strict=True):
-            leaf = BufferNode(low, self._limits)
-            leaf.base = CompressedBuffer(rows.slice(start, stop))
-            siblings.append(leaf)
-        return siblings
+    def _merged_runs(self) -> SortedRows:
+        press = self._shared.press
+        blocks = [run.unpack(press) for run in self.runs]
+        return merge_sorted(blocks) if len(blocks) > 1 else blocks[0]
 
-    def _split_inner(self) -> list[BufferNode]:
-        """Cut an overfull children list into runs of at most b, none smaller than b / 2."""
-        count, most = len(self.children), self._limits.fanout_max
-        if count <= most:
-            return []
-        pieces = -(-count // most)
-        cuts = [count * piece // pieces for piece in range(pieces + 1)]
-        groups = [self.children[start:stop] for start, stop in pairwise(cuts)]
-        self.children = groups[0]
-        return [BufferNode(group[0].low, self._limits, group) for group in groups[1:]]
+    def _drop_runs(self) -> None:
+        for run in self.runs:
+            self._shared.forget(run)
+        self.runs, self._pending_rows, self._pending_bytes = [], 0, 0
 
+    def _join_runs(self) -> None:
+        rows = self._merged_runs()
+        self._drop_runs()
+        self.append(rows)
 
-def hash_keys(rows: Rows, seed: int) -> np.ndarray:
-    """uint64 placement hashes of rows."""
-    return placement.hash_rows(rows.keys, rows.count, seed)
+    def _push_down(self) -> None:
+        parts = partition_sorted(self._merged_runs(), self.child_bits)
+        self._drop_runs()
+        self.push_parts(parts)
 
+    def _merge(self) -> None:
+        """Merge buffered rows into the leaf's base, and split it if it is full."""
+        shared, base = self._shared, self.base
+        blocks = [buffer.unpack(shared.press) for buffer in self._buffers()]
+        rows = merge_sorted(blocks) if len(blocks) > 1 else blocks[0]
+        limits = shared.limits
+        raw_bytes = rows.run.nbytes + sum(state.nbytes for state in rows.states)
+        full = rows.count > 2 * limits.leaf_rows_max or (
+            raw_bytes > 2 * limits.leaf_bytes_max and rows.count > 1
+        )
+        if full and self.bits < PLACE_BITS_MAX:
+            self._split(rows)
+            return
+        # No new key: the compressed keys, which are most of the bytes, stay as they are.
+        twin = base if base is not None and base.rows == rows.count else None
+        merged = CompressedBuffer(rows, shared.press, twin=twin)
+        self._drop_runs()
+        if base is not None:
+            shared.forget(base)
+        self.base = shared.hold(merged)
 
-def grow_root(root: BufferNode, siblings: list[BufferNode], limits: TreeLimits) -> BufferNode:
-    """The new root over a root that split, however often. The only place where the tree gets deeper."""
-    while siblings:
-        root = BufferNode(root.low, limits, [root, *siblings])
-        siblings = root._split_inner()
-    return root
+    def _split(self, rows: SortedRows | None) -> None:
+        bits, step = self.bits + self.child_bits, self.child_bits
+        parts = [] if rows is None else partition_sorted(rows, step)
+        self._drop_runs()
+        if self.base is not None:
+            self._shared.forget(self.base)
+            self.base = None
+        self.children = [
+            BufferNode(self._shared, bits, (self.prefix << step) + part) for part in range(1 << step)
+        ]
+        for child, part in zip(self.children, parts, strict=False):
+            if part.count:
+                child._take_base(part)
+
+    def _take_base(self, rows: SortedRows) -> None:
+        """Become a leaf of these rows, or an inner member if they are too many for one."""
+        limits = self._shared.limits
+        if rows.count > 2 * limits.leaf_rows_max and self.bits < PLACE_BITS_MAX:
+            self._split(rows)
+        else:
+            self.base = self._shared.hold(CompressedBuffer(rows, self._shared.press))

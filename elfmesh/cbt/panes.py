@@ -29,10 +29,11 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt.kernel import grouping
-from elfmesh.cbt.laws import LAWS
-from elfmesh.cbt.node import TreeLimits
-from elfmesh.cbt.rows import Layout, Rows, combine, subtract_rows, to_table
-from elfmesh.cbt.tree import ROOT_BYTES_MAX, ROOT_ROWS_MAX, CompressedBufferTree, Plan
+from elfmesh.cbt.laws import LAWS, State
+from elfmesh.cbt.limits import TreeLimits
+from elfmesh.cbt.plan import Plan
+from elfmesh.cbt.rows import Layout, Rows, combine, empty_rows, subtract_rows, to_table
+from elfmesh.cbt.tree import CompressedBufferTree
 
 SLIDE_PANES_MIN = 8
 """Panes of a window from which sliding by subtraction is used: it costs two passes over the whole window."""
@@ -80,8 +81,6 @@ class Panes:
         tables: one per table of the plan.
         size_us: width of a window in microseconds of event time; None: no window, everything is pane 0.
         slide_us: distance of windows; None: the size.
-        root_rows_max: of each tree.
-        root_bytes_max: of each tree.
         limits: of each tree.
         slide_panes_min: see SLIDE_PANES_MIN.
     """
@@ -92,8 +91,6 @@ class Panes:
         size_us: int | None,
         slide_us: int | None = None,
         *,
-        root_rows_max: int = ROOT_ROWS_MAX,
-        root_bytes_max: int = ROOT_BYTES_MAX,
         limits: TreeLimits | None = None,
         slide_panes_min: int = SLIDE_PANES_MIN,
     ) -> None:
@@ -120,7 +117,7 @@ class Panes:
             )
             for table in tables
         }
-        self._tree_options = (root_rows_max, root_bytes_max, limits)
+        self._limits = limits
         self._trees: dict[int, dict[str, CompressedBufferTree]] = {}
         # When a pane last changed; never reused, so that a pane begun anew is not taken for the dropped one.
         self._versions: dict[int, int] = {}
@@ -150,7 +147,7 @@ class Panes:
         for name, parts in blocks.items():
             for pane, rows in parts:
                 if pane in self._trees:
-                    self._trees[pane][name].check_types(rows)
+                    self._trees[pane][name].check_types(rows.types)
         for name, parts in blocks.items():
             self._add(name, parts)
         last = max((pane for parts in blocks.values() for pane, _ in parts), default=None)
@@ -171,7 +168,7 @@ class Panes:
         columns = plan.columns(batch)
         first, last = int(pane_indices.min()), int(pane_indices.max())
         if first == last:
-            return [(first, plan.lift(columns, batch.num_rows))]
+            return [(first, _lift(plan, columns, batch.num_rows))]
         return _by_pane(plan, columns, pane_indices)
 
     def window(self, index: int) -> dict[str, pa.Table] | None:
@@ -219,14 +216,7 @@ class Panes:
             self._versions[pane] = self._insertions
 
     def _new_tree(self, plan: Plan) -> CompressedBufferTree:
-        root_rows_max, root_bytes_max, limits = self._tree_options
-        return CompressedBufferTree(
-            plan.keys,
-            plan.aggregates,
-            root_rows_max=root_rows_max,
-            root_bytes_max=root_bytes_max,
-            limits=limits,
-        )
+        return CompressedBufferTree(plan.keys, plan.aggregates, limits=self._limits)
 
     def _compress_idle(self) -> None:
         """Of a hopping window, compress what is not the newest pane: it waits for many windows to come."""
@@ -244,8 +234,10 @@ class Panes:
         if not present:
             return None
         return {
-            name: _combined([block for trees in present for block in trees[name].snapshot()])
-            for name in self._plans
+            name: _combined(
+                plan.layout, [block for trees in present for block in trees[name].snapshot().rows()]
+            )
+            for name, plan in self._plans.items()
         }
 
     def _slide(self, first: int, stop: int) -> dict[str, Rows] | None:
@@ -273,12 +265,26 @@ class Panes:
         return {pane: self._versions[pane] for pane in range(first, stop) if pane in self._versions}
 
 
+def _lift(plan: Plan, columns: Mapping[str, pa.Array], rows: int) -> Rows:
+    """Group one batch into PAO rows, one per key. Cost: a hashing of the keys, a pass per aggregate."""
+    ids, groups, unique = grouping.group([columns[name] for name in plan.keys], rows)
+    return Rows(plan.layout, groups, unique, _lift_states(plan, columns, ids, groups))
+
+
+def _lift_states(
+    plan: Plan, columns: Mapping[str, pa.Array], ids: np.ndarray, groups: int
+) -> tuple[State, ...]:
+    values = plan.values(columns)
+    plan.value_types(values)
+    return tuple(law.lift(taken, ids, groups) for law, taken in zip(plan.laws, values, strict=True))
+
+
 def _by_pane(plan: Plan, columns: Mapping[str, pa.Array], panes: np.ndarray) -> list[tuple[int, Rows]]:
     """Group a batch by pane and key at once, and cut the groups by pane."""
     pane_column = pa.array(panes.astype(np.int64, copy=False))
     keys = [pane_column, *(columns[name] for name in plan.keys)]
     ids, groups, unique = grouping.group(keys, len(panes))
-    rows = Rows(plan.layout, groups, unique[1:], plan.lift_states(columns, ids, groups))
+    rows = Rows(plan.layout, groups, unique[1:], _lift_states(plan, columns, ids, groups))
     pane_of = unique[0].to_numpy()
     order = np.argsort(pane_of, kind="stable")
     pane_of, rows = pane_of[order], rows.take(order)
@@ -286,11 +292,11 @@ def _by_pane(plan: Plan, columns: Mapping[str, pa.Array], panes: np.ndarray) -> 
     return [(int(pane_of[start]), rows.slice(start, stop)) for start, stop in pairwise(cuts)]
 
 
-def _combined(blocks: list[Rows]) -> Rows:
+def _combined(layout: Layout, blocks: list[Rows]) -> Rows:
     with_rows = [block for block in blocks if block.count]
     if len(with_rows) == 1:
         return with_rows[0]
-    return combine(with_rows) if with_rows else blocks[0]
+    return combine(with_rows) if with_rows else empty_rows(layout)
 
 
 def _both(left: Mapping[str, Rows], right: Mapping[str, Rows]) -> dict[str, Rows]:

@@ -1,111 +1,47 @@
 """The compressed buffer tree: groupby-aggregates of all that was inserted, in little memory, merged lazily.
 
-Inserts are grouped per batch and appended to the root's open buffer; that is all an insert costs until the
-buffer is full. Then the buffer is combined; if the keys are few (a hot set) it stays, else it is pushed down
-to the compressed buffers below (node.py). `flush` pushes everything to the leaves and reads them.
+A batch goes into the root's buffer (hot.py), where the keys that come again and again are updated in place.
+When the root is full of others, it is pushed down in sorted runs to the compressed buffers below (node.py),
+which merge them when it pays. `snapshot` reads all of it, and changes nothing.
 
-Owns: the plan (keys and aggregates), the root's open buffer, the types seen so far.
+Owns: the root, the form and the types seen so far, when the root is pushed down.
 Refuses to know: time, windows, files, other agents.
 
 Invariants:
     - `flush` equals one GROUP BY over all rows inserted since `empty`, whatever their order and batches.
-    - A batch that does not fit (TypeConflict, DataError) changes nothing.
-    - One writer at a time; heavy calls run in Arrow, numpy and zstd, which release the GIL.
+    - A batch that does not fit (TypeConflict, DataError, KeyTooLong) changes nothing.
+    - Once a batch is in, no error of a store takes it out or raises: the budget keeps it (`problem`).
+    - One thread at a time inserts; heavy calls run in C, which releases the GIL.
 
 Paper: ELF 2.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.cbt.columns import normalise
-from elfmesh.cbt.kernel import grouping
-from elfmesh.cbt.laws import LAWS, State
-from elfmesh.cbt.node import BufferNode, TreeLimits, grow_root
-from elfmesh.cbt.rows import Layout, Rows, combine, empty_rows, finish_rows, from_table, to_table
+from elfmesh.cbt import kernel
+from elfmesh.cbt.budget import ROOT_SHARE, MemoryBudget, NoLock, Share
+from elfmesh.cbt.checkpoint import Checkpoint, save
+from elfmesh.cbt.hot import HotRoot, conform, slices
+from elfmesh.cbt.keys import KeyForm, KeyTooLong, encode, form_of, unify_forms
+from elfmesh.cbt.laws import State
+from elfmesh.cbt.limits import TreeLimits
+from elfmesh.cbt.node import BufferNode, Shared
+from elfmesh.cbt.plan import Aggregates, Plan
+from elfmesh.cbt.rows import Layout, Rows, Types, combine, empty_rows, finish_rows, from_table, to_table
+from elfmesh.cbt.snapshot import Snapshot, freeze
+from elfmesh.cbt.sorted_rows import SortedRows, reform, to_rows
+from elfmesh.errors import StorageError
 
-ROOT_ROWS_MAX = 1 << 20
-"""Keys in the root's open buffer: a hot set of up to half as many never leaves it (a root below the hot set
-costs most of the speed), and at about 40 bytes a key it stays under the byte limit."""
+RELEASE_BYTES_MIN = 1 << 13
+"""A root is not pushed down for less: its compressed form and the objects around it would take as much."""
 
-ROOT_BYTES_MAX = 64 << 20
-"""Bytes of the root's open, uncompressed buffer, for long keys and many aggregates."""
-
-OPEN_ROWS_MIN = 1 << 16
-"""Appended rows before the open buffer is combined: below, combining costs more than it saves."""
-
-OPEN_BLOCKS_MAX = 256
-"""Appended blocks before the open buffer is combined: bounds the overhead of many tiny inserts."""
-
-SMALL_ROWS = 1 << 12
-"""Blocks up to this size are combined together, whatever their order: a combine has a fixed cost."""
-
-Aggregates = Mapping[str, tuple[str, str | None]]
-"""Aggregate name -> (kind, input column or None for count of rows)."""
-
-
-class Plan:
-    """Keys and aggregates of one table, checked, and how a batch becomes PAO rows.
-
-    Args:
-        keys: key columns; none means one global group.
-        aggregates: see `Aggregates`; none means a set of keys.
-
-    Raises:
-        ValueError: an unknown kind, a missing input, or a name used twice.
-    """
-
-    def __init__(self, keys: Sequence[str], aggregates: Aggregates) -> None:
-        self.keys = tuple(keys)
-        self.aggregates = {name: (kind, column) for name, (kind, column) in aggregates.items()}
-        names = [*self.keys, *self.aggregates]
-        if len(set(names)) != len(names):
-            raise ValueError(f"a name is used twice in {names}")
-        if not names:
-            raise ValueError("a table needs a key or an aggregate")
-        for name, (kind, column) in self.aggregates.items():
-            if kind not in LAWS:
-                raise ValueError(
-                    f"aggregate {name!r} has the unknown kind {kind!r}, known are {sorted(LAWS)}"
-                )
-            if column is None and LAWS[kind].needs_input:
-                raise ValueError(f"aggregate {name!r} of kind {kind} needs an input column")
-        self.layout = Layout(self.keys, tuple((name, kind) for name, (kind, _) in self.aggregates.items()))
-
-    def columns(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The canonical key and value columns of a batch, each once.
-
-        Raises:
-            ValueError: a column is missing.
-            DataError: a column cannot be a key, or not the input of its aggregates.
-        """
-        out: dict[str, pa.Array] = {}
-        wanted = (*self.keys, *(column for _, column in self.aggregates.values() if column is not None))
-        for name in wanted:
-            if name not in out:
-                place = batch.schema.get_field_index(name)
-                if place < 0:
-                    raise ValueError(f"batch has no column {name!r}, it has {batch.schema.names}")
-                out[name] = normalise(batch.column(place), name)
-        for name, (kind, column) in self.aggregates.items():
-            LAWS[kind].value_type(None if column is None else out[column], name)
-        return out
-
-    def lift(self, columns: Mapping[str, pa.Array], rows: int) -> Rows:
-        """Group one batch into PAO rows, one per key. Cost: a hashing of the keys, a pass per aggregate."""
-        ids, groups, unique = grouping.group([columns[name] for name in self.keys], rows)
-        return Rows(self.layout, groups, unique, self.lift_states(columns, ids, groups))
-
-    def lift_states(self, columns: Mapping[str, pa.Array], ids: np.ndarray, groups: int) -> tuple[State, ...]:
-        """States of raw values by group numbers that are already known."""
-        return tuple(
-            LAWS[kind].lift(None if column is None else columns[column], ids, groups)
-            for kind, column in self.aggregates.values()
-        )
+_TREE_BYTES = 1200
+"""Python objects of a tree without rows (measured)."""
 
 
 class CompressedBufferTree:
@@ -113,10 +49,10 @@ class CompressedBufferTree:
 
     Args:
         keys: key columns; any scalar Arrow type, null is a key. None: one global group.
-        aggregates: name -> (kind, input column); kinds count, sum, min, max.
-        root_rows_max: see ROOT_ROWS_MAX.
-        root_bytes_max: see ROOT_BYTES_MAX.
-        limits: sizes of the tree below the root buffer.
+        aggregates: name -> (kind, input column, or several); see `elfmesh.cbt.laws`.
+        limits: sizes.
+        budget: the memory that this tree shares with others; None: as much as it takes.
+        seed: of the root's table.
 
     Paper: ELF 2.2, "insert" to fill, "flush" to fetch the entire groupby-aggregate results, "empty" to empty
         the buffers.
@@ -127,151 +63,409 @@ class CompressedBufferTree:
         keys: Sequence[str],
         aggregates: Aggregates,
         *,
-        root_rows_max: int = ROOT_ROWS_MAX,
-        root_bytes_max: int = ROOT_BYTES_MAX,
         limits: TreeLimits | None = None,
+        budget: MemoryBudget | None = None,
+        seed: int = 0,
     ) -> None:
-        if root_rows_max < 1 or root_bytes_max < 1:
-            raise ValueError("the root buffer needs a positive size")
         self._plan = Plan(keys, aggregates)
-        self._root_rows_max = root_rows_max
-        self._root_bytes_max = root_bytes_max
         self._limits = limits or TreeLimits()
-        self.empty()
+        self._seed = seed
+        self._budget = budget
+        self._lock = NoLock() if budget is None else budget.new_lock()
+        self._share: Share | None = None if budget is None else budget.join(self)
+        self._spilled_up_to = 0
+        self._form: KeyForm | None = None
+        self._state_types: Types = ()
+        self._hot: HotRoot | None = None
+        self._shared = Shared(self._limits)
+        self._top: BufferNode | None = None
+        self._begin(None, self.layout.null_types[len(self.layout.keys) :])
+        self._report(used=False)
+
+    @property
+    def layout(self) -> Layout:
+        """Names of keys, names and kinds of aggregates."""
+        return self._plan.layout
+
+    @property
+    def types(self) -> Types:
+        """Types of keys and of aggregated values, null as long as they are not known."""
+        keys = self.layout.null_types[: len(self.layout.keys)] if self._form is None else self._form.types
+        return (*keys, *self._state_types)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held in memory: root, compressed buffers, and the objects around them."""
+        return _TREE_BYTES + self.open_bytes + self._shared.nbytes
+
+    @property
+    def open_bytes(self) -> int:
+        """Of these, what the root takes."""
+        return 0 if self._hot is None else self._hot.nbytes
+
+    @property
+    def rows(self) -> int:
+        """PAO rows held; a key counts once per buffer that has it, so this is at least the number of keys."""
+        return self._shared.rows + (0 if self._hot is None else self._hot.rows)
+
+    @property
+    def depth(self) -> int:
+        """Levels, the root being the first."""
+        return 1 + (self._top.depth if self._top else 0)
 
     def empty(self) -> None:
         """Erase everything, types too: start a new batch."""
-        self._types = self._plan.layout.null_types
-        # If anything was combined yet, first that (each key once), then appended blocks.
-        self._open: list[Rows] = []
-        self._open_rows = 0
-        self._open_bytes = 0
-        self._combined_rows = 0
-        self._root: BufferNode | None = None
+        with self._lock:
+            self._begin(None, self.layout.null_types[len(self.layout.keys) :])
+            self._report(used=False)
+
+    # -- inserting -----------------------------------------------------------------------------------------
 
     def insert(self, batch: pa.RecordBatch) -> None:
         """Add a batch with the key and value columns; others are ignored.
 
         Raises:
             ValueError: a column is missing.
-            DataError: a column has no usable type (TypeConflict: or another than before). Nothing was added.
+            DataError: a column has no usable type (TypeConflict: or another than before; KeyTooLong: or keys
+                that are too long). Nothing was added.
+            StorageError: a change of types had to read a store, which failed. Nothing was added.
 
-        Cost: one grouping of the batch; now and then a combine of the root buffer, or a push down.
+        Cost: one look-up per row and one addition per row and aggregate; now and then a push down.
         """
         if batch.num_rows:
-            self._append(self._plan.lift(self._plan.columns(batch), batch.num_rows))
+            self.insert_columns(self._plan.columns(batch), batch.num_rows)
+
+    def insert_columns(self, columns: Mapping[str, pa.Array], rows: int) -> None:
+        """The same for canonical columns by name, all of this many rows."""
+        if rows == 0:
+            return
+        keys = [columns[name] for name in self._plan.keys]
+        values = self._plan.values(columns)
+        own = self._plan.value_types(values)
+        with self._lock:
+            form, types = self._wider(self._form_with(keys), own)
+            encoded = encode(keys, form, rows)
+            self._adopt(form, types, keys, rows)
+            inputs = conform(values, own, types)
+            for start, piece in slices(encoded):
+                self._root().add(piece, inputs, start)
+                self._push_down_if_full()
+            self._report(used=True)
+        self._relieve()
 
     def insert_partial(self, table: pa.Table) -> None:
         """Merge PAO rows, as `partial` gives them, of this or another tree of the same plan.
 
         Raises:
             ProtocolError: not a table of partial aggregates.
-            ValueError: of another plan.
-            TypeConflict: of types that do not fit. Nothing was added.
+            Others: as `insert`.
         """
         self.insert_rows(from_table(table))
 
     def insert_rows(self, rows: Rows) -> None:
-        """The same for rows inside this room; keys may repeat."""
-        if rows.layout != self._plan.layout:
-            raise ValueError(f"partial aggregates of {rows.layout} do not belong in {self._plan.layout}")
-        if rows.count:
-            self._append(rows)
+        """Merge PAO rows of this plan; keys may repeat. Raises as `insert`."""
+        self._check_layout(rows.layout)
+        if rows.count == 0:
+            return
+        with self._lock:
+            form, types = self._wider(form_of(rows.keys), rows.types[len(rows.keys) :])
+            encoded = encode(rows.keys, form, rows.count)
+            self._adopt(form, types, rows.keys, rows.count)
+            self._merge(encoded, rows.promote((*form.types, *types)).states)
+            self._report(used=True)
+        self._relieve()
 
-    def check_types(self, rows: Rows) -> None:
-        """Raise TypeConflict if inserting these rows would."""
-        self._plan.layout.unify(self._types, rows.types)
+    def insert_sorted(self, rows: SortedRows) -> None:
+        """Merge PAO rows of this plan. Raises as `insert`.
+
+        Cost: rows of a content larger than a root are pushed down as they are; fewer go through the root.
+        """
+        self._check_layout(rows.layout)
+        if rows.count == 0:
+            return
+        form, _ = self._wider(rows.form, rows.types[len(rows.form.types) :])
+        if not form.has_bytes_of(rows.form):
+            self.insert_rows(to_rows(rows))
+            return
+        with self._lock:
+            form, types = self._wider(rows.form, rows.types[len(rows.form.types) :])
+            self._adopt(form, types, (), rows.count)
+            rows = reform(rows, form, self.types)
+            if rows.count << rows.bits >= self._limits.root_rows:
+                self._hang(rows)
+            else:
+                self._merge(kernel.active.decode_run(rows.run), rows.states)
+            self._report(used=True)
+        self._relieve()
+
+    def check_types(self, types: Types) -> None:
+        """Raise TypeConflict if inserting rows of these types would."""
+        self.layout.unify(self.types, types)
+
+    def push_down(self) -> None:
+        """Move the root's rows into the compressed buffers below, full or not, and give its memory back."""
+        with self._lock:
+            self._push_down()
+            self._hot = None
+            self._report(used=False)
+
+    # -- reading -------------------------------------------------------------------------------------------
 
     def flush(self) -> pa.Table:
         """Key columns, then one column per aggregate; the state is kept. Row order is not promised.
 
-        Cost: pushes everything down; unpacks every leaf.
+        Raises:
+            StorageError: a spilled buffer cannot be read.
+
+        Cost: unpacks every leaf, and merges what is pending there.
         """
-        return _stack([finish_rows(rows) for rows in self.snapshot()])
+        tables = [finish_rows(rows) for rows in self.snapshot().rows()]
+        return _stack(tables or [finish_rows(empty_rows(self.layout, self.types))])
 
     def partial(self) -> pa.Table:
         """All PAO rows, each key once: key and state columns, as schema metadata says. The state is kept."""
-        blocks = self.snapshot()
+        blocks = list(self.snapshot().rows())
         # State columns vary with the values (limbs): blocks are laid together before they become a table.
-        return to_table(blocks[0] if len(blocks) == 1 else combine(blocks, self._types))
+        rows = combine(blocks, self.types) if blocks else empty_rows(self.layout, self.types)
+        return to_table(rows)
 
-    def snapshot(self) -> list[Rows]:
-        """All rows in blocks of disjoint keys, at least one block; the state is kept."""
-        self._combine_open()
-        if self._root is None:
-            return [self._open[0].promote(self._types)] if self._open else [empty_rows(self._plan.layout)]
-        self.push_down()
-        self._root = grow_root(self._root, self._root.settle(self._types, all_down=True), self._limits)
-        blocks = []
-        for leaf in self._root.leaves():
-            if leaf.base is not None:
-                rows = leaf.base.unpack()
-                blocks.append(rows if rows.types == self._types else combine([rows], self._types))
-        return blocks or [empty_rows(self._plan.layout, self._types)]
+    def snapshot(self) -> Snapshot:
+        """What the tree holds now, to be read at any time and in any thread; the state is kept.
 
-    def push_down(self) -> None:
-        """Move the root's open buffer into the compressed buffers below, full or not."""
-        self._combine_open()
-        if not self._open:
+        Cost: a copy of the root's rows, a small object per member.
+        """
+        with self._lock:
+            snapshot = self._snapshot()
+            self._report(used=False)  # reading may have set up tables in the root
+            return snapshot
+
+    def save(self) -> Iterator[bytes]:
+        """A checkpoint of what the tree holds now, in frames of a few MB at most; see `load`."""
+        return save(self.snapshot())
+
+    def load(self, chunks: Iterable[bytes]) -> None:
+        """Hold what a checkpoint holds, instead of what was here.
+
+        Raises:
+            ProtocolError: it is damaged, or of another plan. The tree is as it was.
+        """
+        checkpoint = Checkpoint(chunks, self.layout)
+        fresh = CompressedBufferTree(
+            self._plan.keys, self._plan.aggregates, limits=self._limits, seed=self._seed
+        )
+        small = checkpoint.rows_max <= self._limits.root_rows
+        fresh._adopt(checkpoint.form, checkpoint.types[len(checkpoint.form.types) :], (), 0)
+        for block in checkpoint.blocks():
+            if small:
+                fresh.insert_sorted(block)
+            else:
+                fresh._hang(reform(block, checkpoint.form, checkpoint.types))
+        with self._lock:
+            self._take(fresh)
+            self._report(used=True)
+        self._relieve()
+
+    # -- giving up memory ----------------------------------------------------------------------------------
+
+    def release(self, bytes_wanted: int, *, root: bool, spill: bool) -> None:
+        """See `elfmesh.cbt.budget.Holder`."""
+        if not self._lock.acquire(blocking=False):
             return
-        if self._root is None:
-            self._root = BufferNode(0, self._limits)
-        self._root = grow_root(self._root, self._root.push(self._open[0], self._types), self._limits)
-        self._open, self._open_rows, self._open_bytes, self._combined_rows = [], 0, 0, 0
+        try:
+            goal = self.nbytes - bytes_wanted
+            if root and self.open_bytes >= RELEASE_BYTES_MIN:
+                self._push_down()
+                self._hot = None
+            if (
+                spill
+                and self._budget is not None
+                and self._budget.store is not None
+                and self._top is not None
+            ):
+                self._spill(goal)
+        finally:
+            self._report(used=False)
+            self._lock.release()
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes held: open buffer, compressed buffers, and the objects around them."""
-        return self._open_bytes + (self._root.nbytes if self._root else 0)
+    def _spill(self, goal: int) -> None:
+        """Spill members in turn, so that it is not always the first ones that are read back and written."""
+        assert self._budget is not None
+        assert self._budget.store is not None
+        assert self._top is not None
+        members = list(self._top.members())
+        for _ in range(len(members)):
+            if self.nbytes <= goal:
+                return
+            self._spilled_up_to = (self._spilled_up_to + 1) % len(members)
+            members[self._spilled_up_to].spill(self._budget.store)
 
-    @property
-    def open_bytes(self) -> int:
-        """Of these, what the root's open buffer holds uncompressed."""
-        return self._open_bytes
+    def _report(self, *, used: bool) -> None:
+        if self._share is not None:
+            self._share.report(self.nbytes, used=used)
 
-    @property
-    def rows(self) -> int:
-        """PAO rows held; a key counts once per buffer that has it, so this is at least the number of keys."""
-        return self._open_rows + (self._root.rows if self._root else 0)
+    def _relieve(self) -> None:
+        if self._budget is not None:
+            self._budget.relieve()
 
-    @property
-    def depth(self) -> int:
-        """Levels, the root's open buffer being the first."""
-        return 1 + (self._root.depth if self._root else 0)
+    # -- the root and what is below ------------------------------------------------------------------------
 
-    def _append(self, rows: Rows) -> None:
-        self._types = self._plan.layout.unify(self._types, rows.types)
-        self._open.append(rows)
-        self._open_rows += rows.count
-        self._open_bytes += rows.nbytes
-        appended = self._open_rows - self._combined_rows
-        # Combining when the appended rows outnumber the combined ones makes its cost per row constant.
-        many = appended > max(min(OPEN_ROWS_MIN, self._root_rows_max), self._combined_rows)
-        if many or self._open_bytes > self._root_bytes_max:
-            self._combine_open()
-            if self._open_rows > self._root_rows_max // 2 or self._open_bytes > self._root_bytes_max // 2:
-                self.push_down()
-        elif len(self._open) > OPEN_BLOCKS_MAX:
-            self._combine_tail()
+    def _begin(self, form: KeyForm | None, state_types: Types) -> None:
+        """Hold nothing."""
+        self._form, self._state_types = form, state_types
+        self._hot, self._top, self._shared = None, None, Shared(self._limits)
 
-    def _combine_open(self) -> None:
-        if len(self._open) > 1 or (self._open and not self._combined_rows):
-            self._combine_from(0)
+    def _take(self, other: CompressedBufferTree) -> None:
+        """Hold what another tree holds."""
+        self._form, self._state_types = other._form, other._state_types
+        self._hot, self._top, self._shared = other._hot, other._top, other._shared
 
-    def _combine_tail(self) -> None:
-        """Combine the newest blocks, without those that are much larger than all after them together."""
-        start, newer_rows = len(self._open), 0
-        while start and self._open[start - 1].count <= max(2 * newer_rows, SMALL_ROWS):
-            start -= 1
-            newer_rows += self._open[start].count
-        self._combine_from(start)
+    def _root(self) -> HotRoot:
+        if self._hot is None:
+            assert self._form is not None
+            limits = self._limits
+            bytes_max = limits.root_bytes_max
+            if self._budget is not None:
+                bytes_max = min(bytes_max, max(int(ROOT_SHARE * self._budget.limit_bytes), 1))
+            self._hot = HotRoot(
+                self.layout,
+                self._form,
+                self._state_types,
+                rows=limits.root_rows,
+                rows_max=limits.root_rows_max,
+                bytes_max=bytes_max,
+                seed=self._seed,
+            )
+        return self._hot
 
-    def _combine_from(self, start: int) -> None:
-        self._open[start:] = [combine(self._open[start:], self._types)]
-        self._open_rows = sum(rows.count for rows in self._open)
-        self._open_bytes = sum(rows.nbytes for rows in self._open)
-        if start == 0:
-            self._combined_rows = self._open_rows
+    def _merge(self, keys: kernel.Keys, states: Sequence[State]) -> None:
+        for start, piece in slices(keys):
+            self._root().merge(piece, states, start)
+            self._push_down_if_full()
+
+    def _push_down_if_full(self) -> None:
+        hot = self._hot
+        if hot is None or not hot.is_full:
+            return
+        outgrown = hot.nbytes > hot.bytes_max
+        self._push_down()
+        if outgrown:
+            self._hot = None  # its memory is what is too much
+
+    def _push_down(self) -> None:
+        """Move the root's rows into the buffers below."""
+        hot = self._hot
+        if hot is None or not hot.rows:
+            return
+        shared = self._shared
+        if self._top is None:
+            self._top = BufferNode(shared)
+        top = self._top
+        try:
+            if not top.children and shared.rows + hot.rows > 2 * self._limits.leaf_rows_max:
+                top.split()
+        except StorageError as error:
+            self._suffer(error)  # an unsplit leaf takes the rows as well
+        parts = hot.sorted(top.child_bits if top.children else 0)
+        hot.clear()
+        try:
+            top.push_parts(parts) if top.children else top.insert(parts[0])
+        except StorageError as error:
+            self._suffer(error)
+        shared.rest()
+
+    def _hang(self, rows: SortedRows) -> None:
+        """Merge sorted rows below the root."""
+        if self._top is None:
+            self._top = BufferNode(self._shared)
+        try:
+            self._top.insert(rows)
+        except StorageError as error:
+            self._suffer(error)
+        self._shared.rest()
+
+    def _suffer(self, error: StorageError) -> None:
+        """The rows are in the tree, but could not be merged with those in the store. That is tried again."""
+        if self._budget is None:
+            raise error
+        self._budget.problem = error
+
+    # -- forms and types -----------------------------------------------------------------------------------
+
+    def _form_with(self, keys: Sequence[pa.Array]) -> KeyForm:
+        """The narrowest form for these columns; the tree's own, unlooked at, if that holds them."""
+        form = self._form
+        if form is not None and all(
+            column.type == data_type and (nullable or column.null_count == 0)
+            for column, data_type, nullable in zip(keys, form.types, form.nullable, strict=True)
+        ):
+            return form
+        return form_of(keys)
+
+    def _wider(self, form: KeyForm, state_types: Types) -> tuple[KeyForm, Types]:
+        """The form and the types of states that hold what is here and what comes.
+
+        Raises:
+            TypeConflict: there are none.
+        """
+        if form is self._form and state_types == self._state_types:
+            return form, state_types
+        width = len(form.types)
+        types = self.layout.unify(self.types, (*form.types, *state_types))
+        if self._form is not None:
+            form = unify_forms(self._form, form, self.layout.keys)
+        return form, types[width:]
+
+    def _adopt(self, form: KeyForm, state_types: Types, keys: Sequence[pa.Array], rows: int) -> None:
+        """Go on with a form and types from `_wider`, for the sake of some rows.
+
+        Raises:
+            KeyTooLong: which of these rows make a key that is here already too long. Nothing has changed.
+            StorageError: what is here could not be read. Nothing has changed.
+        """
+        old = self._form
+        if form is old and state_types == self._state_types:
+            return
+        if old is None or form.has_bytes_of(old):
+            self._form, self._state_types = form, state_types
+            if self._hot is not None:
+                self._hot.promote(form, state_types)
+            return
+        try:
+            self._rebuild(form, state_types)
+        except KeyTooLong:
+            raise KeyTooLong(_with_new_nulls(old, keys, rows)) from None
+
+    def _rebuild(self, form: KeyForm, state_types: Types) -> None:
+        """Encode all keys anew: a first null, or an integer key that turns float. Exact, rare and slow."""
+        before = (self._form, self._state_types, self._hot, self._top, self._shared)
+        snapshot = self._snapshot()
+        self._begin(form, state_types)
+        try:
+            for rows in snapshot.rows():
+                promoted = rows.promote(self.types)
+                self._merge(encode(promoted.keys, form, rows.count), promoted.states)
+        except BaseException:
+            self._form, self._state_types, self._hot, self._top, self._shared = before
+            raise
+
+    def _snapshot(self) -> Snapshot:
+        hot = self._hot.freeze() if self._hot is not None and self._hot.rows else None
+        top = None if self._top is None else freeze(self._top)
+        form = self._form or form_of([pa.nulls(0)] * len(self.layout.keys))
+        return Snapshot(self.layout, form, self.types, hot, top, self.rows)
+
+    def _check_layout(self, layout: Layout) -> None:
+        if layout != self.layout:
+            raise ValueError(f"partial aggregates of {layout} do not belong in {self.layout}")
+
+
+def _with_new_nulls(form: KeyForm, keys: Sequence[pa.Array], rows: int) -> np.ndarray:
+    """Which rows have a null where the form has none; all, if it is not for nulls that the form changes."""
+    new = np.zeros(rows, np.bool_)
+    for column, nullable in zip(keys, form.nullable, strict=False):
+        if not nullable and column.null_count:
+            new |= np.asarray(column.is_null())
+    return np.flatnonzero(new) if new.any() else np.arange(rows)
 
 
 def _stack(tables: list[pa.Table]) -> pa.Table:

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from elfmesh.cbt import Panes, TreeLimits, TypeConflict, finish
 from elfmesh.cbt.laws.sums import Sum
 
-TINY = TreeLimits(buffer_rows_max=24, leaf_rows_max=8, fanout_max=3, pending_rows_min=4)
+TINY = TreeLimits(
+    root_rows=4, root_rows_max=8, root_bits=4, buffer_rows_max=24, leaf_rows_max=4, pending_rows_min=4
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def test_windows_equal_brute_force(
     tables: tuple[Spec, ...], window: tuple[int, int], batches: list[list[Record]], tiny: bool
 ) -> None:
     size, slide = window
-    options: dict[str, Any] = {"root_rows_max": 4, "limits": TINY} if tiny else {}
+    options: dict[str, Any] = {"limits": TINY} if tiny else {}
     panes = Panes(tables, size, slide, slide_panes_min=3, **options)
     seen: list[Record] = []
     for records in batches:

@@ -120,11 +120,13 @@ def test_product_bundling_edges(cases: dict[str, dict[str, Any]]) -> None:
     assert adjacency == case["expected"]
 
 
-TINY = TreeLimits(buffer_rows_max=32, leaf_rows_max=8, fanout_max=4, pending_rows_min=4)
+TINY = TreeLimits(
+    root_rows=64, root_rows_max=64, root_bits=4, buffer_rows_max=32, leaf_rows_max=8, pending_rows_min=4
+)
 
 
 def tiny_tree() -> CompressedBufferTree:
-    return CompressedBufferTree(["key"], {"value": ("sum", "v")}, root_rows_max=64, limits=TINY)
+    return CompressedBufferTree(["key"], {"value": ("sum", "v")}, limits=TINY)
 
 
 def test_the_insert_is_deferred_and_the_buffer_flushed_to_the_next_level_at_a_threshold() -> None:
@@ -161,7 +163,8 @@ def test_flush_fetches_and_keeps_while_empty_erases() -> None:
     tree.insert(pa.record_batch({"key": list(range(300)), "v": [2] * 300}))
     assert as_dict(tree.flush()) == as_dict(tree.flush()) == dict.fromkeys(range(300), 2)
     tree.empty()
-    assert (tree.flush().num_rows, tree.nbytes) == (0, 0)
+    assert (tree.flush().num_rows, tree.rows) == (0, 0)
+    assert tree.nbytes == tiny_tree().nbytes < 2000  # the tree itself
 
 
 def test_past_pairs_are_held_in_compressed_form() -> None:

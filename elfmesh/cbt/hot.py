@@ -1,0 +1,265 @@
+"""The root's buffer: the rows of recent keys, each key once, updated in place as batches come.
+
+A table gives every key of a batch its row, accumulators add the batch's values to these rows. So the hot set
+of a skewed stream never leaves the root, whatever passes below it.
+
+Owns: the table and the accumulators; how many keys they may hold.
+Refuses to know: nodes, compression, types of columns.
+
+Invariants:
+    - Each key is there once; what the accumulators hold is the aggregate of all that was added since `clear`.
+    - An input that does not fit changes nothing.
+
+Paper: ELF 2.2 ("the CBT simply defers the insert"). Deviation: the paper's root buffer is a list of PAOs that
+is sorted and merged when it is full; a table merges at once, so that a hot set costs no push down at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt import kernel
+from elfmesh.cbt.columns import promote
+from elfmesh.cbt.kernel.protocol import HotTable, Keys
+from elfmesh.cbt.keys import KeyForm, decode
+from elfmesh.cbt.laws import LAWS, Accumulator, State
+from elfmesh.cbt.laws.base import Values
+from elfmesh.cbt.rows import Layout, Rows, Types
+from elfmesh.cbt.sorted_rows import SortedRows
+
+SLICE_ROWS = 1 << 16
+"""Rows added at once: bounds by how much a limit of the root is passed, and keeps ids in the cache."""
+
+SLICE_BYTES = 8 << 20
+"""The same in key bytes, for long keys."""
+
+GROWING_INSERTS = 1.5
+"""Rows added per key from which a full root grows instead of being pushed down: then at least a third of what
+comes is there already, and pushing a key down costs some ten times an update in place."""
+
+_OBJECT_BYTES = 700
+"""Python objects of an empty root with one aggregate (measured), and per further aggregate:"""
+_ACCUMULATOR_BYTES = 300
+
+
+@dataclass(frozen=True, slots=True)
+class HotRows:
+    """A copy of the root's rows, in no order.
+
+    Attributes:
+        layout: what the columns are.
+        form: of the keys.
+        keys: each once.
+        states: one per aggregate.
+    """
+
+    layout: Layout
+    form: KeyForm
+    keys: Keys
+    states: tuple[State, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.keys)
+
+    def rows(self) -> Rows:
+        """With key columns."""
+        return Rows(self.layout, self.count, decode(self.keys, self.form), self.states)
+
+    def sorted(self, bits: int) -> list[SortedRows]:
+        """Ordered, in non-empty parts by the top bits of the placement hash."""
+        order, cuts = kernel.active.sort_keys(self.keys, bits)
+        runs = kernel.active.front_code(self.keys, order, cuts)
+        return _parts(self, runs, order, cuts, bits)
+
+
+def _parts(
+    rows: HotRows, runs: Sequence[kernel.Run], order: np.ndarray, cuts: np.ndarray, bits: int
+) -> list[SortedRows]:
+    states = [state.take(order) for state in rows.states]
+    places = cuts.tolist()
+    return [
+        SortedRows(
+            rows.layout,
+            rows.form,
+            run,
+            tuple(state.slice(places[part], places[part + 1]) for state in states),
+            bits,
+            part,
+        )
+        for part, run in enumerate(runs)
+        if run.rows
+    ]
+
+
+class HotRoot:
+    """See the module.
+
+    Args:
+        layout: of the tree.
+        form: of the keys.
+        types: of the aggregated values.
+        rows: keys it may hold at first.
+        rows_max: keys it may grow to while that pays.
+        bytes_max: bytes it may hold.
+        seed: of the table.
+    """
+
+    __slots__ = (
+        "_accumulators",
+        "_added",
+        "_room",
+        "_rows_max",
+        "_rows_min",
+        "_table",
+        "bytes_max",
+        "form",
+        "layout",
+    )
+
+    def __init__(
+        self,
+        layout: Layout,
+        form: KeyForm,
+        types: Types,
+        *,
+        rows: int,
+        rows_max: int,
+        bytes_max: int,
+        seed: int,
+    ) -> None:
+        self.layout = layout
+        self.form = form
+        self._room = self._rows_min = rows
+        self._rows_max = max(rows, rows_max)
+        self.bytes_max = bytes_max
+        self._added = 0
+        self._table: HotTable = kernel.active.table(seed)
+        self._accumulators: tuple[Accumulator, ...] = tuple(
+            LAWS[kind].accumulator(data_type)
+            for (_, kind), data_type in zip(layout.aggregates, types, strict=True)
+        )
+
+    @property
+    def rows(self) -> int:
+        """Keys in it."""
+        return self._table.rows
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, with slack and objects."""
+        held = self._table.nbytes + _OBJECT_BYTES
+        for accumulator in self._accumulators:
+            held += accumulator.nbytes + _ACCUMULATOR_BYTES
+        return held
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is to be pushed down. It grows instead while most of what comes is there already."""
+        while self.rows > self._room:
+            if self._added < GROWING_INSERTS * self.rows or self._room >= self._rows_max:
+                return True
+            self._room = min(2 * self._room, self._rows_max)
+        return self.nbytes > self.bytes_max
+
+    def add(self, keys: Keys, values: Sequence[Values], start: int) -> None:
+        """Add raw canonical values of the accumulators' types.
+
+        Args:
+            keys: some rows of a batch.
+            values: of the whole batch.
+            start: the first of these rows in the batch.
+
+        Raises:
+            ValueError: a key is over the limit. Nothing was added.
+        """
+        count = len(keys)
+        ids = self._table.upsert(keys)
+        groups = self._table.rows
+        for accumulator, taken in zip(self._accumulators, values, strict=True):
+            accumulator.add(_slice(taken, start, count), ids, groups)
+        self._added += count
+
+    def merge(self, keys: Keys, states: Sequence[State], start: int) -> None:
+        """The same with states."""
+        count = len(keys)
+        ids = self._table.upsert(keys)
+        groups = self._table.rows
+        for accumulator, state in zip(self._accumulators, states, strict=True):
+            whole = start == 0 and state.rows == count
+            accumulator.merge(state if whole else state.slice(start, start + count), ids, groups)
+        self._added += count
+
+    def promote(self, form: KeyForm, types: Types) -> None:
+        """Go on with a form of equal key bytes and with wider types."""
+        self.form = form
+        for accumulator, data_type in zip(self._accumulators, types, strict=True):
+            accumulator.promote(data_type)
+
+    def freeze(self) -> HotRows:
+        """A copy of all rows."""
+        return HotRows(self.layout, self.form, self._table.keys(), self._states())
+
+    def sorted(self, bits: int) -> list[SortedRows]:
+        """All rows in order, in non-empty parts by the top bits of the placement hash. Cost: a sort."""
+        order, cuts = self._table.order(bits)
+        runs = self._table.runs(order, cuts)
+        nothing = Keys(np.zeros(1, np.int32), np.zeros(0, np.uint8))
+        return _parts(HotRows(self.layout, self.form, nothing, self._states()), runs, order, cuts, bits)
+
+    def clear(self) -> None:
+        """Forget all rows; keeps the memory, and the size unless it did not pay."""
+        if self._added < GROWING_INSERTS * self.rows:
+            self._room = max(self._room // 2, self._rows_min)
+        self._table.clear()
+        for accumulator in self._accumulators:
+            accumulator.clear()
+        self._added = 0
+
+    def _states(self) -> tuple[State, ...]:
+        groups = self._table.rows
+        return tuple(accumulator.freeze(groups) for accumulator in self._accumulators)
+
+
+def slices(keys: Keys) -> Iterator[tuple[int, Keys]]:
+    """Keys in pieces that are small enough to be added at once, with the place of their first row."""
+    rows = len(keys)
+    offsets = keys.offsets
+    if rows <= SLICE_ROWS and int(offsets[-1]) - int(offsets[0]) <= SLICE_BYTES:
+        if rows:
+            yield 0, keys
+        return
+    start = 0
+    while start < rows:
+        by_bytes = int(np.searchsorted(offsets, int(offsets[start]) + SLICE_BYTES, side="right")) - 1
+        stop = min(start + SLICE_ROWS, max(by_bytes, start + 1), rows)
+        yield start, Keys(offsets[start : stop + 1], keys.data)
+        start = stop
+
+
+def conform(values: Sequence[Values], own: Types, wanted: Types) -> list[Values]:
+    """Inputs whose states have their `own` types as inputs whose states have wider, wanted ones."""
+    return [
+        taken if has == wants or taken is None else _promoted(taken, wants)
+        for taken, has, wants in zip(values, own, wanted, strict=True)
+    ]
+
+
+def _promoted(values: pa.Array | tuple[pa.Array, ...], wanted: pa.DataType) -> Values:
+    """The first input is what is aggregated; others only say which."""
+    if isinstance(values, tuple):
+        return (promote(values[0], wanted), *values[1:])
+    return promote(values, wanted)
+
+
+def _slice(values: Values, start: int, count: int) -> Values:
+    if values is None:
+        return None
+    if isinstance(values, tuple):
+        return tuple(column.slice(start, count) for column in values)
+    return values if start == 0 and len(values) == count else values.slice(start, count)

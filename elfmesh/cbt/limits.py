@@ -1,0 +1,65 @@
+"""Sizes of a tree's parts, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STEP_BITS = 4
+"""Bits of the placement hash by which a leaf splits: 16 ways."""
+
+PLACE_BITS_MAX = 32
+"""Depth of the tree in bits of the placement hash: keys that agree in so many were chosen to."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLimits:
+    """Sizes of a tree's parts; all are thresholds, passed by at most one push before they act.
+
+    Attributes:
+        root_rows: keys of the root's buffer before it is pushed down, as long as few of the incoming rows
+            find their key there. Some 10 MB; fewer rows make the runs that are pushed down too short.
+        root_rows_max: what it grows to while many rows find their key: a root below the hot set costs most of
+            the speed, one beyond the caches of the machine gains nothing.
+        root_bytes_max: bytes of the root's buffer, for long keys and many aggregates.
+        root_bits: bits of the placement hash by which the root splits: 256 ways.
+        buffer_rows_max: rows buffered at an inner member before it pushes down: large enough that each child
+            gets a run worth compressing.
+        buffer_bytes_max: the same in uncompressed bytes.
+        leaf_rows_max: keys of a leaf; at twice as many it splits. One leaf is unpacked at a time, so this
+            bounds the working set.
+        leaf_bytes_max: the same in uncompressed bytes, for long keys.
+        pending_share: a leaf merges when pending rows exceed this share of its base, so each row is merged
+            a logarithmic number of times.
+        spilled_share: the same for a leaf whose base lies in a store, where a merge costs a read and a write.
+        pending_rows_min: but not before this many, because unpacking has a fixed cost.
+        runs_max: pending runs of a member before they are joined, however short.
+    """
+
+    root_rows: int = 1 << 18
+    root_rows_max: int = 1 << 20
+    root_bytes_max: int = 64 << 20
+    root_bits: int = 8
+    buffer_rows_max: int = 1 << 15
+    buffer_bytes_max: int = 8 << 20
+    leaf_rows_max: int = 1 << 16
+    leaf_bytes_max: int = 8 << 20
+    pending_share: float = 0.5
+    spilled_share: float = 1.0
+    pending_rows_min: int = 1 << 13
+    runs_max: int = 64
+
+    def __post_init__(self) -> None:
+        sizes = (
+            self.root_rows,
+            self.root_rows_max,
+            self.root_bytes_max,
+            self.buffer_rows_max,
+            self.buffer_bytes_max,
+            self.leaf_rows_max,
+            self.leaf_bytes_max,
+            self.pending_rows_min,
+        )
+        if min(sizes) < 1 or min(self.pending_share, self.spilled_share) <= 0 or self.runs_max < 2:
+            raise ValueError("limits of a tree must be positive, and at least two runs pending")
+        if self.root_bits not in (4, 8, 12, 16):
+            raise ValueError("the root splits by 4, 8, 12 or 16 bits")
