@@ -15,14 +15,16 @@
 #define PREFETCH(place) ((void)(place))
 #endif
 
-/* Ask for the row that id i + AHEAD will change, `width` integers from its start. */
-static inline void look_ahead(const int64_t *ids, int64_t i, int64_t count, const int64_t *out, int64_t width)
-{
-    if (i + AHEAD >= count) return;
-    const int64_t *row = out + ids[i + AHEAD] * width;
-    PREFETCH(row);
-    if (width > 1) PREFETCH(row + width - 1); /* it may lie across two cache lines */
-}
+/* Ask for the row of `width` integers that id i + AHEAD will change; it may lie across two cache lines. A macro,
+ * because gcc takes a function that only prefetches for one without effect and drops the calls. */
+#define LOOK_AHEAD(width)                                   \
+    do {                                                         \
+        if (i + AHEAD < count) {                                 \
+            const int64_t *row = out + ids[i + AHEAD] * (width); \
+            PREFETCH(row);                                       \
+            if ((width) > 1) PREFETCH(row + (width) - 1);        \
+        }                                                        \
+    } while (0)
 
 fault check_ids(const int64_t *ids, int64_t count, int64_t groups)
 {
@@ -38,7 +40,7 @@ void scatter_count(const int64_t *ids, int64_t count, int64_t *out, int64_t grou
         return;
     }
     for (int64_t i = 0; i < count; i++) {
-        look_ahead(ids, i, count, out, 1);
+        LOOK_AHEAD(1);
         out[ids[i]]++;
     }
 }
@@ -55,7 +57,7 @@ void scatter_add(const int64_t *ids, const int64_t *values, int64_t count, int64
         return;
     }
     for (int64_t i = 0; i < count; i++) {
-        look_ahead(ids, i, count, out, 1);
+        LOOK_AHEAD(1);
         out[ids[i]] = wrapping_sum(out[ids[i]], values[i]);
     }
 }
@@ -64,7 +66,7 @@ void scatter_least(const int64_t *ids, const int64_t *values, int64_t count, int
 {
     (void)groups;
     for (int64_t i = 0; i < count; i++) {
-        look_ahead(ids, i, count, out, 1);
+        LOOK_AHEAD(1);
         if (values[i] < out[ids[i]]) out[ids[i]] = values[i];
     }
 }
@@ -73,7 +75,7 @@ void scatter_greatest(const int64_t *ids, const int64_t *values, int64_t count, 
 {
     (void)groups;
     for (int64_t i = 0; i < count; i++) {
-        look_ahead(ids, i, count, out, 1);
+        LOOK_AHEAD(1);
         if (values[i] > out[ids[i]]) out[ids[i]] = values[i];
     }
 }
@@ -85,7 +87,7 @@ int64_t scatter_floats(const int64_t *ids, const double *values, int64_t count, 
                        int64_t lowest)
 {
     for (int64_t i = 0; i < count; i++) {
-        look_ahead(ids, i, count, out, limbs);
+        LOOK_AHEAD(limbs);
         uint64_t bits;
         memcpy(&bits, &values[i], 8);
         uint64_t biased = bits >> 52 & 0x7FF;
