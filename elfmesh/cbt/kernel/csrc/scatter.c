@@ -2,7 +2,7 @@
  *
  * A sum into one group is a chain of dependent additions through memory, so a single group and runs of equal ids
  * are added up in a register first. Many groups do not fit into the first caches: the row of an id further on is
- * asked for early (measured over 200,000 groups: half the time for integers, a third for floats). */
+ * asked for early (measured over 200,000 groups: a fifth less time for integers, three fifths for floats). */
 #include "kernel.h"
 
 #include <string.h>
