@@ -200,11 +200,11 @@ def _bytes_of(number: int) -> int:
 
 def _planes(values: np.ndarray, width: int) -> np.ndarray:
     """uint8 [width, n]: the low bytes of all values, then the next."""
-    if width == 1:
-        return values.astype(np.uint8).reshape(1, -1)
-    whole = 2 if width == 2 else 4 if width <= 4 else _WIDTH_MAX
-    narrow = np.ascontiguousarray(values.astype("<i8" if whole == _WIDTH_MAX else f"<u{whole}"))
-    return narrow.view(np.uint8).reshape(-1, whole).T
+    spread = np.ascontiguousarray(values, "<i8").view(np.uint8).reshape(-1, _WIDTH_MAX)
+    planes = np.empty((width, len(values)), np.uint8)
+    for place in range(width):
+        planes[place] = spread[:, place]
+    return planes
 
 
 def as_decimals(values: np.ndarray) -> tuple[np.ndarray, int] | None:
@@ -307,15 +307,12 @@ def _read_ints(column: Column, chunk: memoryview, rows: int) -> tuple[np.ndarray
     if width == 0:
         return np.full(rows, base, np.int64), chunk
     data, rest = _take(chunk, rows * width)
-    raw = np.frombuffer(data, np.uint8)
-    if width == 1:
-        values = raw.astype(np.int64)
-    else:
-        whole = 2 if width == 2 else 4 if width <= 4 else _WIDTH_MAX
-        spread = np.zeros((rows, whole), np.uint8)
-        spread[:, :width] = raw.reshape(width, rows).T
-        values = spread.view(f"<i{whole}" if whole == _WIDTH_MAX else f"<u{whole}").reshape(rows)
-        values = values.astype(np.int64, copy=False)
+    planes = np.frombuffer(data, np.uint8).reshape(width, rows)
+    values = np.zeros(rows, "<i8")
+    spread = values.view(np.uint8).reshape(rows, _WIDTH_MAX)
+    for place in range(width):
+        spread[:, place] = planes[place]
+    values = values.astype(np.int64, copy=False)
     if base:
         values += np.int64(base)
     return values, rest
