@@ -566,6 +566,21 @@ def test_hostile_lines_cost_themselves() -> None:
     compare(JsonParser, [b"\n".join(lines * 3) + b"\n\xe2\x82"], ["x", "a"])
 
 
+def test_a_block_may_end_anywhere() -> None:
+    """Under a sanitizer this also shows that nothing behind the block is looked at."""
+    texts = [
+        '{"a":"\\u00e9\\ud83d\\ude00\\n","b":{"c":-12.5e+10},"x":[true,false,null,{"y":1}],"ts":"2015-05-17T10:00:00Z"}',
+        ' { "x" : 1 , "a" : 7 } ',
+    ]
+    blocks = [text.encode()[:end] for text in texts for end in range(len(text) + 1)]
+    compare(JsonParser, blocks, ["a", "b.c", "ts"])
+    for line in ACCESS:
+        data = line.encode()
+        compare(
+            StreamFormat("combined").parser, [data[:end] for end in range(len(data) + 1)], COMBINED_COLUMNS
+        )
+
+
 def test_no_lines_at_all() -> None:
     for block in (b"", b"\n", b"\r\n \t\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"):
         compare(JsonParser, [block], ["a", "ts", "_raw"])
@@ -789,6 +804,28 @@ def test_no_description_of_a_plan_crashes(text: bytes) -> None:
         if wrong != sound:
             with pytest.raises(ValueError, match="plan"):
                 scanner.active.plan(wrong)
+
+
+@pytest.mark.parametrize("room", [0, 1, 15, 16, 31, 32, 33, 47, 48, 70])
+def test_texts_stay_within_the_room_they_are_given(room: int) -> None:
+    block = bytes(range(65, 91)) * 8
+    kinds, words = (
+        np.full(4, TEXT, np.uint8),
+        np.array([0, 3, 5, 40], np.int64) << 32 | np.array([16, 1, 20, 33]),
+    )
+    out, offsets = bytearray(b"#" * 200), np.zeros(5, np.int32)
+    need = scanner.active.offsets(block, b"", kinds, words, offsets)
+    for give in (need, room):
+        view = memoryview(out)[:give]
+        if give < need:
+            with pytest.raises(ValueError, match="room"):
+                scanner.active.texts(block, b"", kinds, words, offsets, view)
+        else:
+            assert scanner.active.texts(block, b"", kinds, words, offsets, view) == need
+        assert out[max(give, need) :] == b"#" * (200 - max(give, need))
+    short = bytearray(b"#" * 64)
+    assert scanner.active.texts(block, b"", kinds[:1], words[1:2], offsets[:2], memoryview(short)[:1]) == 1
+    assert short[1:] == b"#" * 63
 
 
 def test_text_cells_outside_of_the_block_are_empty() -> None:
