@@ -93,6 +93,7 @@ class CompressedBuffer:
         press: compresses.
         light: compress little, because the rows will be merged soon.
         twin: a buffer of rows with the same keys, whose compressed keys are taken over.
+        packed: the rows, if they are packed already.
 
     Attributes:
         rows: number of PAO rows in it.
@@ -102,9 +103,15 @@ class CompressedBuffer:
     __slots__ = ("_keys", "_keys_end", "_states", "raw_bytes", "rows")
 
     def __init__(
-        self, rows: SortedRows, press: Press, *, light: bool = False, twin: CompressedBuffer | None = None
+        self,
+        rows: SortedRows,
+        press: Press,
+        *,
+        light: bool = False,
+        twin: CompressedBuffer | None = None,
+        packed: Packed | None = None,
     ) -> None:
-        packed = pack(rows)
+        packed = pack(rows) if packed is None else packed
         head = encode_head(packed)
         states = b"".join((_LENGTH.pack(len(head)), head, *packed.chunks[1:]))
         self.rows = rows.count

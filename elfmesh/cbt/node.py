@@ -26,6 +26,7 @@ from dataclasses import replace
 
 from elfmesh.cbt.budget import BlobStore
 from elfmesh.cbt.buffer import CompressedBuffer, Press
+from elfmesh.cbt.codec import Packed, pack_all
 from elfmesh.cbt.limits import PLACE_BITS_MAX, STEP_BITS, TreeLimits
 from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, partition_sorted
 
@@ -125,12 +126,12 @@ class BufferNode:
         for child in self.children:
             yield from child.members()
 
-    def append(self, rows: SortedRows) -> None:
+    def append(self, rows: SortedRows, packed: Packed | None = None) -> None:
         """Take rows of this prefix into the buffer, and no more: this asks no store, so it cannot fail."""
         shared = self._shared
-        if (rows.bits, rows.prefix) != (self.bits, self.prefix):
-            rows = replace(rows, bits=self.bits, prefix=self.prefix)
-        run = shared.hold(CompressedBuffer(rows, shared.press, light=True))
+        if packed is None:
+            rows = self._placed(rows)
+        run = shared.hold(CompressedBuffer(rows, shared.press, light=True, packed=packed))
         self.runs.append(run)
         self._pending_rows += run.rows
         self._pending_bytes += run.raw_bytes
@@ -158,13 +159,11 @@ class BufferNode:
         Raises:
             StorageError: a store cannot be read. The rows are in the tree.
         """
-        touched = []
-        for part in parts:
-            if not part.count:
-                continue
-            child = self.children[self._place(part)]
-            child.append(part)
-            touched.append(child)
+        present = [part for part in parts if part.count]
+        touched = [self.children[self._place(part)] for part in present]
+        present = [child._placed(part) for child, part in zip(touched, present, strict=True)]
+        for child, part, packed in zip(touched, present, pack_all(present), strict=True):
+            child.append(part, packed)
         for child in touched:
             child.settle()
 
@@ -205,6 +204,12 @@ class BufferNode:
 
     def _buffers(self) -> list[CompressedBuffer]:
         return self.runs if self.base is None else [self.base, *self.runs]
+
+    def _placed(self, rows: SortedRows) -> SortedRows:
+        """Rows of a finer prefix as rows of this one."""
+        if (rows.bits, rows.prefix) == (self.bits, self.prefix):
+            return rows
+        return replace(rows, bits=self.bits, prefix=self.prefix)
 
     def _place(self, rows: SortedRows) -> int:
         """Which child some rows belong to."""
