@@ -1,4 +1,4 @@
-"""One Spark session for the whole run: starting one costs seconds."""
+"""What all tests share: one Spark session, as starting one costs seconds, and no deadlines on examples."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from elfmesh import spark_bridge
 from elfmesh.errors import ElfError
+
+# A busy machine is no bug of the code under test.
+settings.register_profile("patient", parent=settings(), deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

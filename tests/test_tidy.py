@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "elfmesh"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+C_FILES = sorted(path for path in PACKAGE.rglob("csrc/*") if path.suffix in {".c", ".h"})
 CORES = sorted(
     path
     for path in MODULES
@@ -64,6 +65,14 @@ def test_modules_and_functions_stay_readable(path: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             assert length <= FUNCTION_LINES_MAX, f"{node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", C_FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_c_files_stay_readable(path: Path) -> None:
+    text = path.read_text()
+    assert text.startswith("/*"), "a file says what it owns"
+    assert text.count("\n") <= LINES_MAX
+    assert max(map(len, text.splitlines())) <= 120
 
 
 def tracked() -> list[Path]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from elfmesh.cbt.kernel import numpy_twin
 from elfmesh.cbt.kernel.protocol import HotTable, Kernel, KeyColumn, KeyOverflow, Keys, Run
@@ -27,6 +27,11 @@ __all__ = [
 ]
 
 VARIABLE = "ELF_KERNEL"
+
+if TYPE_CHECKING:
+    from elfmesh.cbt.kernel import native
+
+    _native_is_one: Kernel = native
 
 
 def choose(wish: str | None) -> tuple[Kernel, str]:

@@ -158,7 +158,7 @@ def hash_keys(keys: Keys) -> np.ndarray:
 
 
 def sort_keys(keys: Keys, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """See `Kernel.sort_keys`. Cost: about 100 ns per key; 16 bytes per key while it runs."""
+    """See `Kernel.sort_keys`. Cost: 50 to 130 ns per key; 18 bytes per key while it runs."""
     order, cuts = _order_arrays(len(keys), bits)
     _native.sort_keys(*_parts(keys), bits, order, cuts)
     return order, cuts
@@ -170,7 +170,7 @@ def front_code(keys: Keys, order: np.ndarray, cuts: np.ndarray) -> list[Run]:
 
 
 def merge_runs(runs: Sequence[Run]) -> tuple[Run, list[np.ndarray]]:
-    """See `Kernel.merge_runs`. Cost: about 10 ns per key and doubling of the number of runs."""
+    """See `Kernel.merge_runs`. Cost: about 20 ns per key for two runs, 30 ns for sixteen."""
     if not 1 <= len(runs) <= _RUNS_MAX:
         raise ValueError(f"{len(runs)} runs to merge, at most {_RUNS_MAX} at once")
     if len(runs) == 1:

@@ -55,7 +55,11 @@ static inline uint32_t tail(const stream *s, uint32_t place, const uint8_t **byt
     return s->rest - skip;
 }
 
-static inline uint64_t code_of(uint32_t word, uint64_t value) { return (uint64_t)(PLACES - word) << VALUE_BITS | value; }
+static inline uint64_t code_of(uint32_t word, uint64_t value)
+{
+    return (uint64_t)(PLACES - word) << VALUE_BITS | value;
+}
+
 static inline uint32_t word_of(uint64_t code) { return PLACES - (uint32_t)(code >> VALUE_BITS); }
 
 /* A word that begins behind what the key shares. */
