@@ -21,13 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from elfmesh.agent.insertion import insert
 from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.sources import Block, FileKey, FilePosition, SourceId, SourceState
 from elfmesh.agent.watermark import IDLE_US, SINCE_EVER, Watermark
-from elfmesh.cbt import Panes, TypeConflict, encode_parts
+from elfmesh.cbt import Content, Panes, TypeConflict, encode_parts
 from elfmesh.control.ql import Prepared, Query, Statement
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.records import BUCKETS, FIRST
@@ -40,11 +38,14 @@ SAMPLES_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class OpenInterval:
-    """One interval that is about to be sealed: its counts and its PAO tables, None when it has no rows."""
+    """One interval that is about to be sealed: its counts and its tables, None when it has no rows.
+
+    The tables are read before the next interval is asked for.
+    """
 
     index: int
     counts: tuple[int, ...]
-    tables: Mapping[str, pa.Table] | None
+    tables: Mapping[str, Content] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +231,7 @@ class JobWorker:
             yield OpenInterval(index, *self._whole(index, counts))
         self._close(upto_index)
 
-    def _whole(self, index: int, counts: list[int]) -> tuple[tuple[int, ...], Mapping[str, pa.Table] | None]:
+    def _whole(self, index: int, counts: list[int]) -> tuple[tuple[int, ...], Mapping[str, Content] | None]:
         """The counts and tables of an interval; panes that do not fit together are errors, all of them."""
         try:
             return tuple(counts), self._panes.window(index)

@@ -5,6 +5,7 @@ Paper: ELF 2.2. May import only the shared modules; knows no network, no clock, 
 
 from __future__ import annotations
 
+from elfmesh.cbt.contents import Content
 from elfmesh.cbt.errors import NotInvertible, PartialTooLarge, TypeConflict
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.limits import TreeLimits
@@ -24,6 +25,7 @@ from elfmesh.cbt.tree import CompressedBufferTree
 __all__ = [
     "LAWS",
     "CompressedBufferTree",
+    "Content",
     "NotInvertible",
     "Panes",
     "PartialTooLarge",

@@ -1,9 +1,9 @@
 """Panes: one tree per pane and table, and windows as merges of panes.
 
 A pane is gcd(slide, size) wide, so every window is a run of whole panes and every record is inserted once,
-however many windows it counts in. Tumbling windows are one pane each. A hopping window merges its panes;
-where all aggregates have an inverse and the window has many panes, the next window is the last one minus the
-panes that left it plus the new.
+however many windows it counts in. Tumbling windows are one pane each. A hopping window of few panes merges
+them; one of many panes is kept from one window to the next (`sliding.py`), so that it costs what enters and
+leaves.
 
 Owns: which trees exist. Refuses to know: watermarks, lateness, when a window is complete.
 
@@ -11,6 +11,7 @@ Invariants:
     - `window(i)` equals one GROUP BY over the rows inserted into panes [i * slide, i * slide + size), in any
       order.
     - A batch that does not fit one of its panes changes none of them.
+    - Rows that come into a pane which is inside a sliding window are kept apart until the window has them.
 
 Paper: ELF 2.2 (interval results PAO5, PAO10, PAO15; "invertible reduce").
 Deviation: the paper keeps one tree and subtracts snapshots of it; panes make sealing a window a pointer swap
@@ -19,30 +20,33 @@ Deviation: the paper keeps one tree and subtracts snapshots of it; panes make se
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from math import gcd
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.cbt.kernel import grouping
-from elfmesh.cbt.laws import LAWS, State
+from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.cbt.contents import Content, MergedContent, RowsContent, narrowed
 from elfmesh.cbt.limits import TreeLimits
-from elfmesh.cbt.plan import Plan
-from elfmesh.cbt.rows import Layout, Rows, combine, empty_rows, subtract_rows, to_table
+from elfmesh.cbt.panes_split import Columns, check_key_lengths, split_by_pane
+from elfmesh.cbt.plan import Aggregates, Plan
+from elfmesh.cbt.rows import Layout, Rows, empty_rows
+from elfmesh.cbt.sliding import BYTES_MAX, SlidingTable, WindowTooLarge
 from elfmesh.cbt.tree import CompressedBufferTree
+from elfmesh.errors import StorageError
 
 SLIDE_PANES_MIN = 8
-"""Panes of a window from which sliding by subtraction is used: it costs two passes over the whole window."""
+"""Panes of a window from which it is kept from one to the next: below, that would cost more than it saves."""
 
 IDLE_BYTES_MIN = 64 << 10
 """Open bytes of an older pane from which they are compressed: below, it would save nothing."""
 
 _RECORDS = "\0records"
-"""The count that says which groups remain after a subtraction, where the plan has none; never leaves here."""
+"""The count that says which groups a sliding window has, where the plan has none; never leaves here."""
 
 
 class TableSpec(Protocol):
@@ -59,19 +63,22 @@ class TableSpec(Protocol):
         ...
 
     @property
-    def aggregates(self) -> Mapping[str, tuple[str, str | None]]:
+    def aggregates(self) -> Aggregates:
         """Aggregate name -> (kind, input)."""
         ...
 
 
 @dataclass(slots=True)
-class _Suffix:
-    """The merged panes [first, stop) that the next window starts with, as long as none of them changes."""
+class _Pane:
+    """The trees of one pane by table.
 
-    first: int
-    stop: int
-    versions: dict[int, int]
-    rows: dict[str, Rows]
+    Attributes:
+        settled: all rows, but for the fresh ones.
+        fresh: rows that came after the pane had entered the sliding window.
+    """
+
+    settled: dict[str, CompressedBufferTree] = field(default_factory=dict)
+    fresh: dict[str, CompressedBufferTree] = field(default_factory=dict)
 
 
 class Panes:
@@ -82,7 +89,10 @@ class Panes:
         size_us: width of a window in microseconds of event time; None: no window, everything is pane 0.
         slide_us: distance of windows; None: the size.
         limits: of each tree.
+        budget: shared by all trees.
+        seed: of hash tables: give each process its own where keys may be chosen to collide.
         slide_panes_min: see SLIDE_PANES_MIN.
+        slide_bytes_max: of the kept window of a table; a larger one is merged from its panes each time.
     """
 
     def __init__(
@@ -92,7 +102,10 @@ class Panes:
         slide_us: int | None = None,
         *,
         limits: TreeLimits | None = None,
+        budget: MemoryBudget | None = None,
+        seed: int = 0,
         slide_panes_min: int = SLIDE_PANES_MIN,
+        slide_bytes_max: int = BYTES_MAX,
     ) -> None:
         if size_us is None:
             self.pane_us, self._panes_per_window, self._panes_per_slide = 0, 1, 1
@@ -105,9 +118,8 @@ class Panes:
             self._panes_per_slide = slide_us // self.pane_us
         overlap = self._panes_per_window - self._panes_per_slide
         self._slides = overlap > 0 and self._panes_per_window >= slide_panes_min
-        self._slides = self._slides and all(
-            LAWS[kind].invertible for table in tables for kind, _ in table.aggregates.values()
-        )
+        self._limits, self._budget, self._seed = limits, budget, seed
+        self._slide_bytes_max = slide_bytes_max
         self._plans = {table.name: self._plan(table) for table in tables}
         if len(self._plans) != len(tables) or not tables:
             raise ValueError("panes need tables of distinct names")
@@ -117,13 +129,12 @@ class Panes:
             )
             for table in tables
         }
-        self._limits = limits
-        self._trees: dict[int, dict[str, CompressedBufferTree]] = {}
-        # When a pane last changed; never reused, so that a pane begun anew is not taken for the dropped one.
-        self._versions: dict[int, int] = {}
-        self._insertions = 0
-        self._suffix: _Suffix | None = None
+        self._panes: dict[int, _Pane] = {}
+        self._sliding = {name: self._new_sliding(plan) for name, plan in self._plans.items() if self._slides}
+        # Panes inside the kept windows: what comes into them now is fresh.
+        self._entered = range(0)
         self._newest: int | None = None
+        self._touched: set[int] = set()
 
     def insert(self, table_name: str, pane_indices: np.ndarray, batch: pa.RecordBatch) -> None:
         """Add a batch to the panes of its rows.
@@ -135,71 +146,92 @@ class Panes:
 
         Raises:
             ValueError: no such table, a missing column, or not one pane index per row.
-            DataError: a column has no usable type (TypeConflict: or another than before). Nothing was added.
+            DataError: a column has no usable type (TypeConflict: or another than before; KeyTooLong: keys are
+                over the limit, of which rows). Nothing was added.
 
-        Cost: one grouping of the whole batch, then a slice per pane.
+        Cost: rows of one pane go to its tree as they are; those of several are split first.
         """
         self.insert_all({table_name: (pane_indices, batch)})
 
     def insert_all(self, batches: Mapping[str, tuple[np.ndarray, pa.RecordBatch]]) -> None:
-        """`insert` into several tables: all of it or, when a type does not fit, nothing."""
-        blocks = {name: self._blocks(name, panes, batch) for name, (panes, batch) in batches.items()}
-        for name, parts in blocks.items():
-            for pane, rows in parts:
-                if pane in self._trees:
-                    self._trees[pane][name].check_types(rows.types)
-        for name, parts in blocks.items():
-            self._add(name, parts)
-        last = max((pane for parts in blocks.values() for pane, _ in parts), default=None)
-        if last is not None and (self._newest is None or last > self._newest):
-            self._newest = last
+        """`insert` into several tables: all of it or, when one row does not fit, nothing."""
+        pieces: list[tuple[int, str, Columns, int]] = []
+        for name, (indices, batch) in batches.items():
+            plan = self._plans.get(name)
+            if plan is None:
+                raise ValueError(f"no table {name!r}, there are {sorted(self._plans)}")
+            if len(indices) != batch.num_rows:
+                raise ValueError(f"{len(indices)} pane indices for {batch.num_rows} rows")
+            if batch.num_rows == 0:
+                continue
+            columns = plan.columns(batch)
+            keys = [columns[key] for key in plan.keys]
+            check_key_lengths(keys, batch.num_rows)
+            types = (*(key.type for key in keys), *plan.value_types(plan.values(columns)))
+            for pane, part, rows in split_by_pane(columns, indices):
+                for tree in self._trees(pane, name):
+                    tree.check_types(types)
+                pieces.append((pane, name, part, rows))
+        for pane, name, part, rows in pieces:
+            self._tree(pane, name).insert_columns(part, rows)
+            self._touched.add(pane)
+        newest = max((pane for pane, *_ in pieces), default=None)
+        if newest is not None and (self._newest is None or newest > self._newest):
+            self._newest = newest
             self._compress_idle()
 
-    def _blocks(
-        self, name: str, pane_indices: np.ndarray, batch: pa.RecordBatch
-    ) -> Sequence[tuple[int, Rows]]:
-        plan = self._plans.get(name)
-        if plan is None:
-            raise ValueError(f"no table {name!r}, there are {sorted(self._plans)}")
-        if len(pane_indices) != batch.num_rows:
-            raise ValueError(f"{len(pane_indices)} pane indices for {batch.num_rows} rows")
-        if batch.num_rows == 0:
-            return []
-        columns = plan.columns(batch)
-        first, last = int(pane_indices.min()), int(pane_indices.max())
-        if first == last:
-            return [(first, _lift(plan, columns, batch.num_rows))]
-        return _by_pane(plan, columns, pane_indices)
+    def window(self, index: int) -> dict[str, Content] | None:
+        """What is in window `index`, by table of the plan; None if it has no rows. The panes stay.
 
-    def window(self, index: int) -> dict[str, pa.Table] | None:
-        """PAO tables of window `index`, one per table of the plan; None if it has no rows. The panes stay.
+        The content must be read before the next change of the panes, or window of them.
 
         Raises:
             TypeConflict: two of its panes have types without a common one.
 
-        Cost: a merge of the window's panes, or of the new panes only where sliding by subtraction applies.
+        Cost: that of the panes that enter and leave where windows of many panes overlap (see `sliding.py`);
+        of all others, when the content is read: a merge of the window's panes.
         """
         first = index * self._panes_per_slide
         stop = first + self._panes_per_window
-        rows = self._slide(first, stop) if self._slides else self._merged(first, stop)
-        if rows is None:
+        inside = [pane for pane in range(first, stop) if pane in self._panes]
+        if not inside:
             return None
-        return {name: to_table(_without_records(block, self._layouts[name])) for name, block in rows.items()}
+        try:
+            contents = {name: self._content(name, first, stop, inside) for name in self._plans}
+            for pane in inside if self._sliding else ():
+                self._settle(self._panes[pane])
+        except Exception:
+            # Some tables may have moved and others not: all are read anew from the panes, which are whole.
+            for table in self._sliding.values():
+                table.forget()
+            raise
+        self._entered = range(first, stop) if self._sliding else range(0)
+        return contents if any(content.rows_max for content in contents.values()) else None
 
     def drop_below(self, pane: int) -> None:
         """Forget all panes before this one."""
-        for index in [index for index in self._trees if index < pane]:
-            del self._trees[index], self._versions[index]
+        for name, table in self._sliding.items():
+            try:
+                table.leave(pane, partial(self._settled_rows, name))
+            except StorageError:
+                table.forget()  # the next window is read from the panes that are left
+        for index in [index for index in self._panes if index < pane]:
+            del self._panes[index]
+        self._touched = {index for index in self._touched if index >= pane}
 
     def panes(self) -> list[int]:
         """Indices of the panes that have rows, ascending."""
-        return sorted(self._trees)
+        return sorted(self._panes)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by all trees and by the start of the next sliding window."""
-        trees = sum(tree.nbytes for pane in self._trees.values() for tree in pane.values())
-        return trees + (sum(rows.nbytes for rows in self._suffix.rows.values()) if self._suffix else 0)
+        """Bytes held by all trees and by the kept windows."""
+        trees = sum(
+            tree.nbytes
+            for pane in self._panes.values()
+            for tree in (*pane.settled.values(), *pane.fresh.values())
+        )
+        return trees + sum(table.nbytes for table in self._sliding.values())
 
     def _plan(self, table: TableSpec) -> Plan:
         aggregates = dict(table.aggregates)
@@ -207,104 +239,82 @@ class Panes:
             aggregates[_RECORDS] = ("count", None)
         return Plan(table.keys, aggregates)
 
-    def _add(self, table_name: str, blocks: Sequence[tuple[int, Rows]]) -> None:
-        for pane, rows in blocks:
-            if pane not in self._trees:
-                self._trees[pane] = {name: self._new_tree(plan) for name, plan in self._plans.items()}
-            self._trees[pane][table_name].insert_rows(rows)
-            self._insertions += 1
-            self._versions[pane] = self._insertions
+    def _new_sliding(self, plan: Plan) -> SlidingTable:
+        records = list(plan.aggregates.values()).index(("count", None))
+        return SlidingTable(
+            plan.layout, records, seed=self._seed, bytes_max=self._slide_bytes_max, budget=self._budget
+        )
 
-    def _new_tree(self, plan: Plan) -> CompressedBufferTree:
-        return CompressedBufferTree(plan.keys, plan.aggregates, limits=self._limits)
+    def _trees(self, pane: int, name: str) -> list[CompressedBufferTree]:
+        """The trees of a table in a pane."""
+        place = self._panes.get(pane)
+        return (
+            [] if place is None else [trees[name] for trees in (place.settled, place.fresh) if name in trees]
+        )
+
+    def _tree(self, pane: int, name: str) -> CompressedBufferTree:
+        """The tree that takes new rows, made if need be."""
+        place = self._panes.setdefault(pane, _Pane())
+        trees = place.fresh if pane in self._entered else place.settled
+        if name not in trees:
+            plan = self._plans[name]
+            trees[name] = CompressedBufferTree(
+                plan.keys, plan.aggregates, limits=self._limits, budget=self._budget, seed=self._seed
+            )
+        return trees[name]
+
+    def _content(self, name: str, first: int, stop: int, inside: Sequence[int]) -> Content:
+        layout = self._layouts[name]
+        trees = [tree for pane in inside for tree in self._trees(pane, name)]
+        types = self._plans[name].layout.null_types
+        for tree in trees:
+            types = tree.layout.unify(types, tree.types)
+        table = self._sliding.get(name)
+        if table is not None:
+            try:
+                table.slide(
+                    first, stop, types, partial(self._settled_rows, name), partial(self._fresh_rows, name)
+                )
+            except WindowTooLarge:
+                # From now on it is merged from its panes, which are compressed and may be on disk.
+                del self._sliding[name]
+            else:
+                return table.content(layout)
+        if not trees:
+            return RowsContent(empty_rows(layout))
+        contents = [narrowed(tree.snapshot(), layout) for tree in trees]
+        return contents[0] if len(contents) == 1 else MergedContent(contents)
+
+    def _settled_rows(self, name: str, pane: int) -> Iterator[Rows]:
+        place = self._panes.get(pane)
+        if place is not None and name in place.settled:
+            yield from place.settled[name].snapshot().rows()
+
+    def _fresh_rows(self, name: str, pane: int) -> Iterator[Rows]:
+        place = self._panes.get(pane)
+        if place is not None and name in place.fresh:
+            yield from place.fresh[name].snapshot().rows()
+
+    @staticmethod
+    def _settle(pane: _Pane) -> None:
+        """The kept windows have the fresh rows: now they belong to the pane like the others."""
+        for name, tree in pane.fresh.items():
+            if name not in pane.settled:
+                pane.settled[name] = tree
+                continue
+            for rows in tree.snapshot().rows():
+                pane.settled[name].insert_rows(rows)
+            tree.empty()
+        pane.fresh.clear()
 
     def _compress_idle(self) -> None:
         """Of a hopping window, compress what is not the newest pane: it waits for many windows to come."""
         if self._panes_per_window == 1:
             return
-        for pane, trees in self._trees.items():
-            if pane != self._newest:
-                for tree in trees.values():
+        idle = {pane for pane in self._touched if pane != self._newest}
+        for pane in idle:
+            for name in self._plans:
+                for tree in self._trees(pane, name):
                     if tree.open_bytes > IDLE_BYTES_MIN:
                         tree.push_down()
-
-    def _merged(self, first: int, stop: int) -> dict[str, Rows] | None:
-        """All panes of [first, stop) merged, or None if they are empty."""
-        present = [self._trees[pane] for pane in range(first, stop) if pane in self._trees]
-        if not present:
-            return None
-        return {
-            name: _combined(
-                plan.layout, [block for trees in present for block in trees[name].snapshot().rows()]
-            )
-            for name, plan in self._plans.items()
-        }
-
-    def _slide(self, first: int, stop: int) -> dict[str, Rows] | None:
-        """The window [first, stop), from the suffix of the last one if nothing in it has changed since."""
-        suffix = self._suffix
-        if (
-            suffix is None
-            or suffix.first != first
-            or suffix.versions != self._versions_in(first, suffix.stop)
-        ):
-            rows = self._merged(first, stop)
-        else:
-            entering = self._merged(suffix.stop, stop)
-            rows = suffix.rows if entering is None else _both(suffix.rows, entering)
-        if rows is None or not any(block.count for block in rows.values()):
-            self._suffix = None
-            return None
-        keep = first + self._panes_per_slide
-        leaving = self._merged(first, keep)
-        left = rows if leaving is None else {n: subtract_rows(rows[n], leaving[n]) for n in rows}
-        self._suffix = _Suffix(keep, stop, self._versions_in(keep, stop), left)
-        return rows
-
-    def _versions_in(self, first: int, stop: int) -> dict[int, int]:
-        return {pane: self._versions[pane] for pane in range(first, stop) if pane in self._versions}
-
-
-def _lift(plan: Plan, columns: Mapping[str, pa.Array], rows: int) -> Rows:
-    """Group one batch into PAO rows, one per key. Cost: a hashing of the keys, a pass per aggregate."""
-    ids, groups, unique = grouping.group([columns[name] for name in plan.keys], rows)
-    return Rows(plan.layout, groups, unique, _lift_states(plan, columns, ids, groups))
-
-
-def _lift_states(
-    plan: Plan, columns: Mapping[str, pa.Array], ids: np.ndarray, groups: int
-) -> tuple[State, ...]:
-    values = plan.values(columns)
-    plan.value_types(values)
-    return tuple(law.lift(taken, ids, groups) for law, taken in zip(plan.laws, values, strict=True))
-
-
-def _by_pane(plan: Plan, columns: Mapping[str, pa.Array], panes: np.ndarray) -> list[tuple[int, Rows]]:
-    """Group a batch by pane and key at once, and cut the groups by pane."""
-    pane_column = pa.array(panes.astype(np.int64, copy=False))
-    keys = [pane_column, *(columns[name] for name in plan.keys)]
-    ids, groups, unique = grouping.group(keys, len(panes))
-    rows = Rows(plan.layout, groups, unique[1:], _lift_states(plan, columns, ids, groups))
-    pane_of = unique[0].to_numpy()
-    order = np.argsort(pane_of, kind="stable")
-    pane_of, rows = pane_of[order], rows.take(order)
-    cuts = [0, *(np.flatnonzero(np.diff(pane_of)) + 1).tolist(), groups]
-    return [(int(pane_of[start]), rows.slice(start, stop)) for start, stop in pairwise(cuts)]
-
-
-def _combined(layout: Layout, blocks: list[Rows]) -> Rows:
-    with_rows = [block for block in blocks if block.count]
-    if len(with_rows) == 1:
-        return with_rows[0]
-    return combine(with_rows) if with_rows else empty_rows(layout)
-
-
-def _both(left: Mapping[str, Rows], right: Mapping[str, Rows]) -> dict[str, Rows]:
-    return {name: combine([left[name], right[name]]) for name in left}
-
-
-def _without_records(rows: Rows, layout: Layout) -> Rows:
-    """The rows without the count that only this module needs (it is the last one)."""
-    if rows.layout == layout:
-        return rows
-    return Rows(layout, rows.count, rows.keys, rows.states[: len(layout.aggregates)])
+        self._touched -= idle

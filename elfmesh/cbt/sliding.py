@@ -17,20 +17,21 @@ are subtracted, so a window needs no past before its first pane, and late record
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt import kernel
-from elfmesh.cbt.columns import byte_layout
+from elfmesh.cbt.budget import MemoryBudget, NoLock
 from elfmesh.cbt.kernel.protocol import Keys
-from elfmesh.cbt.keys import KeyForm, decode, encode
+from elfmesh.cbt.keys import KeyForm, encode
 from elfmesh.cbt.laws import LAWS, Accumulator, State
-from elfmesh.cbt.partial_walk import STEP_BITS
 from elfmesh.cbt.registers import Register
 from elfmesh.cbt.rows import Layout, Rows, Types, combine
-from elfmesh.cbt.sorted_rows import SortedRows
+from elfmesh.cbt.sliding_content import SlidContent, take_keys
 from elfmesh.cbt.stacks import Stacks
 
 DEAD_MIN = 1 << 12
@@ -43,18 +44,16 @@ there they are merged, while in the front they cost building the stacks."""
 BYTES_MAX = 256 << 20
 """Bytes of one window, uncompressed: about two million groups of a few aggregates."""
 
-_BLOCK_ROWS = 1 << 18
-"""Groups handed out at once."""
-
-_SORTED_ROWS = 1 << 16
-"""Groups of a sorted block, about."""
-
 ReadPane = Callable[[int], Iterable[Rows]]
 """The rows of a pane in blocks, each key once in a block; none if it has no rows."""
 
 
 class WindowTooLarge(Exception):
-    """A window takes more memory than it may; its panes are still there to be merged."""
+    """A window takes more memory than there is for it; its panes are still there to be merged."""
+
+
+class _NullKey(Exception):
+    """A key is null for the first time."""
 
 
 class SlidingTable:
@@ -65,25 +64,61 @@ class SlidingTable:
         stop: end of the panes inside.
         rows: groups that are there.
         version: changes whenever the groups do.
+        released: whether its memory was asked back: it slides no more.
 
     Args:
         layout: keys and aggregates of the panes' rows.
         records: place of the count(*) among the aggregates that says which groups are there.
         seed: of the hash table.
         bytes_max: what it may hold.
+        budget: shared with the panes' trees; None: no other bound.
     """
 
-    def __init__(self, layout: Layout, records: int, *, seed: int = 0, bytes_max: int = BYTES_MAX) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        records: int,
+        *,
+        seed: int = 0,
+        bytes_max: int = BYTES_MAX,
+        budget: MemoryBudget | None = None,
+    ) -> None:
         self._layout = layout
         self._records_place = records
         self._seed = seed
         self._bytes_max = bytes_max
         self.first = self.stop = 0
         self.version = 0
-        self.forget()
+        self.released = False
+        self._nullable = (False,) * len(layout.keys)
+        self._content: weakref.ref[SlidContent] | None = None
+        self._lock = NoLock() if budget is None else budget.new_lock()
+        self._share = None if budget is None else budget.join(self)
+        self._clear()
 
     def forget(self) -> None:
         """Keep nothing: the next slide reads all panes."""
+        with self._lock:
+            self._clear()
+            self._report()
+
+    def release(self, bytes_wanted: int, *, root: bool, spill: bool) -> None:
+        """Give all memory back, for good, unless a content is still to be read; see `budget.Holder`."""
+        if not root or not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._content is None or self._content() is None:
+                self._clear()
+                self.released = True
+                self._report()
+        finally:
+            self._lock.release()
+
+    def _report(self, *, used: bool = False) -> None:
+        if self._share is not None:
+            self._share.report(self.nbytes, used=used)
+
+    def _clear(self) -> None:
         self.version += 1
         self._types: Types | None = None
         self._table = kernel.active.table(self._seed)
@@ -104,15 +139,28 @@ class SlidingTable:
             fresh: rows that came into a pane since it entered; the caller settles them after this.
 
         Raises:
-            WindowTooLarge: it is over `bytes_max`. `forget` must follow any error.
+            WindowTooLarge: it is over `bytes_max`, or was released. `forget` must follow any error.
 
         Cost: the rows of the panes that enter and leave, and of fresh rows. All panes are read if the types
         changed or the window jumped, and, without an inverse, when the front is used up.
         """
+        with self._lock:
+            if self.released:
+                raise WindowTooLarge("its memory was asked back")
+            try:
+                self._slide(first, stop, types, settled, fresh)
+            except _NullKey:
+                # Once in the life of a table, since most never see one: all keys are encoded anew, marked.
+                self._nullable = (True,) * len(self._layout.keys)
+                self._clear()
+                self._slide(first, stop, types, settled, fresh)
+            self._report(used=True)
+
+    def _slide(self, first: int, stop: int, types: Types, settled: ReadPane, fresh: ReadPane) -> None:
         if types != self._types or not self.first <= first <= self.stop <= stop:
             self._begin(first, types)
         self.version += 1
-        self.leave(first, settled)
+        self._leave(first, settled)
         entered, self.first, self.stop = self.stop, first, stop
         for pane in range(first, entered):
             self._enter(pane, fresh(pane))
@@ -125,6 +173,11 @@ class SlidingTable:
 
     def leave(self, first: int, settled: ReadPane) -> None:
         """Take away the panes before this one, while they can still be read."""
+        with self._lock:
+            self._leave(first, settled)
+            self._report()
+
+    def _leave(self, first: int, settled: ReadPane) -> None:
         if self._types is None:
             return
         while self.first < min(first, self.stop):
@@ -140,15 +193,17 @@ class SlidingTable:
 
     def content(self, layout: Layout) -> SlidContent:
         """What is there, with the aggregates of `layout`, which come first here too."""
-        return SlidContent(self, layout)
-
-    def types_of(self, layout: Layout) -> tuple[Types, KeyForm]:
-        """Types of such rows, and the form of their keys."""
         assert self._types is not None
-        return self._types[: len(layout.keys) + len(layout.aggregates)], self._form
+        types = self._types[: len(layout.keys) + len(layout.aggregates)]
+        read = partial(self._read, self.version, len(layout.aggregates))
+        content = SlidContent(layout, types, self._form, self.rows, read)
+        self._content = weakref.ref(content)
+        return content
 
-    def read(self, aggregates: int) -> tuple[Keys, Callable[[np.ndarray], tuple[State, ...]]]:
-        """For `SlidContent`: the keys of all groups, and their first states by places among these groups."""
+    def _read(self, version: int, aggregates: int) -> tuple[Keys, Callable[[np.ndarray], tuple[State, ...]]]:
+        """See `ReadGroups`, with the first of the aggregates only."""
+        if version != self.version:
+            raise ValueError("the window has moved on: read its content before the next change")
         groups = self._table.rows
         live = np.flatnonzero(self._records[:groups])
         keys = self._table.keys()
@@ -178,12 +233,14 @@ class SlidingTable:
         return self._table.nbytes + self._records.nbytes + sums + stacks
 
     def _begin(self, first: int, types: Types) -> None:
-        self.forget()
+        self._clear()
         self.first = self.stop = first
         self._types = types
         width = len(self._layout.keys)
-        # A key may come without null first and with null later; room for the mark costs less than a rebuild.
-        self._form = KeyForm(types[:width], (True,) * width)
+        nullable = [
+            old or pa.types.is_null(new) for old, new in zip(self._nullable, types[:width], strict=True)
+        ]
+        self._form = KeyForm(types[:width], tuple(nullable))
         kinds = [kind for _, kind in self._layout.aggregates]
         for place, kind in enumerate(kinds):
             if place == self._records_place:
@@ -225,6 +282,10 @@ class SlidingTable:
             same = given.types[:width] == self._types[:width]
             # In a wider type, two keys may be equal.
             rows = given.promote(self._types) if same else combine([given], self._types)
+            if any(
+                key.null_count and not null for key, null in zip(rows.keys, self._form.nullable, strict=True)
+            ):
+                raise _NullKey
             ids = self._table.upsert(encode(rows.keys, self._form, rows.count))
             self._reserve(self._table.rows)
             if self.nbytes > self._bytes_max:
@@ -273,63 +334,3 @@ class SlidingTable:
             self._sums[place].merge(state, np.arange(len(live)), len(live))
         if self._stacks is not None:
             self._stacks.renumber(live, number_of)
-
-
-class SlidContent:
-    """The groups of a `SlidingTable` as they are now.
-
-    Attributes:
-        layout: what the rows are.
-        types: of keys and aggregated values.
-        form: how keys lie in key bytes.
-        rows_max: number of groups.
-    """
-
-    def __init__(self, table: SlidingTable, layout: Layout) -> None:
-        self.layout = layout
-        self.types, self.form = table.types_of(layout)
-        self.rows_max = table.rows
-        self._table = table
-        self._version = table.version
-
-    def rows(self) -> Iterator[Rows]:
-        """The groups in blocks of disjoint keys. Cost: a copy of them, without sorting.
-
-        Raises:
-            ValueError: the table has changed.
-        """
-        keys, read = self._read()
-        columns = decode(keys, self.form)
-        for start in range(0, len(keys), _BLOCK_ROWS):
-            stop = min(start + _BLOCK_ROWS, len(keys))
-            states = read(np.arange(start, stop))
-            yield Rows(self.layout, stop - start, tuple(column[start:stop] for column in columns), states)
-
-    def sorted(self, bits_min: int = 0) -> Iterator[SortedRows]:
-        """The groups as a stream of sorted blocks. Cost: the same, and a sort of the keys.
-
-        Raises:
-            ValueError: the table has changed.
-        """
-        keys, read = self._read()
-        bits = bits_min
-        while len(keys) >> bits > _SORTED_ROWS and bits < 16:
-            bits += STEP_BITS
-        order, cuts = kernel.active.sort_keys(keys, bits)
-        for prefix, run in enumerate(kernel.active.front_code(keys, order, cuts)):
-            if run.rows:
-                states = read(order[cuts[prefix] : cuts[prefix + 1]])
-                yield SortedRows(self.layout, self.form, run, states, bits, prefix)
-
-    def _read(self) -> tuple[Keys, Callable[[np.ndarray], tuple[State, ...]]]:
-        """The keys of all groups, and what gives the states of some of them by their places among these."""
-        if self._version != self._table.version:
-            raise ValueError("the window has moved on: read its content before the next change")
-        return self._table.read(len(self.layout.aggregates))
-
-
-def take_keys(keys: Keys, places: np.ndarray) -> Keys:
-    """The keys at these places."""
-    buffers = [None, pa.py_buffer(keys.offsets), pa.py_buffer(keys.data)]
-    taken = pa.Array.from_buffers(pa.binary(), len(keys), buffers).take(pa.array(places))
-    return Keys(*byte_layout(taken))

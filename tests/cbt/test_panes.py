@@ -13,11 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.cbt import Panes, TreeLimits, TypeConflict, finish
-from elfmesh.cbt.laws.sums import Sum
+from elfmesh.cbt import Panes, TreeLimits, TypeConflict, encode_partial, finish, finish_parts
+from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
+from elfmesh.cbt.keys import KeyTooLong
+from elfmesh.cbt.panes_split import FEW_PANES_MAX, split_by_pane
 
 TINY = TreeLimits(
-    root_rows=4, root_rows_max=8, root_bits=4, buffer_rows_max=24, leaf_rows_max=4, pending_rows_min=4
+    root_rows=4,
+    root_rows_max=8,
+    root_bits=4,
+    buffer_rows_max=24,
+    leaf_rows_max=4,
+    pending_rows_min=4,
 )
 
 
@@ -36,6 +44,8 @@ INVERTIBLE = (
 ANY = (
     Spec("main", ("k",), {"n": ("count", None), "s": ("sum", "v"), "lo": ("min", "v"), "hi": ("max", "v")}),
 )
+
+MIXED = (*INVERTIBLE, *(Spec("extremes", ("k",), {"hi": ("max", "v")}),))
 
 Record = tuple[int, str | None, float | None]
 RECORDS = st.lists(
@@ -98,13 +108,15 @@ def content(panes: Panes, tables: tuple[Spec, ...], index: int) -> dict[str, Any
     if window is None:
         return None
     assert list(window) == [table.name for table in tables]
-    out: dict[str, Any] = {}
-    for table in tables:
-        finished = finish(window)[table.name]
-        assert finished.column_names == [*table.keys, *table.aggregates]
-        rows = list(zip(*(column.to_pylist() for column in finished.columns), strict=True))
-        out[table.name] = {row[: len(table.keys)]: row[len(table.keys) :] for row in rows}
-        assert len(out[table.name]) == len(rows)
+    finished = finish(window)
+    return {table.name: as_groups(table, finished[table.name]) for table in tables}
+
+
+def as_groups(table: Spec, finished: pa.Table) -> dict[Any, Any]:
+    assert finished.column_names == [*table.keys, *table.aggregates]
+    rows = list(zip(*(column.to_pylist() for column in finished.columns), strict=True))
+    out = {row[: len(table.keys)]: row[len(table.keys) :] for row in rows}
+    assert len(out) == len(rows)
     return out
 
 
@@ -125,22 +137,36 @@ def test_windows_equal_brute_force(
         assert content(panes, tables, index) == want
 
 
-@given(WINDOWS, st.lists(RECORDS, min_size=3, max_size=8), st.integers(0, 10**6))
+@given(
+    st.sampled_from([INVERTIBLE, ANY, MIXED]),
+    WINDOWS,
+    st.lists(RECORDS, min_size=3, max_size=12),
+    st.integers(0, 10**6),
+)
 @settings(deadline=None)
 def test_late_records_and_dropped_panes_between_windows(
-    window: tuple[int, int], batches: list[list[Record]], seed: int
+    tables: tuple[Spec, ...], window: tuple[int, int], batches: list[list[Record]], seed: int
 ) -> None:
-    """Windows are read in order while records, late ones too, come in and old panes are dropped."""
+    """Windows are read in order while records, late ones too, come in and old panes are dropped.
+
+    Keys of some batches are numbers of one type or another, so types change while windows slide; what comes
+    out is also sent through a partial.
+    """
     size, slide = window
-    panes = Panes(INVERTIBLE, size, slide, slide_panes_min=3)
+    panes = Panes(tables, size, slide, slide_panes_min=3)
     rng, seen, low = random.Random(seed), [], -(10**9)
     for index in range(-60 // slide, 220 // slide):
-        if batches and rng.random() < 0.3:
+        while batches and rng.random() < 0.3:
             records = [record for record in batches.pop() if record[0] >= low]
-            insert(panes, INVERTIBLE, records)
+            insert(panes, tables, records)
             seen += records
-        want = brute_force(INVERTIBLE, seen, index * slide, index * slide + size)
-        assert content(panes, INVERTIBLE, index) == want
+        want = brute_force(tables, seen, index * slide, index * slide + size)
+        assert content(panes, tables, index) == want
+        if want is not None and rng.random() < 0.2:
+            reduced = panes.window(index)
+            assert reduced is not None
+            finished = finish_parts([encode_partial(reduced)])
+            assert {table.name: as_groups(table, finished[table.name]) for table in tables} == want
         if rng.random() < 0.7:
             low = (index + 1) * slide
             panes.drop_below(low // panes.pane_us)
@@ -156,16 +182,17 @@ def test_a_pane_begun_anew_is_not_taken_for_the_dropped_one() -> None:
     assert content(panes, tables, 1) == {"main": {("a",): (20.0,)}}
 
 
-def test_long_windows_slide_by_subtraction(monkeypatch: pytest.MonkeyPatch) -> None:
-    negated = Counter[str]()
-    original = Sum.negate
+@pytest.mark.parametrize("kind", ["sum", "max"])
+def test_long_windows_read_the_panes_that_enter_and_leave(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Counter[int]()
+    original = Panes._settled_rows
 
-    def counted(self: Sum, state: Any) -> Any:
-        negated["sum"] += 1
-        return original(self, state)
+    def counted(self: Panes, name: str, pane: int) -> Any:
+        read[pane] += 1
+        return original(self, name, pane)
 
-    monkeypatch.setattr(Sum, "negate", counted)
-    tables = (Spec("main", ("k",), {"s": ("sum", "v")}),)  # no count(*): the panes keep one of their own
+    monkeypatch.setattr(Panes, "_settled_rows", counted)
+    tables = (Spec("main", ("k",), {"x": (kind, "v")}),)  # no count(*): the panes keep one of their own
     panes = Panes(tables, 300, 1)
     rng = random.Random(1)
     records: list[Record] = [(t, rng.choice("abcdef"), rng.random()) for t in range(400)]
@@ -173,7 +200,8 @@ def test_long_windows_slide_by_subtraction(monkeypatch: pytest.MonkeyPatch) -> N
     for index in range(80):
         assert content(panes, tables, index) == brute_force(tables, records, index, index + 300)
         panes.drop_below(index + 1)
-    assert negated["sum"] == 80
+    # Each pane enters and leaves once; the stacks of max are built twice from all of them.
+    assert sum(read.values()) <= 380 + 80 + (2 * 300 if kind == "max" else 0)
     assert panes.nbytes > 0
 
 
@@ -231,7 +259,7 @@ def test_old_panes_of_a_hopping_window_are_compressed() -> None:
     assert panes.nbytes < before / 4
     window = panes.window(0)
     assert window is not None
-    assert window["main"].num_rows == 20_001
+    assert finish(window)["main"].num_rows == 20_001
 
 
 def test_special_floats_leave_the_window_with_their_pane() -> None:
@@ -279,3 +307,110 @@ def test_a_batch_that_one_table_refuses_is_in_no_table() -> None:
     window = panes.window(0)
     assert window is not None
     assert finish(window)["d0"].column("x").to_pylist() == ["a"]
+
+
+@given(st.lists(st.integers(-3, 20), min_size=1, max_size=60), st.booleans(), st.integers(1, 30))
+def test_a_batch_is_cut_by_pane_in_its_order(panes: list[int], ascending: bool, few: int) -> None:
+    indices = np.array(sorted(panes) if ascending else panes, np.int64) % few
+    pieces = split_by_pane({"row": pa.array(range(len(panes)))}, indices)
+    assert [pane for pane, _, _ in pieces] == sorted(set(indices.tolist()))
+    for pane, columns, rows in pieces:
+        assert columns["row"].to_pylist() == np.flatnonzero(indices == pane).tolist()
+        assert rows == len(columns["row"])
+
+
+def test_each_way_of_cutting_a_batch_is_taken() -> None:
+    rng = np.random.default_rng(1)
+    for panes in (1, 2, FEW_PANES_MAX, FEW_PANES_MAX + 1, 40):
+        indices = rng.permutation(np.arange(200) % panes)
+        assert len(split_by_pane({"v": pa.array(indices)}, indices)) == panes
+    (only,) = split_by_pane({"v": pa.array([1, 2])}, np.broadcast_to(np.int64(7), (2,)))
+    assert only[0] == 7
+
+
+def test_keys_that_are_too_long_are_named_by_their_rows_in_the_batch_and_nothing_is_inserted() -> None:
+    """The longest form counts: a null that comes later must not make a kept key too long."""
+    tables = (Spec("main", ("k",), {"n": ("count", None)}), Spec("d0", ("k", "v"), {}))
+    panes = Panes(tables, 10)
+    keys = ["a", "b" * KEY_BYTES_MAX, "c", "d" * (KEY_BYTES_MAX - 1), "e" * 70_000]
+    batch = pa.record_batch({"k": keys, "v": [1.0] * 5})
+    with pytest.raises(KeyTooLong) as caught:
+        panes.insert("main", np.array([3, 1, 2, 1, 3]), batch)
+    assert caught.value.rows.tolist() == [1, 4]
+    small = batch.slice(0, 1)
+    with pytest.raises(KeyTooLong) as caught:
+        panes.insert_all({"main": (np.zeros(1, np.int64), small), "d0": (np.arange(5), batch)})
+    assert caught.value.rows.tolist() == [1, 3, 4]
+    assert panes.panes() == []
+    panes.insert("main", np.zeros(1, np.int64), batch.slice(3, 1))
+    panes.insert(
+        "main", np.zeros(1, np.int64), pa.record_batch({"k": pa.array([None], pa.string()), "v": [1.0]})
+    )
+    window = panes.window(0)
+    assert window is not None
+    assert finish(window)["main"].num_rows == 2
+
+
+def test_a_kept_window_gives_its_memory_back_when_the_budget_asks() -> None:
+    tables = (Spec("main", ("k",), {"n": ("count", None)}),)
+    budget = MemoryBudget(1 << 21)
+    panes = Panes(tables, 100, 1, budget=budget)
+
+    def fill(pane: int) -> None:
+        keys = pa.array([f"{pane}/{i}" * 8 for i in range(2_000)])
+        panes.insert("main", np.full(2_000, pane), pa.record_batch({"k": keys}))
+
+    for pane in range(10):
+        fill(pane)
+    window = panes.window(-90)
+    assert window is not None
+    for pane in range(10, 60):
+        fill(pane)
+    # What is still to be read stays readable, whatever the budget asks meanwhile.
+    assert finish(window)["main"].num_rows == 20_000
+    del window
+    for pane in range(60, 100):
+        fill(pane)
+    (kept,) = panes._sliding.values()
+    assert kept.released
+    for index in range(3):
+        window = panes.window(index)
+        assert window is not None
+        assert finish(window)["main"].num_rows == 200_000 - index * 2_000
+    assert panes._sliding == {}
+
+
+def test_a_window_that_is_too_large_to_keep_is_merged_each_time() -> None:
+    tables = (Spec("main", ("k",), {"hi": ("max", "v")}),)
+    panes = Panes(tables, 20, 1, slide_bytes_max=1 << 16)
+    records: list[Record] = [(t, f"{t % 50}" * 20, float(i)) for t in range(40) for i in range(20)]
+    for start in range(0, len(records), 100):
+        insert(panes, tables, records[start : start + 100])
+    wide = pa.record_batch({"k": [f"{i}" * 10 for i in range(5_000)], "v": [1.0] * 5_000})
+    panes.insert("main", np.full(5_000, 60), wide)
+    for index in range(15):
+        assert content(panes, tables, index) == brute_force(tables, records, index, index + 20)
+    window = panes.window(50)
+    assert window is not None
+    assert finish(window)["main"].num_rows == 5_000
+    assert panes._sliding == {}
+
+
+def test_types_change_while_a_window_slides() -> None:
+    """A key column is integers, then floats, then integers again; another pane has text and fails alone."""
+    tables = (Spec("main", ("k",), {"n": ("count", None), "hi": ("max", "v")}),)
+    panes = Panes(tables, 10, 1)
+    for pane in range(40):
+        key = 0.5 if pane == 12 else "text" if pane == 35 else 2**53 + pane % 2
+        panes.insert("main", np.full(1, pane), pa.record_batch({"k": [key], "v": [float(pane)]}))
+    for index in range(2, 40):
+        inside = set(range(index, min(index + 10, 40)))
+        if 35 in inside and inside != {35} and len(inside) > 1:
+            with pytest.raises(TypeConflict):
+                panes.window(index)
+            continue
+        window = panes.window(index)
+        assert window is not None
+        keys = finish(window)["main"]["k"]
+        assert keys.type == (pa.float64() if 12 in inside else pa.string() if 35 in inside else pa.int64())
+        assert len(keys) == (2 if 12 in inside and len(inside) > 1 else len({pane % 2 for pane in inside}))

@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.cbt import sliding
+from elfmesh.cbt.contents import all_rows
 from elfmesh.cbt.laws import LAWS
+from elfmesh.cbt.plan import Plan
 from elfmesh.cbt.rows import Layout, Rows, combine, empty_rows, finish_rows
 from elfmesh.cbt.sliding import SlidingTable, WindowTooLarge
 from elfmesh.cbt.sorted_rows import to_rows
 from elfmesh.cbt.stacks import Stacks
-from elfmesh.cbt.tree import Plan
+from elfmesh.cbt.tree import CompressedBufferTree
 
 KINDS = {
     "n": ("count", None),
@@ -47,7 +49,13 @@ def lift(plan: Plan, records: list[Record], key_type: pa.DataType | None = None)
             (("k", key_type or pa.string()), ("v", pa.float64()), ("t", pa.string()))
         )
     }
-    return plan.lift(plan.columns(pa.record_batch(columns)), len(records))
+    return lift_batch(plan, pa.record_batch(columns))
+
+
+def lift_batch(plan: Plan, batch: pa.RecordBatch) -> Rows:
+    tree = CompressedBufferTree(plan.keys, plan.aggregates)
+    tree.insert(batch)
+    return all_rows(tree.snapshot())
 
 
 def content(rows: Rows | None) -> dict[Any, Any]:
@@ -264,7 +272,7 @@ def test_a_table_of_no_keys_and_layouts_with_a_hidden_count() -> None:
     plan = Plan([], {"s": ("sum", "v"), "records": ("count", None)})
     shown = Layout((), plan.layout.aggregates[:1])
     table = SlidingTable(plan.layout, 1)
-    rows = [plan.lift({"v": pa.array([float(i), 1.0]), "k": pa.array(["", ""])}, 2) for i in range(4)]
+    rows = [lift_batch(plan, pa.record_batch({"v": [float(i), 1.0]})) for i in range(4)]
     table.slide(0, 3, rows[0].types, lambda pane: [rows[pane]], lambda pane: [])
     table.slide(1, 4, rows[0].types, lambda pane: [rows[pane]], lambda pane: [])
     (got,) = table.content(shown).rows()
