@@ -2,14 +2,17 @@
 
 Owns cursor groups. A group is a set of jobs at the same offsets, with its own follower of the files. A new
 job gets a group of its own, reads from its own beginning, never past the leading group, and joins it when
-it has caught up. Refuses to know queries: of a job it knows the name and the columns it wants.
+it has caught up. A leader that is reading a backlog itself waits for those who are close behind: they would
+follow it to the end at the same distance, and every line would be parsed for each of them.
+
+Refuses to know queries: of a job it knows the name and the columns it wants.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -20,6 +23,8 @@ from elfmesh.agent.sources.blocks import BLOCK_BYTES, Block, FileKey, FilePositi
 from elfmesh.agent.sources.tail import GRACE_S, POLL_BYTES, SourceState, Tail
 
 log = logging.getLogger("elf.worker")
+JOIN_BYTES = 64 << 20
+"""How far behind a group may be that the leader waits for: less than a second of reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,21 +148,28 @@ class StreamReader:
         """
         deliveries: list[Delivery] = []
         self._unite()
-        for group in list(self._groups):
-            if any(job in paused for job in group.jobs):
-                continue
-            leader = self._groups[0]
-            limits = None
-            if group is not leader:
-                ahead = leader.tail.positions()
-                limits = {p.key: p.offset for p in ahead}
-                group.tail.heads = {p.key[:2]: p.head for p in ahead}
-            columns = group.columns()
-            for block in group.tail.poll(bytes_max, limits):
-                parsed = _parse_any(self._parser(group, block), block, columns)
-                deliveries.append(Delivery(tuple(group.jobs), parsed, block))
+        reading = [group for group in self._groups if not any(job in paused for job in group.jobs)]
+        awaited = self._close_behind(reading)
+        for group in awaited or reading:
+            deliveries += self._poll_group(group, bytes_max)
+        if awaited and not deliveries:  # they cannot go on, whatever keeps them
+            for group in reading:
+                deliveries += self._poll_group(group, bytes_max)
         self._unite()
         return deliveries
+
+    def _poll_group(self, group: _Group, bytes_max: int) -> Iterator[Delivery]:
+        """Read and parse for one group; never past the leader."""
+        leader = self._groups[0]
+        limits = None
+        if group is not leader:
+            ahead = leader.tail.positions()
+            limits = {p.key: p.offset for p in ahead}
+            group.tail.heads = {p.key[:2]: p.head for p in ahead}
+        columns = group.columns()
+        for block in group.tail.poll(bytes_max, limits):
+            parsed = _parse_any(self._parser(group, block), block, columns)
+            yield Delivery(tuple(group.jobs), parsed, block)
 
     def sources(self, job: str) -> list[SourceState]:
         """The files behind a job and whether each is read to its end, as of the last poll."""
@@ -186,6 +198,18 @@ class StreamReader:
     def _group(self, job: str) -> _Group | None:
         return next((group for group in self._groups if job in group.jobs), None)
 
+    def _close_behind(self, reading: Sequence[_Group]) -> list[_Group]:
+        """All but the leader, if it waits for one of them.
+
+        At the end of its files it waits for nobody: what is written there now must be read now.
+        """
+        leader = self._groups[0] if self._groups else None
+        if leader not in reading or leader is None or leader.tail.at_end:
+            return []
+        ahead = {p.key: p.offset for p in leader.tail.positions()}
+        others = [group for group in reading if group is not leader]
+        return others if any(0 < _behind(ahead, group.tail) <= JOIN_BYTES for group in others) else []
+
     def _parser(self, group: _Group, block: Block) -> Parser:
         assert block.position is not None
         key = block.position.key
@@ -209,6 +233,12 @@ class StreamReader:
                 twin.tail.stop_also_at(group.tail)
                 group.tail.close()
         self._groups = united
+
+
+def _behind(ahead: Mapping[FileKey, int], follower: Tail) -> int:
+    """Bytes that a follower has still to read of what the leader has read."""
+    at = {p.key: p.offset for p in follower.positions()}
+    return sum(max(0, offset - at.get(key, 0)) for key, offset in ahead.items())
 
 
 def _same_place(leader: Tail, follower: Tail) -> bool:

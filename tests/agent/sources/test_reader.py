@@ -9,7 +9,7 @@ from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.parsers.base import Columns
 from elfmesh.agent.parsers.json_lines import JsonParser
 from elfmesh.agent.parsers.lines import Lines
-from elfmesh.agent.sources import Delivery, StreamReader
+from elfmesh.agent.sources import Delivery, StreamReader, Tail
 
 
 def append(path: Path, *values: int) -> None:
@@ -78,6 +78,40 @@ def test_a_follower_catches_up_while_the_log_grows_and_nobody_misses_a_record(tm
         deliveries += stream.poll(bytes_max=80)
     assert stream.groups == 1
     assert seen(deliveries, "old") == seen(deliveries, "new") == list(range(90))
+    stream.close()
+
+
+def test_jobs_that_begin_one_after_the_other_on_a_backlog_share_the_rest_of_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    append(log, *range(2_000))
+    stream = reader(log)
+    parsed = 0
+    got: dict[str, list[int]] = {}
+    for step in range(300):
+        if step < 5:
+            stream.add(f"job{step}", ["v"])
+        for delivery in stream.poll(bytes_max=400):
+            parsed += delivery.parsed.lines
+            for job in delivery.jobs:
+                got.setdefault(job, []).extend(seen([delivery], job))
+    assert got == {f"job{number}": list(range(2_000)) for number in range(5)}
+    assert stream.groups == 1
+    assert parsed < 2_000 * 1.5
+    stream.close()
+
+
+def test_a_leader_waits_for_nobody_who_cannot_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    append(log, *range(100))
+    stream = reader(log)
+    stream.add("old", ["v"])
+    stream.poll(bytes_max=100)
+    stream.add("stuck", ["v"])
+    poll = Tail.poll
+    monkeypatch.setattr(Tail, "poll", lambda self, *args: [] if self is stuck else poll(self, *args))
+    stuck = stream._group("stuck").tail  # type: ignore[union-attr]
+    deliveries = [delivery for _ in range(30) for delivery in stream.poll(bytes_max=100)]
+    assert seen(deliveries, "old")[-1] == 99
     stream.close()
 
 
