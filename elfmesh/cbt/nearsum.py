@@ -16,6 +16,7 @@ Invariant: `spread(gather(limbs))` stands for the same numbers as `limbs`; the l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -152,12 +153,16 @@ def spread(sums: NearSums) -> Limbs:
         raise ValueError(f"sums of {sums.digits} digits in units of 2**{sums.unit}")
     near = sums.near.view(np.float64) if sums.digits == ANY_FLOAT else sums.near / POWERS[sums.digits]
     rows = len(near)
-    biased = ((near.view(np.int64) >> np.int64(MANTISSA_BITS)) & _EXPONENT)[near != 0.0]
+    magnitudes = np.abs(near)
+    largest = float(magnitudes.max(initial=0.0))
+    if not np.isfinite(largest):
+        raise ValueError("a sum that is no number")
     limbs: Limbs = {}
-    if len(biased):
-        if biased.max() == _EXPONENT:
-            raise ValueError("a sum that is no number")
-        first, last = ((max(int(e), 1) - BIAS) // LIMB_BITS + LIMB_MIN for e in (biased.min(), biased.max()))
+    if largest:
+        smallest = float(magnitudes.min(initial=largest))
+        if smallest == 0.0:
+            smallest = float(magnitudes.min(initial=largest, where=magnitudes != 0.0))
+        first, last = _lowest_limb(smallest), _lowest_limb(largest)
         if last - first > _SPREAD_MAX:
             raise ValueError("sums that are too far apart to be in one block")
         block = np.zeros((rows, last - first + _FLOAT_LIMBS), np.int64)
@@ -166,6 +171,12 @@ def spread(sums: NearSums) -> Limbs:
     for number, piece in _pieces(sums.rest, sums.unit):
         limbs[number] = limbs[number] + piece if number in limbs else piece
     return {number: limbs[number] for number in sorted(limbs) if limbs[number].any()}
+
+
+def _lowest_limb(value: float) -> int:
+    """The lowest limb that a float like this touches."""
+    place = max(math.frexp(value)[1] - MANTISSA_BITS - 1, LIMB_BITS * LIMB_MIN)
+    return place // LIMB_BITS
 
 
 def _pieces(rest: np.ndarray, unit: int) -> list[tuple[int, np.ndarray]]:
