@@ -22,7 +22,7 @@ import zstandard
 
 from elfmesh.cbt.blocks import Squeezer, cut, decode_head, encode_head
 from elfmesh.cbt.budget import BlobStore
-from elfmesh.cbt.codec import Packed, pack, unpack
+from elfmesh.cbt.codec import Packed, unpack
 from elfmesh.cbt.sorted_rows import SortedRows
 
 SPLIT_BYTES_MIN = 1 << 12
@@ -89,11 +89,10 @@ class CompressedBuffer:
     """One immutable block.
 
     Args:
-        rows: its content.
+        packed: its content.
         press: compresses.
         light: compress little, because the rows will be merged soon.
-        twin: a buffer of rows with the same keys, whose compressed keys are taken over.
-        packed: the rows, if they are packed already.
+        twin: a buffer of the same keys, whose compressed keys are taken over.
 
     Attributes:
         rows: number of PAO rows in it.
@@ -103,19 +102,12 @@ class CompressedBuffer:
     __slots__ = ("_keys", "_keys_end", "_states", "raw_bytes", "rows")
 
     def __init__(
-        self,
-        rows: SortedRows,
-        press: Press,
-        *,
-        light: bool = False,
-        twin: CompressedBuffer | None = None,
-        packed: Packed | None = None,
+        self, packed: Packed, press: Press, *, light: bool = False, twin: CompressedBuffer | None = None
     ) -> None:
-        packed = pack(rows) if packed is None else packed
         head = encode_head(packed)
         states = b"".join((_LENGTH.pack(len(head)), head, *packed.chunks[1:]))
-        self.rows = rows.count
-        self.raw_bytes = rows.run.nbytes + len(states)
+        self.rows = packed.header.rows
+        self.raw_bytes = len(packed.chunks[0]) + len(states)
         self._states: bytes | Spilled = press.squeeze(states, light=light)
         self._keys: bytes | Spilled
         if twin is not None:

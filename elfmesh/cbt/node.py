@@ -26,7 +26,7 @@ from dataclasses import replace
 
 from elfmesh.cbt.budget import BlobStore
 from elfmesh.cbt.buffer import CompressedBuffer, Press
-from elfmesh.cbt.codec import Packed, pack_all
+from elfmesh.cbt.codec import Packed, pack, pack_all
 from elfmesh.cbt.limits import PLACE_BITS_MAX, STEP_BITS, TreeLimits
 from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, partition_sorted
 
@@ -126,12 +126,15 @@ class BufferNode:
         for child in self.children:
             yield from child.members()
 
-    def append(self, rows: SortedRows, packed: Packed | None = None) -> None:
+    def append(self, rows: SortedRows) -> None:
         """Take rows of this prefix into the buffer, and no more: this asks no store, so it cannot fail."""
+        if (rows.bits, rows.prefix) != (self.bits, self.prefix):
+            rows = replace(rows, bits=self.bits, prefix=self.prefix)
+        self._append(pack(rows))
+
+    def _append(self, packed: Packed) -> None:
         shared = self._shared
-        if packed is None:
-            rows = self._placed(rows)
-        run = shared.hold(CompressedBuffer(rows, shared.press, light=True, packed=packed))
+        run = shared.hold(CompressedBuffer(packed, shared.press, light=True))
         self.runs.append(run)
         self._pending_rows += run.rows
         self._pending_bytes += run.raw_bytes
@@ -156,14 +159,16 @@ class BufferNode:
     def push_parts(self, parts: Sequence[SortedRows]) -> None:
         """Give the children their parts; first all of them, then what that sets off.
 
+        Args:
+            parts: of the children's own prefixes.
+
         Raises:
             StorageError: a store cannot be read. The rows are in the tree.
         """
-        present = [part for part in parts if part.count]
-        touched = [self.children[self._place(part)] for part in present]
-        present = [child._placed(part) for child, part in zip(touched, present, strict=True)]
-        for child, part, packed in zip(touched, present, pack_all(present), strict=True):
-            child.append(part, packed)
+        parts = [part for part in parts if part.count]
+        touched = [self.children[self._place(part)] for part in parts]
+        for child, packed in zip(touched, pack_all(parts), strict=True):
+            child._append(packed)
         for child in touched:
             child.settle()
 
@@ -204,12 +209,6 @@ class BufferNode:
 
     def _buffers(self) -> list[CompressedBuffer]:
         return self.runs if self.base is None else [self.base, *self.runs]
-
-    def _placed(self, rows: SortedRows) -> SortedRows:
-        """Rows of a finer prefix as rows of this one."""
-        if (rows.bits, rows.prefix) == (self.bits, self.prefix):
-            return rows
-        return replace(rows, bits=self.bits, prefix=self.prefix)
 
     def _place(self, rows: SortedRows) -> int:
         """Which child some rows belong to."""
@@ -269,7 +268,7 @@ class BufferNode:
             return
         # No new key: the compressed keys, which are most of the bytes, stay as they are.
         twin = base if base is not None and base.rows == rows.count else None
-        merged = CompressedBuffer(rows, shared.press, twin=twin)
+        merged = CompressedBuffer(pack(rows), shared.press, twin=twin)
         self._drop_runs()
         if base is not None:
             shared.forget(base)
@@ -295,4 +294,4 @@ class BufferNode:
         if rows.count > 2 * limits.leaf_rows_max and self.bits < PLACE_BITS_MAX:
             self._split(rows)
         else:
-            self.base = self._shared.hold(CompressedBuffer(rows, self._shared.press))
+            self.base = self._shared.hold(CompressedBuffer(pack(rows), self._shared.press))
