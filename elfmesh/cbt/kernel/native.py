@@ -55,6 +55,8 @@ _RUNS_MAX = 4096
 _NONE = np.zeros(0, np.uint8)
 _VALUE_TYPES: dict[int, type[np.generic]] = {1: np.uint8, 4: np.int32, 8: np.int64, 16: np.int64}
 
+_EMPTY = Run(0, 0, False, _NONE)
+
 _CodedRun: TypeAlias = tuple[int, int, bool, bytes]
 
 
@@ -141,6 +143,8 @@ def _parts(keys: Keys) -> tuple[np.ndarray, np.ndarray]:
 
 def _run(coded: _CodedRun) -> Run:
     rows, key_bytes, wide, data = coded
+    if rows == 0:
+        return _EMPTY
     return Run(rows, key_bytes, wide, np.frombuffer(data, np.uint8))
 
 
