@@ -16,12 +16,14 @@ from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.core import AgentCore
 from elfmesh.agent.framelog import FrameLog
 from elfmesh.agent.host import Executor
+from elfmesh.agent.ingest import HELD_BYTES_MAX
 from elfmesh.agent.jobs import Reader
 from elfmesh.agent.parsers import static_schema
 from elfmesh.agent.pump import Compute, Pump, Results
 from elfmesh.agent.storage import Storage
 from elfmesh.agent.transport import Transport
-from elfmesh.agent.workers import HELD_BYTES_MAX, WorkerHost
+from elfmesh.agent.workers import WorkerHost
+from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.events import LocalStreams, StreamInfo
 from elfmesh.control.machine import Control
 from elfmesh.machine import Contact
@@ -47,6 +49,7 @@ class Parts:
         open_reader: opens a stream.
         wall_us: wall clock.
         held_bytes_max: sealed but not closed partials of one job before it stops reading.
+        memory: the budget of all open intervals; None: without limit.
     """
 
     me: Contact
@@ -62,6 +65,7 @@ class Parts:
     open_reader: Callable[[str, StreamConfig], Reader]
     wall_us: Callable[[], int]
     held_bytes_max: int = HELD_BYTES_MAX
+    memory: MemoryBudget | None = None
 
 
 class LocalAgent:
@@ -127,6 +131,7 @@ class LocalAgent:
             "tree_stats": self.forest.stats(),
             "control_stats": self.control.stats(),
             "transport": parts.transport.stats(),
+            "memory": _memory(parts.memory),
             "frame_log": {"bytes": self.frames.size, "jobs": len(self.frames.jobs)},
         }
 
@@ -147,8 +152,21 @@ class LocalAgent:
             wall_us=parts.wall_us,
             fatal=self._fatal,
             held_bytes_max=parts.held_bytes_max,
+            memory=parts.memory,
+            seed=parts.rng.getrandbits(63),
         )
         return self.host
+
+
+def _memory(budget: MemoryBudget | None) -> dict[str, Any]:
+    if budget is None:
+        return {}
+    return {
+        "open_intervals_bytes": budget.nbytes,
+        "limit_bytes": budget.limit_bytes,
+        "spilled_bytes": budget.store.nbytes if budget.store else 0,
+        "problem": str(budget.problem) if budget.problem else None,
+    }
 
 
 def _tree(info: Any) -> dict[str, Any]:

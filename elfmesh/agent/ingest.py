@@ -38,7 +38,7 @@ HELD_BYTES_MAX = 64 << 20
 
 
 class Memory(Protocol):
-    """What is asked of the agent's memory budget."""
+    """What is asked of the agent's memory budget (`elfmesh.cbt.MemoryBudget`)."""
 
     @property
     def over(self) -> bool:
@@ -48,6 +48,10 @@ class Memory(Protocol):
     @property
     def problem(self) -> Exception | None:
         """Why not."""
+        ...
+
+    def relieve(self) -> None:
+        """Try again to give memory up."""
         ...
 
 
@@ -199,6 +203,7 @@ class Ingest:
             await self._executor.run(self._reading, partial(self.stream.stand_still, over, self._wall_us()))
         if over:
             await self._sleep(POLL_MAX_S)
+            await self._executor.run(self._working, memory.relieve)
         return over
 
     async def _sleep(self, seconds: float) -> None:

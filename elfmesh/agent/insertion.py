@@ -17,7 +17,8 @@ from elfmesh.agent.parsers.base import sample
 from elfmesh.cbt import Panes
 from elfmesh.cbt.columns import normalise
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
-from elfmesh.cbt.keys import KeyForm, KeyTooLong, encode, form_of
+from elfmesh.cbt.keys import KeyTooLong
+from elfmesh.cbt.panes_split import check_key_lengths
 from elfmesh.control.ql import Prepared, Query, TableSpec
 from elfmesh.control.ql.block import BlockRows
 
@@ -68,20 +69,14 @@ def _batches(prepared: Prepared) -> dict[str, tuple[Places, pa.RecordBatch]]:
 def _too_long(tables: tuple[TableSpec, ...], prepared: Prepared, note: Callable[[str], None]) -> Places:
     """The places of the records with a key that some table does not take."""
     found: set[int] = set()
-    for nullable in (False, True):  # a tree that has seen a null needs a byte more per column
-        for table in tables:
-            rows = prepared.tables[table.name]
-            columns = [normalise(rows.column(key), key) for key in table.keys]
-            form = form_of(columns)
-            if nullable:
-                form = KeyForm(form.types, (True,) * len(columns))
-            try:
-                encode(columns, form, rows.num_rows)
-            except KeyTooLong as error:
-                places = prepared.places[table.name]
-                found.update((error.rows if places is None else places[error.rows]).tolist())
-                text = " ".join(str(column[int(error.rows[0])]) for column in columns)
-                note(sample(f"the group-by key is longer than {KEY_BYTES_MAX} bytes", text))
-        if found:
-            break
+    for table in tables:
+        rows = prepared.tables[table.name]
+        columns = [normalise(rows.column(key), key) for key in table.keys]
+        try:
+            check_key_lengths(columns, rows.num_rows)
+        except KeyTooLong as error:
+            places = prepared.places[table.name]
+            found.update((error.rows if places is None else places[error.rows]).tolist())
+            text = " ".join(str(column[int(error.rows[0])]) for column in columns)
+            note(sample(f"the group-by key is longer than {KEY_BYTES_MAX} bytes", text))
     return np.array(sorted(found), np.int64)

@@ -20,6 +20,7 @@ from elfmesh.agent.framelog import FRAME_BYTES_MAX, FrameLog, Sealed, SealedInte
 from elfmesh.agent.sources import Delivery, FilePosition, SourceState
 from elfmesh.agent.watermark import clock_lag_us
 from elfmesh.agent.worker import JobWorker
+from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest
@@ -132,8 +133,17 @@ class Stream:
     included, changes only while neither runs.
     """
 
-    def __init__(self, name: str, config: StreamConfig, reader: Reader) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: StreamConfig,
+        reader: Reader,
+        *,
+        memory: MemoryBudget | None = None,
+        seed: int = 0,
+    ) -> None:
         self.name, self.config, self.reader = name, config, reader
+        self.memory, self.seed = memory, seed
         self.jobs: dict[str, LocalJob] = {}
         self._problems: dict[str, str] = {}
 
@@ -271,6 +281,8 @@ class LocalJob:
             next_index=max(self.start, last.stop) if last else self.start,
             replay_until=read,
             idle_us=stream.config.idle_us,
+            budget=stream.memory,
+            seed=stream.seed,
         )
         stream.reader.add(
             self.key,

@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
@@ -25,8 +26,10 @@ from elfmesh.agent.host import ThreadExecutor, load_identity, wall_clock_us
 from elfmesh.agent.native import fallback_reasons
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
+from elfmesh.agent.spill import SpillStore
 from elfmesh.agent.storage import DiskStorage
 from elfmesh.agent.transport import TcpTransport
+from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.resultslog import ResultsLogs
 from elfmesh.errors import ConfigError, ElfError, RuntimeFailure, Unreachable
 from elfmesh.machine import Contact
@@ -96,6 +99,7 @@ async def _main(
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     sys.setswitchinterval(SWITCH_S)
     async with AsyncExitStack() as stack:
+        memory = _memory(config, stack)
         executor = ThreadExecutor()
         stack.callback(executor.close)
         transport = TcpTransport(*config.listen_address, codec(), cluster=config.cluster)
@@ -123,6 +127,7 @@ async def _main(
                 open_reader=lambda name, stream: StreamReader(stream.path, formats[name]),
                 wall_us=wall_clock_us,
                 held_bytes_max=config.limits.memory_bytes // 4,
+                memory=memory,
             )
         )
         stack.push_async_callback(agent.pump.stop)
@@ -135,6 +140,16 @@ async def _main(
         if agent.pump.failed.done():
             raise _fatal(agent.pump.failed.result())
         log.info("stopping")
+
+
+def _memory(config: AgentConfig, stack: AsyncExitStack) -> MemoryBudget:
+    """What all open intervals may take: in memory, then on disk."""
+    limits = config.limits
+    store = None
+    if limits.spill_bytes:
+        store = SpillStore(config.directory / "spill", limit_bytes=limits.spill_bytes)
+        stack.callback(store.close)
+    return MemoryBudget(limits.panes_bytes, store, new_lock=threading.Lock)
 
 
 async def _joined(agent: LocalAgent, config: AgentConfig, stopping: asyncio.Event) -> bool:

@@ -26,6 +26,7 @@ from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.sources import Block, FileKey, FilePosition, SourceId, SourceState
 from elfmesh.agent.watermark import IDLE_US, SINCE_EVER, Watermark
 from elfmesh.cbt import Content, Panes, TypeConflict, encode_parts
+from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.ql import Prepared, Query, Statement
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.records import BUCKETS, FIRST
@@ -75,6 +76,8 @@ class JobWorker:
         idle_us: see `Watermark`.
         strict: raise when records do not fit the query's types (`elf run`) instead of counting them as
             errors.
+        budget: the memory that the panes share with those of other jobs; None: as much as they take.
+        seed: of the tables of keys, so that nobody can choose keys that collide.
 
     Attributes:
         totals: records per bucket since the worker began.
@@ -93,6 +96,8 @@ class JobWorker:
         max_future_us: int | None = MAX_FUTURE_US,
         idle_us: int = IDLE_US,
         strict: bool = False,
+        budget: MemoryBudget | None = None,
+        seed: int = 0,
     ) -> None:
         self.statement = statement
         self.query = Query(statement)
@@ -109,7 +114,11 @@ class JobWorker:
         self._max_future_us = max_future_us
         self._strict = strict
         self._panes = Panes(
-            statement.tables, window.size_us if window else None, window.slide_us if window else None
+            statement.tables,
+            window.size_us if window else None,
+            window.slide_us if window else None,
+            budget=budget,
+            seed=seed,
         )
         self._watermark = Watermark(job.lateness_us if job else 0, idle_us=idle_us)
         self._start = start_index

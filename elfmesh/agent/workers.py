@@ -20,8 +20,9 @@ from functools import partial
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.framelog import Forgotten, FrameLog, Released, Sealed
 from elfmesh.agent.host import Executor
-from elfmesh.agent.ingest import HELD_BYTES_MAX, Ingest, Memory
+from elfmesh.agent.ingest import HELD_BYTES_MAX, Ingest
 from elfmesh.agent.jobs import LocalJob, Reader, Stream
+from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control.records import FIRST
 from elfmesh.errors import RuntimeFailure, StorageError
@@ -43,6 +44,7 @@ class WorkerHost:
         fatal: told of an error that must end the agent.
         held_bytes_max: see HELD_BYTES_MAX.
         memory: the budget of all panes; None: without limit.
+        seed: of the tables of keys, so that nobody can choose keys that collide.
     """
 
     def __init__(
@@ -56,7 +58,8 @@ class WorkerHost:
         wall_us: Callable[[], int],
         fatal: Callable[[BaseException], None],
         held_bytes_max: int = HELD_BYTES_MAX,
-        memory: Memory | None = None,
+        memory: MemoryBudget | None = None,
+        seed: int = 0,
     ) -> None:
         self._held_bytes_max = held_bytes_max
         self._emit, self._frames, self._executor, self._wall_us = emit, frames, executor, wall_us
@@ -64,7 +67,7 @@ class WorkerHost:
         self._jobs: dict[bytes, LocalJob] = {}
         self._ingests = {
             name: Ingest(
-                Stream(name, config, open_reader(name, config)),
+                Stream(name, config, open_reader(name, config), memory=memory, seed=seed),
                 executor,
                 wall_us=wall_us,
                 write=self._write,

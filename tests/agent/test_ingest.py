@@ -25,10 +25,12 @@ from elfmesh.agent.storage import MemoryStorage
 from elfmesh.agent.worker import JobWorker
 from elfmesh.agent.workers import WorkerHost
 from elfmesh.cbt import decode_partial, finish, merge_partials
+from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest, new_manifest
 from elfmesh.control.records import FIRST
+from elfmesh.errors import StorageError
 from elfmesh.machine import Event
 
 TEXT = """CREATE JOB t.j{} AS SELECT k, count(*) AS n FROM {}
@@ -42,11 +44,18 @@ class SmallPolls(StreamReader):
         return super().poll(3_000)
 
 
-class Memory:
+class Memory(MemoryBudget):
     """A budget that a test fills and empties."""
 
-    over = False
-    problem: Exception | None = None
+    full = False
+    relieved = 0
+
+    @property
+    def over(self) -> bool:
+        return self.full
+
+    def relieve(self) -> None:
+        self.relieved += 1
 
 
 class Host:
@@ -55,7 +64,7 @@ class Host:
     def __init__(self, paths: dict[str, Path]) -> None:
         self.events: list[Event] = []
         self.errors: list[BaseException] = []
-        self.memory = Memory()
+        self.memory = Memory(1 << 40, new_lock=threading.Lock)
         self.executor = ThreadExecutor()
         self.now_us = 1_780_000_000_000_000
         self.host = WorkerHost(
@@ -155,9 +164,9 @@ async def test_commands_in_the_middle_of_blocks_lose_and_repeat_no_record(
                 host.start(job_of(9))
             else:
                 host.host.stop_job(ctl.StopWorker(job_of(9).job_id, "i1"))
-            host.memory.over = rng.random() < 0.2
+            host.memory.full = rng.random() < 0.2
             await asyncio.sleep(rng.random() * 0.01)
-        host.memory.over = False
+        host.memory.full = False
         for job, _ in jobs:
             host.host.resume_job(job.job_id)
         await until(lambda: all(host.sealed(job) and host.sealed(job)[-1].stop >= 250 for job, _ in jobs))
@@ -231,14 +240,15 @@ async def test_over_the_memory_budget_nothing_is_read_and_no_time_passes(
     async with running(log=path) as host:
         host.start(job)
         await until(lambda: host.host._jobs)
-        host.memory.over, host.memory.problem = True, OSError("the disk is full")
+        host.memory.full, host.memory.problem = True, StorageError("the disk is full")
         await until(lambda: "waits: the memory limit" in caplog.text)
         truth = write(path, range(1_000, 1_030), random.Random(1))
         host.now_us += 3_600_000_000 * 3
         await asyncio.sleep(0.3)
         assert sum(host.host._jobs[job.job_id].worker.totals) == 0
+        assert host.memory.relieved
         assert not host.sealed(job)
-        host.memory.over = False
+        host.memory.full = False
         await until(lambda: host.sealed(job))
         assert host.counts(job) == truth
     said = [record.message for record in caplog.records if "memory limit" in record.message]
