@@ -1,4 +1,4 @@
-"""Placement of columns over trees, and grouping by columns."""
+"""Placement of key columns over trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.cbt.columns import normalise, promote
-from elfmesh.cbt.kernel import grouping, placement
+from elfmesh.cbt.kernel import placement
 
 TEXT = st.none() | st.text(max_size=20) | st.just("x" * 100)
 NUMBER = st.none() | st.integers(-3, 3)
@@ -29,19 +29,6 @@ def identity(row: tuple[Any, Any, Any]) -> tuple[Any, ...]:
     """SQL's grouping: NaN equals NaN, -0.0 equals 0.0, null equals null."""
     text, number, real = row
     return text, number, "nan" if real is not None and math.isnan(real) else real
-
-
-@given(ROWS, st.integers(0, 3))
-def test_group_is_the_grouping_of_sql(rows: list[tuple[Any, Any, Any]], width: int) -> None:
-    keys = key_columns(rows)[:width]
-    ids, groups, unique = grouping.group(keys, len(rows))
-    wanted = [identity(row)[:width] for row in rows]
-    assert groups == len(set(wanted))
-    assert all(len(column) == groups for column in unique)
-    got = [
-        identity((*(column[int(i)].as_py() for column in unique), *[None] * (3 - width)))[:width] for i in ids
-    ]
-    assert got == wanted
 
 
 @given(ROWS)
@@ -107,25 +94,6 @@ def test_hash_tells_apart_what_only_differs_in_embedded_nul_or_place() -> None:
     assert len(set(placement.hash_rows([decimals], 3, 0).tolist())) == 3
 
 
-@given(
-    st.lists(st.integers(0, 2**64 - 1), max_size=30),
-    st.lists(st.integers(0, 2**64 - 1), max_size=4, unique=True),
-)
-def test_partition_sorts_and_cuts_at_the_bounds(hashes: list[int], bounds: list[int]) -> None:
-    bounds = sorted(bounds)
-    array = np.array(hashes, np.uint64)
-    order, cuts = grouping.partition(array, np.array(bounds, np.uint64))
-    assert array[order].tolist() == sorted(hashes)
-    assert len(cuts) == len(bounds) + 2
-    for part in range(len(bounds) + 1):
-        inside = array[order][cuts[part] : cuts[part + 1]].tolist()
-        low = bounds[part - 1] if part else 0
-        high = bounds[part] if part < len(bounds) else 2**64
-        assert all(low <= value < high for value in inside)
-
-
 @pytest.mark.parametrize("data_type", [pa.null(), pa.string(), pa.int64(), pa.bool_(), pa.decimal128(5, 1)])
-def test_no_rows_are_no_groups(data_type: pa.DataType) -> None:
-    ids, groups, unique = grouping.group([pa.array([], data_type)] * 2, 0)
-    assert (len(ids), groups, [len(column) for column in unique]) == (0, 0, [0, 0])
+def test_no_rows_have_no_hashes(data_type: pa.DataType) -> None:
     assert len(placement.hash_rows([pa.array([], data_type)], 0, 0)) == 0
