@@ -40,7 +40,7 @@ class PartialCompute:
         assert window is not None, "a job has intervals"
         start = effect.interval * window.slide_us
         tables = finish_parts([part for partition in effect.parts for part in partition])
-        return table_to_ipc(query.finalise(tables, (start, start + window.size_us)))
+        return table_to_ipc(query.finalise_parts(tables, (start, start + window.size_us)))
 
     def _query(self, manifest: Manifest) -> ql.Query:
         key = (manifest.job_id, manifest.incarnation, manifest.version)

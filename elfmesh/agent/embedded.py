@@ -11,10 +11,13 @@ handed on block by block in the order of the file. Everything else is one table 
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -32,14 +35,19 @@ from elfmesh.agent.parsers import (
 from elfmesh.agent.parsers.lines import Lines
 from elfmesh.agent.sources.blocks import Block, is_compressed, read_blocks
 from elfmesh.agent.sources.reader import parse_block
+from elfmesh.agent.spill import SpillStore
 from elfmesh.agent.worker import FILTERED, PARSE_ERROR, SAMPLES_MAX, JobWorker
-from elfmesh.cbt import finish
+from elfmesh.cbt import finish_blocks
+from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.ql import Query, Statement, expand, parse
 from elfmesh.control.ql.compiler import Compiler
 from elfmesh.control.ql.operand import Env
 from elfmesh.control.records import ResultRecord, counts_dict
 from elfmesh.errors import DataError
 from elfmesh.text import suggest
+
+MEMORY_BYTES = 48_000_000
+"""What aggregates may take unless somebody says otherwise: with it a run stays below 150 MB."""
 
 JOB = "run"
 """What the results of the embedded engine call their job."""
@@ -95,6 +103,8 @@ class LogRun:
         sample: read only the first records; None: all.
         stdin: what "-" reads.
         on_bytes: called with the number of bytes taken from a file each time some were.
+        memory_bytes: what aggregates may take in memory; what is beyond goes to files in `spill_dir`.
+        spill_dir: where; None: the system's directory for temporary files.
 
     Raises:
         ConfigError: unknown format.
@@ -110,8 +120,12 @@ class LogRun:
         sample: int | None = None,
         stdin: BinaryIO | None = None,
         on_bytes: Callable[[int], None] | None = None,
+        memory_bytes: int = MEMORY_BYTES,
+        spill_dir: Path | None = None,
     ) -> None:
         self.stats = RunStats()
+        self._memory_bytes = memory_bytes
+        self._spill_dir = Path(tempfile.gettempdir()) if spill_dir is None else spill_dir
         self._paths = list(paths)
         self._formats = StreamFormat(format, host=socket.gethostname())
         self._left = sample
@@ -140,14 +154,20 @@ class LogRun:
         Raises:
             DataError: the input cannot be read as what it is declared to be.
             QueryError: the types of the columns make the query impossible.
-            RuntimeFailure: a file is missing or must not be read.
+            RuntimeFailure: a file is missing or must not be read; neither memory nor disk has room.
         """
+        with contextlib.closing(SpillStore(self._spill_dir)) as store:
+            yield from self._results(MemoryBudget(self._memory_bytes, store))
+
+    def _results(self, budget: MemoryBudget) -> Iterator[IntervalResult]:
         worker: JobWorker | None = None
         for parsed, block in self._parsed():
-            worker = worker or self._worker()
+            worker = worker or self._worker(budget)
             worker.feed(parsed, block, 0)
+            if budget.over and budget.problem is not None:
+                raise budget.problem
         if worker is None:
-            worker = self._worker()
+            worker = self._worker(budget)
         self._note(worker)
         if self.statement.window is None and not any(worker.totals):
             yield self._answer(worker, 0, (0,) * len(worker.totals), None)
@@ -185,8 +205,9 @@ class LogRun:
             job=JOB, index=0, counts=counts_dict((rows, stats.filtered, stats.parse_errors, 0, 0))
         )
 
-    def _worker(self) -> JobWorker:
-        return JobWorker(self.statement, max_future_us=None, strict=True)
+    def _worker(self, budget: MemoryBudget) -> JobWorker:
+        seed = secrets.randbits(63)
+        return JobWorker(self.statement, max_future_us=None, strict=True, budget=budget, seed=seed)
 
     def _answer(
         self, worker: JobWorker, index: int, counts: tuple[int, ...], tables: object
@@ -195,7 +216,7 @@ class LogRun:
         bounds = None
         if window is not None:
             bounds = (index * window.slide_us, index * window.slide_us + window.size_us)
-        finished = finish(tables) if isinstance(tables, dict) else {}
+        finished = finish_blocks(tables) if isinstance(tables, dict) else {}
         record = ResultRecord(
             job=JOB,
             index=index,
@@ -203,7 +224,7 @@ class LogRun:
             end_us=bounds[1] if bounds else None,
             counts=counts_dict(counts),
         )
-        return IntervalResult(record, worker.query.finalise(finished, bounds))
+        return IntervalResult(record, worker.query.finalise_parts(finished, bounds))
 
     def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
         """All parsed blocks, the next one being read and parsed meanwhile."""

@@ -177,6 +177,22 @@ def finished(content: Content) -> pa.Table:
     return pa.concat_tables([table.cast(schema) for table in tables]) if len(tables) > 1 else tables[0]
 
 
+class FinishedBlocks:
+    """A content as finalised columns, block by block.
+
+    Attributes:
+        rows_max: at least the number of rows.
+    """
+
+    def __init__(self, content: Content) -> None:
+        self._content = content
+        self.rows_max = content.rows_max
+
+    def blocks(self) -> Iterator[pa.Table]:
+        """Tables of disjoint keys; a sum may be wider in one than in another. May be called again."""
+        return map(finish_rows, self._content.rows())
+
+
 def _width(data_type: pa.DataType) -> int:
     """Order of the types that one exact sum may finish in: a block's own values decide."""
     if pa.types.is_decimal(data_type):

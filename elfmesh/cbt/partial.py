@@ -21,7 +21,15 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from elfmesh.cbt.blocks import Squeezer
-from elfmesh.cbt.contents import Content, MergedContent, RowsContent, all_rows, finished, stream_of
+from elfmesh.cbt.contents import (
+    Content,
+    FinishedBlocks,
+    MergedContent,
+    RowsContent,
+    all_rows,
+    finished,
+    stream_of,
+)
 from elfmesh.cbt.partial_split import split_sorted
 from elfmesh.cbt.partial_walk import merge_streams
 from elfmesh.cbt.partial_wire import PartialWriter, WireContent, open_partial
@@ -98,14 +106,19 @@ def finish(tables: Mapping[str, Contents]) -> dict[str, pa.Table]:
     return {name: finished(_content(table)) for name, table in tables.items()}
 
 
-def finish_parts(parts: Sequence[bytes]) -> dict[str, pa.Table]:
-    """The finalised columns of all parts together, without encoding their merge.
+def finish_blocks(tables: Mapping[str, Contents]) -> dict[str, FinishedBlocks]:
+    """The same, to be read block by block."""
+    return {name: FinishedBlocks(_content(table)) for name, table in tables.items()}
+
+
+def finish_parts(parts: Sequence[bytes]) -> dict[str, FinishedBlocks]:
+    """The finalised columns of all parts together, block by block, without encoding their merge.
 
     Raises:
-        ProtocolError: a part is damaged, or the parts are of different plans.
+        ProtocolError: a part is damaged, or the parts are of different plans; also while blocks are read.
         TypeConflict: a column has types without a common one.
     """
-    return {name: finished(content) for name, content in _merged([p for p in parts if p]).items()}
+    return finish_blocks(_merged([part for part in parts if part]))
 
 
 def subtract(whole: Mapping[str, pa.Table], part: Mapping[str, pa.Table]) -> dict[str, pa.Table]:

@@ -13,7 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.cbt import Panes, TreeLimits, TypeConflict, encode_partial, finish, finish_parts
+from elfmesh.cbt import (
+    Panes,
+    TreeLimits,
+    TypeConflict,
+    decode_partial,
+    encode_partial,
+    finish,
+    merge_partials,
+)
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
 from elfmesh.cbt.keys import KeyTooLong
@@ -165,7 +173,7 @@ def test_late_records_and_dropped_panes_between_windows(
         if want is not None and rng.random() < 0.2:
             reduced = panes.window(index)
             assert reduced is not None
-            finished = finish_parts([encode_partial(reduced)])
+            finished = finish(decode_partial(merge_partials([encode_partial(reduced)])))
             assert {table.name: as_groups(table, finished[table.name]) for table in tables} == want
         if rng.random() < 0.7:
             low = (index + 1) * slide

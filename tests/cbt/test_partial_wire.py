@@ -95,7 +95,10 @@ def use(data: bytes) -> None:
     try:
         tables = decode_partial(data)
     except ProtocolError:
-        for other in (lambda: merge_partials([data, data]), lambda: finish_parts([data])):
+        for other in (
+            lambda: merge_partials([data, data]),
+            lambda: [[*t.blocks()] for t in finish_parts([data]).values()],
+        ):
             with pytest.raises(ProtocolError):
                 other()
         return
@@ -104,6 +107,10 @@ def use(data: bytes) -> None:
         table.to_pylist()
     decode_partial(merge_partials([data, data]))
     split_partial(data, 3)
+
+
+def finish_all(parts: list[bytes]) -> list[pa.Table]:
+    return [block for table in finish_parts(parts).values() for block in table.blocks()]
 
 
 def test_taking_apart_and_putting_together_changes_nothing() -> None:
@@ -297,11 +304,15 @@ def test_merging_holds_one_block_of_each_at_a_time(monkeypatch: pytest.MonkeyPat
     events: list[str] = []
     stream, writer = partial_wire.WireStream, partial_wire.PartialWriter
     take, add = stream.take, writer.add_block
-    monkeypatch.setattr(partial_wire.WireStream, "take", lambda self: (events.append("take"), take(self))[1])
-    monkeypatch.setattr(
-        partial_wire.PartialWriter,
-        "add_block",
-        lambda self, block: (events.append("add"), add(self, block))[1],
-    )
+
+    def noted(name: str, method: Any) -> Any:
+        def wrapper(*args: Any) -> Any:
+            events.append(name)
+            return method(*args)
+
+        return wrapper
+
+    monkeypatch.setattr(stream, "take", noted("take", take))
+    monkeypatch.setattr(writer, "add_block", noted("add", add))
     merge_partials([data, data, data])
     assert events == ["take", "take", "take", "add"] * blocks
