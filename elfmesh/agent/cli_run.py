@@ -10,14 +10,14 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from elfmesh.control.cli_common import read_text
-from elfmesh.errors import QueryError, RuntimeFailure, UsageError
+from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
 from elfmesh.text import printable
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from elfmesh.control.ql import Statement
 
 BAR_AFTER_S = 1.0
+MEMORY_BYTES_MIN = 4_000_000
 NO_QUERY = "no query"
 EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.log"""
 
@@ -50,6 +51,13 @@ EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.l
     show_default=True,
     help="How to write the results.",
 )
+@click.option(
+    "--memory",
+    default="48 MB",
+    show_default=True,
+    metavar="SIZE",
+    help="For aggregates; what is beyond goes to temporary files.",
+)
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Read only the first N records.")
 @click.option("-v", "--verbose", count=True, help="Say more; twice: tracebacks.")
 @click.option("-q", "--quiet", is_flag=True, help="Errors only.")
@@ -58,6 +66,7 @@ def run_command(
     job_file: str | None,
     log_format: str,
     output: str,
+    memory: str,
     sample: int | None,
     verbose: int,
     quiet: bool,
@@ -74,16 +83,15 @@ def run_command(
         raise RuntimeFailure("standard output is closed", hint="Results go there.")
     text, source, logs = _inputs(arguments, job_file)
     try:
-        _run_all(text, source, logs, log_format, output, sample)
+        options = {"format": log_format, "sample": sample, "memory_bytes": _size(memory)}
+        _run_all(text, source, logs, output, options)
     except QueryError as error:
         from elfmesh.control.cli_common import with_caret
 
         raise with_caret(error, text) from None
 
 
-def _run_all(
-    text: str, source: str, logs: Sequence[str], log_format: str, output: str, sample: int | None
-) -> None:
+def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: Mapping[str, Any]) -> None:
     from elfmesh.agent import cli
     from elfmesh.agent.native import fallback_reasons
     from elfmesh.control.ql import parse_many
@@ -97,7 +105,19 @@ def _run_all(
     for number, statement in enumerate(statements):
         if number and output != "json":
             click.echo()
-        _run_one(statement, paths, log_format, output, sample)
+        _run_one(statement, paths, output, options)
+
+
+def _size(text: str) -> int:
+    from elfmesh.units import parse_size
+
+    try:
+        size = parse_size(text)
+    except ConfigError as error:
+        raise UsageError(f"--memory: {error.message}", hint=error.hint) from None
+    if size < MEMORY_BYTES_MIN:
+        raise UsageError(f"--memory: {text} is less than {MEMORY_BYTES_MIN // 10**6} MB")
+    return size
 
 
 def _inputs(arguments: Sequence[str], job_file: str | None) -> tuple[str, str, list[str]]:
@@ -128,16 +148,14 @@ def _paths(logs: Sequence[str]) -> list[str]:
     return paths
 
 
-def _run_one(
-    statement: Statement, paths: Sequence[str], log_format: str, output: str, sample: int | None
-) -> None:
+def _run_one(statement: Statement, paths: Sequence[str], output: str, options: Mapping[str, Any]) -> None:
     from elfmesh.agent import cli
     from elfmesh.agent.embedded import LogRun
     from elfmesh.agent.run_output import writer
 
     stdin = getattr(sys.stdin, "buffer", None)
     bar = _Bar(paths)
-    job = LogRun(statement, paths, format=log_format, sample=sample, stdin=stdin, on_bytes=bar.advance)
+    job = LogRun(statement, paths, stdin=stdin, on_bytes=bar.advance, **options)
     bar.enabled = cli.verbosity >= 0 and sys.stderr.isatty() and not (job.streams and sys.stdout.isatty())
     bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     with bar.shown():
