@@ -98,11 +98,6 @@ def as_keys(array: pa.Array) -> Keys:
     return Keys(places, np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8))
 
 
-def take(keys: Keys, rows: np.ndarray) -> Keys:
-    """The keys at these rows."""
-    return as_keys(as_array(keys).take(pa.array(rows)))
-
-
 def gather(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """uint8: the pieces data[start : start + length] one after the other. Cost: some ns per byte."""
     out = np.empty(int(lengths.sum()), np.uint8)
