@@ -32,6 +32,9 @@ from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, partition_sorted
 
 _NODE_BYTES = 300
 
+SPILLED_RUN_BYTES_MIN = 1 << 12
+"""Smaller runs are joined before they are spilled: a blob has a fixed cost, in memory and on disk."""
+
 
 class Shared:
     """What the members of one tree share.
@@ -183,7 +186,7 @@ class BufferNode:
             return
         if not force and not self._is_over():
             if len(self.runs) > limits.runs_max:
-                self._join_runs()
+                self._join(self.runs)
         elif self.children:
             self._push_down()
         else:
@@ -195,15 +198,18 @@ class BufferNode:
         Raises:
             StorageError: a store cannot be read. Nothing is changed.
         """
-        blocks = [buffer.unpack(self._shared.press) for buffer in self._buffers()]
-        self._split(merge_sorted(blocks) if blocks else None)
+        buffers = self._buffers()
+        self._split(self._merged(buffers) if buffers else None)
 
     def spill(self, store: BlobStore) -> None:
-        """Hand all own buffers to a store, the large ones first.
+        """Hand all own buffers to a store, the large ones first; runs too small for that are joined before.
 
         Raises:
             StorageError: the store refused; what it did not take is still here.
         """
+        small = [run for run in self.runs if not run.is_spilled and run.nbytes < SPILLED_RUN_BYTES_MIN]
+        if len(small) > 1:
+            self._join(small)
         for buffer in self._buffers():
             self._shared.spill(buffer, store)
 
@@ -233,31 +239,33 @@ class BufferNode:
             limits.leaf_bytes_max, raw_bytes
         )
 
-    def _merged_runs(self) -> SortedRows:
+    def _merged(self, buffers: Sequence[CompressedBuffer]) -> SortedRows:
         press = self._shared.press
-        blocks = [run.unpack(press) for run in self.runs]
+        blocks = [buffer.unpack(press) for buffer in buffers]
         return merge_sorted(blocks) if len(blocks) > 1 else blocks[0]
 
-    def _drop_runs(self) -> None:
-        for run in self.runs:
+    def _drop(self, runs: Sequence[CompressedBuffer]) -> None:
+        for run in runs:
             self._shared.forget(run)
-        self.runs, self._pending_rows, self._pending_bytes = [], 0, 0
+            self._pending_rows -= run.rows
+            self._pending_bytes -= run.raw_bytes
+        self.runs = [run for run in self.runs if run not in runs]
 
-    def _join_runs(self) -> None:
-        rows = self._merged_runs()
-        self._drop_runs()
+    def _join(self, runs: Sequence[CompressedBuffer]) -> None:
+        """Make one run of several."""
+        rows = self._merged(runs)
+        self._drop(runs)
         self.append(rows)
 
     def _push_down(self) -> None:
-        parts = partition_sorted(self._merged_runs(), self.child_bits)
-        self._drop_runs()
+        parts = partition_sorted(self._merged(self.runs), self.child_bits)
+        self._drop(self.runs)
         self.push_parts(parts)
 
     def _merge(self) -> None:
         """Merge buffered rows into the leaf's base, and split it if it is full."""
         shared, base = self._shared, self.base
-        blocks = [buffer.unpack(shared.press) for buffer in self._buffers()]
-        rows = merge_sorted(blocks) if len(blocks) > 1 else blocks[0]
+        rows = self._merged(self._buffers())
         limits = shared.limits
         raw_bytes = rows.run.nbytes + sum(state.nbytes for state in rows.states)
         full = rows.count > 2 * limits.leaf_rows_max or (
@@ -269,7 +277,7 @@ class BufferNode:
         # No new key: the compressed keys, which are most of the bytes, stay as they are.
         twin = base if base is not None and base.rows == rows.count else None
         merged = CompressedBuffer(pack(rows), shared.press, twin=twin)
-        self._drop_runs()
+        self._drop(self.runs)
         if base is not None:
             shared.forget(base)
         self.base = shared.hold(merged)
@@ -277,7 +285,7 @@ class BufferNode:
     def _split(self, rows: SortedRows | None) -> None:
         bits, step = self.bits + self.child_bits, self.child_bits
         parts = [] if rows is None else partition_sorted(rows, step)
-        self._drop_runs()
+        self._drop(self.runs)
         if self.base is not None:
             self._shared.forget(self.base)
             self.base = None
