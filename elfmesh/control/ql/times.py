@@ -84,6 +84,8 @@ def to_timestamp_us(array: pa.Array | pa.ChunkedArray) -> pa.TimestampArray:
 
 
 def _timestamps(array: pa.Array) -> pa.Array:
+    if array.type == TIMESTAMP:
+        return array
     if array.type.tz is not None:
         return pc.cast(array, TIMESTAMP, safe=False)
     return pc.cast(array, pa.timestamp("us"), safe=False).view(pa.int64()).view(TIMESTAMP)
