@@ -40,6 +40,10 @@ Contents: TypeAlias = Content | Rows | pa.Table
 """What a table may be given as: a window's content, rows, or PAO columns as `decode_partial` gives them."""
 
 
+_IDLE: list[Squeezer] = []
+"""Squeezers that nobody uses now: at most as many as there ever were threads encoding at once."""
+
+
 def encode_partial(tables: Mapping[str, Contents]) -> bytes:
     """Named tables of PAO columns as compressed, checksummed bytes; b"" if they have no rows.
 
@@ -146,8 +150,16 @@ def _content(table: Contents) -> Content:
 def _encode(tables: Mapping[str, Content], partitions: int) -> list[bytes]:
     if partitions < 1:
         raise ValueError("a partial splits into at least one part")
-    squeezer = Squeezer()
-    writers = [PartialWriter(squeezer) for _ in range(partitions)]
+    # To make a squeezer costs as much as to encode a small partial; each serves one thread at a time.
+    squeezer = _IDLE.pop() if _IDLE else Squeezer()
+    try:
+        return _written(tables, [PartialWriter(squeezer) for _ in range(partitions)])
+    finally:
+        _IDLE.append(squeezer)
+
+
+def _written(tables: Mapping[str, Content], writers: Sequence[PartialWriter]) -> list[bytes]:
+    partitions = len(writers)
     layouts = [content.layout for content in tables.values()]
     shared = (
         [key for key in layouts[0].keys if all(key in layout.keys for layout in layouts)] if layouts else []

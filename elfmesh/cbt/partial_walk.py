@@ -105,7 +105,11 @@ class _Walk:
                 finer.append(stream)
         if finer:
             return self._joined(bits, prefix, self._children(bits, prefix, held, finer))
-        return self._cut(_merged(held)) if held else iter(())
+        if not held:
+            return iter(())
+        rows = _merged(held)
+        held.clear()  # the caller keeps the list until its last child is done
+        return self._cut(rows)
 
     def _children(
         self, bits: int, prefix: int, held: list[SortedRows], finer: Sequence[Stream]
@@ -135,7 +139,8 @@ class _Walk:
             rows += block.count
             size += block.nbytes
             if rows > self.joined_rows_max or size > self.bytes_wanted:
-                yield from waiting
+                while waiting:
+                    yield waiting.pop(0)
                 yield from blocks
                 return
         if waiting:

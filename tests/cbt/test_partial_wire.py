@@ -316,3 +316,16 @@ def test_merging_holds_one_block_of_each_at_a_time(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(writer, "add_block", noted("add", add))
     merge_partials([data, data, data])
     assert events == ["take", "take", "take", "add"] * blocks
+
+
+def test_the_memory_of_a_merge_is_that_of_a_few_blocks() -> None:
+    rows = 400_000
+    tree = CompressedBufferTree(["k"], {"n": ("count", None), "s": ("sum", "v")})
+    tree.insert(pa.record_batch({"k": np.arange(rows), "v": np.arange(rows) / 4}))
+    data = encode_partial({"main": tree.snapshot()})
+    unfolded = sum(block.nbytes for block in partial_wire.open_partial(data)["main"].sorted())
+    tracemalloc.start()
+    merged = merge_partials([data] * 4)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak - 2 * len(merged) < unfolded / 2
