@@ -22,7 +22,9 @@ import msgspec
 from elfmesh.errors import DataError, RuntimeFailure
 from elfmesh.limits import LINE_BYTES_MAX
 
-BLOCK_BYTES = 2 << 20
+BLOCK_BYTES = 4 << 20
+"""What each block costs once, whatever is in it, is then a few nanoseconds per line."""
+
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
 GZIP_CHUNK_BYTES = 256 << 10

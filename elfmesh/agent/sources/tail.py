@@ -42,7 +42,7 @@ HEAD_BYTES = 1 << 10
 GRACE_S = 5.0
 COMPRESSED = "compressed files are not followed"
 NOT_A_FILE = "not a regular file"
-POLL_BYTES = 4 * BLOCK_BYTES
+POLL_BYTES = 2 * BLOCK_BYTES
 SourceId: TypeAlias = tuple[int, int]
 """Device and inode: one source of a watermark, through all generations."""
 
