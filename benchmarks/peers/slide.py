@@ -52,9 +52,8 @@ class Sliding:
         self._panes.insert(TABLE, np.full(len(batch), number, np.int64), batch)
 
     def window(self, number: int) -> object:
-        window = self._panes.window(number)
         self._panes.drop_below(number)
-        return window
+        return self._panes.window(number)
 
     def table(self, window: object) -> pa.Table:
         cpu = time.process_time()
