@@ -30,7 +30,7 @@ THREADS = (
     "RAYON_NUM_THREADS", "NUMEXPR_NUM_THREADS",
 )  # fmt: skip
 TIMEOUT_S = 1800
-REPEAT_S_MAX = 40.0
+REPEAT_S_MAX = 15.0
 """CPU seconds from which a contestant of a contest runs only once."""
 
 

@@ -36,7 +36,7 @@ AWK = """{ hits[$7]++; bytes[$7] += $10 } END {
     for (path in hits) printf "%s %d %.0f\\n", path, hits[path], bytes[path] }"""
 
 LINES = {False: 5_000_000, True: 20_000}
-STREAM_LINES = {False: 500_000, True: 20_000}
+STREAM_LINES = {False: 2_000_000, True: 20_000}
 MEMORY_LINES = {False: (1_000_000, 10_000_000), True: (5_000, 20_000)}
 JOB_LINES = {False: 2_000_000, True: 40_000}
 START_UP_LINES = 200
