@@ -37,19 +37,17 @@ FRAME_BYTES_MAX = UNPACKED_BYTES_MAX
 _PREFIX = struct.Struct("<II")
 _LENGTH = struct.Struct("<I")
 
-_FAST = {
-    # A small table stays in the first cache, and a window beyond the last 256 KiB finds nothing more: sorted,
-    # front-coded and shuffled bytes gain little from a longer search.
-    "strategy": zstandard.STRATEGY_FAST,
-    "min_match": 7,
-    "hash_log": 12,
-    "window_log": 18,
-    "chain_log": 6,
-    "search_log": 1,
-}
-_DENSE = zstandard.ZstdCompressionParameters(**_FAST, target_length=0)
-# A target length switches the entropy coding of what did not match off: four times as fast.
-_LIGHT = zstandard.ZstdCompressionParameters(**_FAST, target_length=1)
+# A small table stays in the first cache, and a window beyond the last 256 KiB finds nothing more: sorted,
+# front-coded and shuffled bytes gain little from a longer search.
+_PARAMETERS = zstandard.ZstdCompressionParameters(
+    strategy=zstandard.STRATEGY_FAST,
+    min_match=7,
+    hash_log=12,
+    window_log=18,
+    chain_log=6,
+    search_log=1,
+    target_length=0,
+)
 
 
 class Head(msgspec.Struct, array_like=True, frozen=True):
@@ -74,14 +72,10 @@ def decode_head(data: bytes | memoryview) -> Head:
 
 
 class Squeezer:
-    """Compresses chunks, one frame after the other; its memory is prepared once. For one thread at a time.
+    """Compresses chunks, one frame after the other; its memory is prepared once. For one thread at a time."""
 
-    Args:
-        light: for what will be read and written again soon: four times as fast, a third larger.
-    """
-
-    def __init__(self, *, light: bool = False) -> None:
-        self._compressor = zstandard.ZstdCompressor(compression_params=_LIGHT if light else _DENSE)
+    def __init__(self) -> None:
+        self._compressor = zstandard.ZstdCompressor(compression_params=_PARAMETERS)
 
     def squeeze(self, data: Chunk) -> bytes:
         """One zstd frame that states its size. Cost: about 1 GB/s."""

@@ -25,8 +25,9 @@ from elfmesh.cbt.budget import BlobStore
 from elfmesh.cbt.codec import Packed, unpack
 from elfmesh.cbt.sorted_rows import SortedRows
 
-SPLIT_BYTES_MIN = 1 << 12
-"""Smaller runs are one frame: two tables of statistics would take what they save."""
+SPLIT_BYTES_MIN = 1 << 15
+"""Smaller runs are one frame: they are mostly pending ones, where the time of a second frame counts more than
+its tenth of the bytes."""
 
 SPILL_BYTES_MIN = 1 << 10
 """Smaller pieces stay in memory: a note of where they are would take as much."""
@@ -62,14 +63,12 @@ class Press:
     """Compresses and decompresses buffers; its memory is prepared once. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._dense = Squeezer()
-        self._light = Squeezer(light=True)
+        self._squeezer = Squeezer()
         self._decompressor = zstandard.ZstdDecompressor()
 
-    def squeeze(self, *parts: bytes | memoryview, light: bool = False) -> bytes:
+    def squeeze(self, *parts: bytes | memoryview) -> bytes:
         """One zstd frame per part."""
-        squeezer = self._light if light else self._dense
-        frames = [squeezer.squeeze(part) for part in parts]
+        frames = [self._squeezer.squeeze(part) for part in parts]
         # A copy has no slack; zstd's own result is cut down from the worst case, which leaves holes behind.
         return b"".join(frames) if len(frames) > 1 else bytes(memoryview(frames[0]))
 
@@ -91,7 +90,6 @@ class CompressedBuffer:
     Args:
         packed: its content.
         press: compresses.
-        light: compress little, because the rows will be merged soon.
         twin: a buffer of the same keys, whose compressed keys are taken over.
 
     Attributes:
@@ -101,19 +99,18 @@ class CompressedBuffer:
 
     __slots__ = ("_keys", "_keys_end", "_states", "raw_bytes", "rows")
 
-    def __init__(
-        self, packed: Packed, press: Press, *, light: bool = False, twin: CompressedBuffer | None = None
-    ) -> None:
+    def __init__(self, packed: Packed, press: Press, *, twin: CompressedBuffer | None = None) -> None:
         head = encode_head(packed)
         states = b"".join((_LENGTH.pack(len(head)), head, *packed.chunks[1:]))
         self.rows = packed.header.rows
         self.raw_bytes = len(packed.chunks[0]) + len(states)
-        self._states: bytes | Spilled = press.squeeze(states, light=light)
+        self._states: bytes | Spilled = press.squeeze(states)
         self._keys: bytes | Spilled
+        self._keys_end: int
         if twin is not None:
             self._keys, self._keys_end = twin._keys, twin._keys_end
         else:
-            self._keys, self._keys_end = _squeeze_keys(packed, press, light)
+            self._keys, self._keys_end = _squeeze_keys(packed, press)
 
     @property
     def nbytes(self) -> int:
@@ -155,15 +152,15 @@ class CompressedBuffer:
             self._states = Spilled(store, self._states)
 
 
-def _squeeze_keys(packed: Packed, press: Press, light: bool) -> tuple[bytes, int]:
+def _squeeze_keys(packed: Packed, press: Press) -> tuple[bytes, int]:
     """The compressed run, and where its first frame ends if there are two.
 
     Lengths and text have statistics of their own, so apart they take a twentieth less.
     """
     run = memoryview(packed.chunks[0])
     lengths = packed.header.rows * (4 if packed.header.wide else 2)
-    if light or len(run) < SPLIT_BYTES_MIN:
-        return press.squeeze(run, light=light), 0
+    if len(run) < SPLIT_BYTES_MIN:
+        return press.squeeze(run), 0
     first = press.squeeze(run[:lengths])
     return first + press.squeeze(run[lengths:]), len(first)
 

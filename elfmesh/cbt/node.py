@@ -32,6 +32,9 @@ from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, partition_sorted
 
 _NODE_BYTES = 300
 
+_SCATTER = 0x9E3779B1
+"""2**32 by the golden ratio: multiples of it fill the circle evenly."""
+
 SPILLED_RUN_BYTES_MIN = 1 << 12
 """Smaller runs are joined before they are spilled: a blob has a fixed cost, in memory and on disk."""
 
@@ -137,7 +140,7 @@ class BufferNode:
 
     def _append(self, packed: Packed) -> None:
         shared = self._shared
-        run = shared.hold(CompressedBuffer(packed, shared.press, light=True))
+        run = shared.hold(CompressedBuffer(packed, shared.press))
         self.runs.append(run)
         self._pending_rows += run.rows
         self._pending_bytes += run.raw_bytes
@@ -231,9 +234,12 @@ class BufferNode:
         if base is None:
             rows, raw_bytes = 0, 0
         else:
+            # Leaves fill alike, since hashes are evenly spread: each has a share of its own, so that they do
+            # not all have the most pending at once.
             # Relative to the base in rows and in bytes: a leaf that cannot split must not be merged for every
             # run that comes.
             share = limits.spilled_share if base.is_spilled else limits.pending_share
+            share *= 0.5 + (self.prefix * _SCATTER % (1 << 32)) / (1 << 32)
             rows, raw_bytes = int(share * base.rows), int(share * base.raw_bytes)
         return self._pending_rows > max(limits.pending_rows_min, rows) or self._pending_bytes > max(
             limits.leaf_bytes_max, raw_bytes

@@ -140,7 +140,9 @@ class Snapshot:
             if rows is not None:
                 yield reform(rows, self.form, self.types)
             return
-        parts = [None] * len(node.children) if rows is None else partition_sorted(rows, node.child_bits)
+        parts: list[SortedRows | None] = [None] * len(node.children)
+        if rows is not None:
+            parts[:] = partition_sorted(rows, node.child_bits)
         del blocks, rows, above
         for place, child in enumerate(node.children):
             part, parts[place] = parts[place], None

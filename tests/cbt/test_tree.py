@@ -399,7 +399,8 @@ def test_merging_keys_of_equal_hashes_stays_linear(monkeypatch: pytest.MonkeyPat
 def test_two_hash_values_split_once_and_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
     def parity(keys: Keys) -> np.ndarray:
         odd = keys.data[keys.offsets[1:] - 1].astype(np.uint64) % np.uint64(2)
-        return odd << np.uint64(63)
+        top_bit: np.ndarray = odd << np.uint64(63)
+        return top_bit
 
     forced_hash(monkeypatch, parity)
     tree = tiny_tree(["k"], {"n": ("count", None)})

@@ -109,13 +109,11 @@ def test_a_store_that_refuses_loses_nothing_and_is_tried_again() -> None:
     store.refuses = True
     for start in range(2_000, 6_000, 500):
         insert(tree, keys[start : start + 500])
-    assert budget.over
-    assert "the disk is full" in str(budget.problem)
+    assert (budget.over, str(budget.problem)) == (True, "the disk is full")
     assert counts(tree) == Counter(keys)
     store.refuses = False
     budget.relieve()
-    assert not budget.over
-    assert budget.problem is None
+    assert (budget.over, budget.problem) == (False, None)
     assert counts(tree) == Counter(keys)
 
 
