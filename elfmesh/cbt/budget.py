@@ -27,7 +27,7 @@ from elfmesh.errors import StorageError
 RELIEVED_SHARE = 0.875
 """Of the limit, what is held after memory was given up: so that this is not done for every batch."""
 
-ROOT_SHARE = 0.25
+ROOT_SHARE = 0.4
 """Of the limit, what the root of one tree may take: the rest holds far more keys compressed."""
 
 
