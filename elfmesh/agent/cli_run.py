@@ -53,7 +53,7 @@ EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.l
 )
 @click.option(
     "--memory",
-    default="48 MB",
+    default="16 MB",
     show_default=True,
     metavar="SIZE",
     help="For aggregates; what is beyond goes to temporary files.",

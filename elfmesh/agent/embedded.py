@@ -23,6 +23,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from elfmesh.agent.ahead import ahead
+from elfmesh.agent.memory import give_back
 from elfmesh.agent.parsers import (
     AutoParser,
     Parsed,
@@ -46,8 +47,14 @@ from elfmesh.control.records import ResultRecord, counts_dict
 from elfmesh.errors import DataError
 from elfmesh.text import suggest
 
-MEMORY_BYTES = 48_000_000
-"""What aggregates may take unless somebody says otherwise: with it a run stays below 150 MB."""
+MEMORY_BYTES = 16_000_000
+"""What aggregates may take unless somebody says otherwise: with it a run takes 130 to 155 MB."""
+
+BLOCK_BYTES = 2 << 20
+"""Smaller than an agent's, which has more jobs to share what a block costs: three are held at a time."""
+
+GIVE_BACK_BLOCKS = 16
+"""After so many blocks, freed memory goes back to the system."""
 
 JOB = "run"
 """What the results of the embedded engine call their job."""
@@ -161,9 +168,11 @@ class LogRun:
 
     def _results(self, budget: MemoryBudget) -> Iterator[IntervalResult]:
         worker: JobWorker | None = None
-        for parsed, block in self._parsed():
+        for number, (parsed, block) in enumerate(self._parsed(), 1):
             worker = worker or self._worker(budget)
             worker.feed(parsed, block, 0)
+            if number % GIVE_BACK_BLOCKS == 0:
+                give_back()
             if budget.over and budget.problem is not None:
                 raise budget.problem
         if worker is None:
@@ -249,7 +258,7 @@ class LogRun:
 
         for path in self._paths:
             parser = self._formats.parser(path)
-            blocks = read_blocks(path, stdin=self._stdin, on_bytes=count)
+            blocks = read_blocks(path, block_bytes=BLOCK_BYTES, stdin=self._stdin, on_bytes=count)
             with contextlib.closing(ahead(blocks) if is_compressed(path) else blocks) as source:
                 for block in source:
                     wanted = block if self._left is None else self._sampled(block)
