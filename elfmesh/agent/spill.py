@@ -20,6 +20,8 @@ import os
 import tempfile
 import threading
 import zlib
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,7 +65,8 @@ class SpillStore:
         self.directory = directory
         self._limit_bytes = limit_bytes
         self._segment_bytes = segment_bytes
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        self._dropped: deque[int] = deque()
         self._segments: list[_Segment] = []
         self._places: dict[int, _Place] = {}
         self._next = 0
@@ -71,16 +74,16 @@ class SpillStore:
     @property
     def nbytes(self) -> int:
         """Bytes of all blobs."""
-        with self._lock:
-            return sum(segment.live for segment in self._segments)
+        with self._swept():
+            return self._live_bytes()
 
     @property
     def disk_bytes(self) -> int:
         """Bytes the files take, dropped blobs included."""
-        with self._lock:
-            return sum(segment.end for segment in self._segments)
+        with self._swept():
+            return self._disk_bytes()
 
-    def put(self, blob: bytes) -> int:
+    def put(self, blob: bytes, /) -> int:
         """Write a blob.
 
         Returns:
@@ -89,37 +92,63 @@ class SpillStore:
         Raises:
             StorageError: the disk is full, the limit is reached, or the directory cannot be written.
         """
-        with self._lock:
+        with self._swept():
             place = self._append(blob)
             self._next += 1
             self._places[self._next] = place
             return self._next
 
-    def get(self, number: int) -> bytes:
+    def get(self, number: int, /) -> bytes:
         """Read a blob.
 
         Raises:
             StorageError: the disk lost it.
         """
-        with self._lock:
-            place = self._places[number]
-            return self._read(place)
+        with self._swept():
+            return self._read(self._places[number])
 
-    def drop(self, number: int) -> None:
-        """Forget a blob; now and then, closes or moves together the files it leaves empty."""
+    def drop(self, number: int, /) -> None:
+        """Forget a blob; now and then, closes or moves together the files it leaves empty.
+
+        May be called by the garbage collector in the middle of any other call, so it never waits: what it
+        cannot do at once is done by the next call.
+        """
+        self._dropped.append(number)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sweep()
+            finally:
+                self._lock.release()
+
+    def close(self) -> None:
+        """Give everything back. Blobs may still be dropped."""
+        with self._swept():
+            for segment in self._segments:
+                os.close(segment.fd)
+            self._segments, self._places = [], {}
+
+    @contextlib.contextmanager
+    def _swept(self) -> Iterator[None]:
+        """The lock, with all that was dropped gone."""
         with self._lock:
-            place = self._places.pop(number)
+            self._sweep()
+            yield
+
+    def _sweep(self) -> None:
+        while self._dropped:
+            place = self._places.pop(self._dropped.popleft(), None)
+            if place is None:
+                continue  # the store was closed
             place.segment.live -= place.size
             if not place.segment.live:
                 self._give_back(place.segment)
             self._tidy()
 
-    def close(self) -> None:
-        """Give everything back."""
-        with self._lock:
-            for segment in self._segments:
-                os.close(segment.fd)
-            self._segments, self._places = [], {}
+    def _live_bytes(self) -> int:
+        return sum(segment.live for segment in self._segments)
+
+    def _disk_bytes(self) -> int:
+        return sum(segment.end for segment in self._segments)
 
     def _append(self, blob: bytes) -> _Place:
         self._check_limit(len(blob))
@@ -138,7 +167,7 @@ class SpillStore:
         return place
 
     def _check_limit(self, more: int) -> None:
-        if self._limit_bytes is not None and self.disk_bytes + more > self._limit_bytes:
+        if self._limit_bytes is not None and self._disk_bytes() + more > self._limit_bytes:
             raise StorageError(
                 f"the limit of {self._limit_bytes} bytes for what does not fit in memory is reached",
                 where=str(self.directory),
@@ -178,7 +207,7 @@ class SpillStore:
         """Move the blobs of the emptiest full segment, while more is dead than alive."""
         full = self._segments[:-1]
         dead = sum(segment.end - segment.live for segment in full)
-        if not full or dead <= self.nbytes + self._segment_bytes:
+        if not full or dead <= self._live_bytes() + self._segment_bytes:
             return
         emptiest = min(full, key=lambda segment: segment.live)
         moving = [(number, place) for number, place in self._places.items() if place.segment is emptiest]

@@ -59,7 +59,8 @@ def test_a_full_disk_is_said_and_costs_nothing_that_was_there(
 ) -> None:
     store = SpillStore(tmp_path)
     kept = store.put(b"kept")
-    write, written = os.pwrite, []
+    write = os.pwrite
+    written: list[int] = []
 
     def fills_up(fd: int, data: memoryview, offset: int) -> int:
         if written:
@@ -129,3 +130,28 @@ def test_several_threads_share_a_store(tmp_path: Path) -> None:
     assert not wrong
     assert store.disk_bytes == 0
     store.close()
+
+
+def test_a_collector_may_drop_in_the_middle_of_a_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = SpillStore(tmp_path)
+    old = store.put(b"old" * 100)
+    write = os.pwrite
+
+    def collects(fd: int, data: memoryview, offset: int) -> int:
+        done = write(fd, data, offset)
+        store.drop(old)  # as __del__ of what held it would, in this very thread
+        return done
+
+    monkeypatch.setattr(os, "pwrite", collects)
+    new = store.put(b"new" * 100)
+    assert store.get(new) == b"new" * 100
+    assert store.nbytes == 300
+    store.close()
+
+
+def test_what_outlives_the_store_may_still_drop(tmp_path: Path) -> None:
+    store = SpillStore(tmp_path)
+    number = store.put(b"x")
+    store.close()
+    store.drop(number)
+    assert (store.nbytes, store.disk_bytes) == (0, 0)
