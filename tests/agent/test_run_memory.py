@@ -1,0 +1,97 @@
+"""elf run within its memory: what does not fit goes to disk, and the rows are those of a run with room."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from elfmesh.agent.embedded import LogRun
+from elfmesh.agent.spill import SpillStore
+from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.control.ql import parse
+from elfmesh.errors import StorageError
+
+QUERIES = (
+    "SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k ORDER BY s DESC LIMIT 50",
+    "SELECT j, count(DISTINCT k) AS d FROM t GROUP BY j",
+    "SELECT k, j, max(v) AS m FROM t GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k, j",
+    "SELECT j, count(DISTINCT k) AS d FROM t GROUP BY HOP(ts, INTERVAL '5' SECOND, INTERVAL '20' SECOND), j",
+)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng, path = random.Random(3), tmp_path_factory.mktemp("log") / "log"
+    with path.open("w") as file:
+        for number in range(60_000):
+            key = f"{rng.getrandbits(64) if number % 3 else number % 999:016x}"
+            record = {"ts": number / 1_500, "k": key, "j": f"g{number % 7}", "v": rng.randrange(1_000)}
+            file.write(json.dumps(record) + "\n")
+    return path
+
+
+def answers(text: str, log: Path, memory_bytes: int, spill_dir: Path) -> list[tuple[int, pa.Table]]:
+    run = LogRun(parse(text), [str(log)], memory_bytes=memory_bytes, spill_dir=spill_dir)
+    return [(result.record.index, result.table) for result in run.results()]
+
+
+@pytest.mark.parametrize("text", QUERIES)
+def test_a_run_that_spills_gives_the_rows_of_one_that_has_room(
+    log: Path, tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    put = SpillStore.put
+    monkeypatch.setattr(SpillStore, "put", lambda self, blob: written.append(len(blob)) or put(self, blob))
+    whole = answers(text, log, 1 << 30, tmp_path / "unused")
+    assert not written
+    assert not (tmp_path / "unused").exists()
+    monkeypatch.setattr("elfmesh.agent.embedded.BLOCK_BYTES", 1 << 18)
+    tight = answers(text, log, 100_000, tmp_path / "spill")
+    assert len(written) > 3
+    assert list((tmp_path / "spill").iterdir()) == []
+    assert [index for index, _ in tight] == [index for index, _ in whole]
+    assert all(one.equals(other) for (_, one), (_, other) in zip(tight, whole, strict=True))
+
+
+def test_a_full_disk_ends_the_run_with_a_clear_error(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: SpillStore, blob: bytes) -> int:
+        raise StorageError("the disk is full", where=str(self.directory), hint="Make room there.")
+
+    monkeypatch.setattr(SpillStore, "put", full)
+    monkeypatch.setattr("elfmesh.agent.embedded.BLOCK_BYTES", 1 << 16)
+    with pytest.raises(StorageError, match="the disk is full"):
+        answers(QUERIES[1], log, 100_000, tmp_path)
+
+
+def test_a_sum_of_budgets_is_what_the_trees_hold(log: Path, tmp_path: Path) -> None:
+    budgets: list[MemoryBudget] = []
+
+    class Watched(LogRun):
+        def _results(self, budget: MemoryBudget):  # type: ignore[no-untyped-def]
+            budgets.append(budget)
+            return super()._results(budget)
+
+    run = Watched(parse(QUERIES[1]), [str(log)], memory_bytes=500_000, spill_dir=tmp_path)
+    list(run.results())
+    assert budgets[0].problem is None
+    assert budgets[0].nbytes < 500_000
+
+
+@pytest.mark.parametrize("size", ["1 MB", "lots"])
+def test_an_impossible_memory_is_a_usage_error(size: str, log: Path) -> None:
+    command = [sys.executable, "-m", "elfmesh.agent.cli", "run", "--memory", size, QUERIES[0], str(log)]
+    code = f"from elfmesh.agent.cli import main; main({command[3:]!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
+    assert done.returncode == 2
+    assert "--memory" in done.stderr
