@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt.budget import MemoryBudget
-from elfmesh.cbt.contents import Content, MergedContent, RowsContent, narrowed
+from elfmesh.cbt.contents import Content, MergedContent, RowsContent, all_rows, narrowed
 from elfmesh.cbt.limits import TreeLimits
 from elfmesh.cbt.panes_split import Columns, check_key_lengths, split_by_pane
 from elfmesh.cbt.plan import Aggregates, Plan
@@ -210,11 +210,13 @@ class Panes:
 
     def drop_below(self, pane: int) -> None:
         """Forget all panes before this one."""
-        for name, table in self._sliding.items():
+        for name, table in list(self._sliding.items()):
             try:
                 table.leave(pane, partial(self._settled_rows, name))
             except StorageError:
                 table.forget()  # the next window is read from the panes that are left
+            except WindowTooLarge:
+                del self._sliding[name]  # what is left of it grew while it was subtracted from
         for index in [index for index in self._panes if index < pane]:
             del self._panes[index]
         self._touched = {index for index in self._touched if index >= pane}
@@ -302,8 +304,8 @@ class Panes:
             if name not in pane.settled:
                 pane.settled[name] = tree
                 continue
-            for rows in tree.snapshot().rows():
-                pane.settled[name].insert_rows(rows)
+            # All of them or none: some would be in both trees if a store fails in between.
+            pane.settled[name].insert_rows(all_rows(tree.snapshot()))
             tree.empty()
         pane.fresh.clear()
 

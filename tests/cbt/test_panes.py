@@ -26,6 +26,8 @@ from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
 from elfmesh.cbt.keys import KeyTooLong
 from elfmesh.cbt.panes_split import FEW_PANES_MAX, split_by_pane
+from elfmesh.errors import StorageError
+from tests.cbt.stores import MemoryStore
 
 TINY = TreeLimits(
     root_rows=4,
@@ -422,3 +424,42 @@ def test_types_change_while_a_window_slides() -> None:
         keys = finish(window)["main"]["k"]
         assert keys.type == (pa.float64() if 12 in inside else pa.string() if 35 in inside else pa.int64())
         assert len(keys) == (2 if 12 in inside and len(inside) > 1 else len({pane % 2 for pane in inside}))
+
+
+def test_a_window_that_outgrows_its_bytes_while_a_pane_leaves_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables = (Spec("main", ("k",), {"n": ("count", None), "s": ("sum", "v")}),)
+    panes = Panes(tables, 10, 1)
+    records: list[Record] = [(t, "a", float(t)) for t in range(20)]
+    insert(panes, tables, records)
+    assert content(panes, tables, 0) == brute_force(tables, records, 0, 10)
+    monkeypatch.setattr(panes._sliding["main"], "_bytes_max", 1)
+    panes.drop_below(1)
+    assert panes.panes()[0] == 1
+    for index in (1, 2):
+        assert content(panes, tables, index) == brute_force(tables, records, index, index + 10)
+    assert panes._sliding == {}
+
+
+def test_late_rows_are_not_in_a_window_twice_when_a_store_fails_while_they_settle() -> None:
+    tables = (Spec("main", ("k",), {"n": ("count", None), "s": ("sum", "v")}),)
+    store = MemoryStore()
+    panes = Panes(tables, 10, 1, limits=TINY, budget=MemoryBudget(1 << 20, store))
+    records: list[Record] = [(t, f"{t}", 1.0) for t in range(10)]
+    insert(panes, tables, records)
+    assert content(panes, tables, 0) == brute_force(tables, records, 0, 10)
+    late: list[Record] = [(5, random.Random(i).randbytes(300).hex(), 1.0) for i in range(100)]
+    insert(panes, tables, late)
+    fresh = panes._panes[5].fresh["main"]
+    fresh.push_down()
+    fresh.release(1 << 30, root=True, spill=True)
+    gets = len(store.blobs)
+    assert gets > 2
+    # The window reads all of it once, and then some of it again, before the store fails.
+    countdown = iter([False] * (gets + gets // 2))
+    store.fails = lambda: next(countdown, True)
+    with pytest.raises(StorageError):
+        panes.window(0)
+    store.fails = lambda: False
+    assert content(panes, tables, 0) == brute_force(tables, records + late, 0, 10)
