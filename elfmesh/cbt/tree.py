@@ -4,7 +4,7 @@ A batch goes into the root's buffer (hot.py), where the keys that come again and
 When the root is full of others, it is pushed down in sorted runs to the compressed buffers below (node.py),
 which merge them when it pays. `snapshot` reads all of it, and changes nothing.
 
-Owns: the root, the form and the types seen so far, when the root is pushed down.
+Owns: the plan, the form of keys and the types of values seen so far, what is told to the memory budget.
 Refuses to know: time, windows, files, other agents.
 
 Invariants:
@@ -19,21 +19,22 @@ Paper: ELF 2.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt import kernel
+from elfmesh.cbt.body import Body
 from elfmesh.cbt.budget import ROOT_SHARE, MemoryBudget, NoLock, Share
 from elfmesh.cbt.checkpoint import Checkpoint, save
-from elfmesh.cbt.hot import HotRoot, conform, slices
+from elfmesh.cbt.contents import all_rows, finished
+from elfmesh.cbt.hot import conform
 from elfmesh.cbt.keys import KeyForm, KeyTooLong, encode, form_of, unify_forms
-from elfmesh.cbt.laws import State
 from elfmesh.cbt.limits import TreeLimits
-from elfmesh.cbt.node import BufferNode, Shared
 from elfmesh.cbt.plan import Aggregates, Plan
-from elfmesh.cbt.rows import Layout, Rows, Types, combine, empty_rows, finish_rows, from_table, to_table
-from elfmesh.cbt.snapshot import Snapshot, freeze
+from elfmesh.cbt.rows import Layout, Rows, Types, from_table, to_table
+from elfmesh.cbt.snapshot import Snapshot
 from elfmesh.cbt.sorted_rows import SortedRows, reform, to_rows
 from elfmesh.errors import StorageError
 
@@ -73,13 +74,8 @@ class CompressedBufferTree:
         self._budget = budget
         self._lock = NoLock() if budget is None else budget.new_lock()
         self._share: Share | None = None if budget is None else budget.join(self)
-        self._spilled_up_to = 0
-        self._form: KeyForm | None = None
-        self._state_types: Types = ()
-        self._hot: HotRoot | None = None
-        self._shared = Shared(self._limits)
-        self._top: BufferNode | None = None
-        self._begin(None, self.layout.null_types[len(self.layout.keys) :])
+        # None as long as nothing was inserted: then neither form nor types are known.
+        self._body: Body | None = None
         self._report(used=False)
 
     @property
@@ -90,33 +86,32 @@ class CompressedBufferTree:
     @property
     def types(self) -> Types:
         """Types of keys and of aggregated values, null as long as they are not known."""
-        keys = self.layout.null_types[: len(self.layout.keys)] if self._form is None else self._form.types
-        return (*keys, *self._state_types)
+        return self.layout.null_types if self._body is None else self._body.types
 
     @property
     def nbytes(self) -> int:
         """Bytes held in memory: root, compressed buffers, and the objects around them."""
-        return _TREE_BYTES + self.open_bytes + self._shared.nbytes
+        return _TREE_BYTES + (0 if self._body is None else self._body.nbytes)
 
     @property
     def open_bytes(self) -> int:
         """Of these, what the root takes."""
-        return 0 if self._hot is None else self._hot.nbytes
+        return 0 if self._body is None else self._body.open_bytes
 
     @property
     def rows(self) -> int:
         """PAO rows held; a key counts once per buffer that has it, so this is at least the number of keys."""
-        return self._shared.rows + (0 if self._hot is None else self._hot.rows)
+        return 0 if self._body is None else self._body.rows
 
     @property
     def depth(self) -> int:
         """Levels, the root being the first."""
-        return 1 + (self._top.depth if self._top else 0)
+        return 1 if self._body is None else self._body.depth
 
     def empty(self) -> None:
         """Erase everything, types too: start a new batch."""
         with self._lock:
-            self._begin(None, self.layout.null_types[len(self.layout.keys) :])
+            self._body = None
             self._report(used=False)
 
     # -- inserting -----------------------------------------------------------------------------------------
@@ -145,11 +140,7 @@ class CompressedBufferTree:
         with self._lock:
             form, types = self._wider(self._form_with(keys), own)
             encoded = encode(keys, form, rows)
-            self._adopt(form, types, keys, rows)
-            inputs = conform(values, own, types)
-            for start, piece in slices(encoded):
-                self._root().add(piece, inputs, start)
-                self._push_down_if_full()
+            self._adopted(form, types, keys, rows).add(encoded, conform(values, own, types, self._plan.laws))
             self._report(used=True)
         self._relieve()
 
@@ -170,8 +161,8 @@ class CompressedBufferTree:
         with self._lock:
             form, types = self._wider(form_of(rows.keys), rows.types[len(rows.keys) :])
             encoded = encode(rows.keys, form, rows.count)
-            self._adopt(form, types, rows.keys, rows.count)
-            self._merge(encoded, rows.promote((*form.types, *types)).states)
+            promoted = rows.promote((*form.types, *types))
+            self._adopted(form, types, rows.keys, rows.count).merge(encoded, promoted.states)
             self._report(used=True)
         self._relieve()
 
@@ -183,20 +174,16 @@ class CompressedBufferTree:
         self._check_layout(rows.layout)
         if rows.count == 0:
             return
-        form, _ = self._wider(rows.form, rows.types[len(rows.form.types) :])
-        if not form.has_bytes_of(rows.form):
-            self.insert_rows(to_rows(rows))
-            return
         with self._lock:
             form, types = self._wider(rows.form, rows.types[len(rows.form.types) :])
-            self._adopt(form, types, (), rows.count)
-            rows = reform(rows, form, self.types)
-            if rows.count << rows.bits >= self._limits.root_rows:
-                self._hang(rows)
-            else:
-                self._merge(kernel.active.decode_run(rows.run), rows.states)
-            self._report(used=True)
-        self._relieve()
+            whole = form.has_bytes_of(rows.form)
+            if whole:
+                self._take(self._adopted(form, types, (), rows.count), rows)
+                self._report(used=True)
+        if whole:
+            self._relieve()
+        else:
+            self.insert_rows(to_rows(rows))
 
     def check_types(self, types: Types) -> None:
         """Raise TypeConflict if inserting rows of these types would."""
@@ -205,8 +192,8 @@ class CompressedBufferTree:
     def push_down(self) -> None:
         """Move the root's rows into the compressed buffers below, full or not, and give its memory back."""
         with self._lock:
-            self._push_down()
-            self._hot = None
+            if self._body is not None:
+                self._body.push_down()
             self._report(used=False)
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -219,15 +206,11 @@ class CompressedBufferTree:
 
         Cost: unpacks every leaf, and merges what is pending there.
         """
-        tables = [finish_rows(rows) for rows in self.snapshot().rows()]
-        return _stack(tables or [finish_rows(empty_rows(self.layout, self.types))])
+        return finished(self.snapshot())
 
     def partial(self) -> pa.Table:
         """All PAO rows, each key once: key and state columns, as schema metadata says. The state is kept."""
-        blocks = list(self.snapshot().rows())
-        # State columns vary with the values (limbs): blocks are laid together before they become a table.
-        rows = combine(blocks, self.types) if blocks else empty_rows(self.layout, self.types)
-        return to_table(rows)
+        return to_table(all_rows(self.snapshot()))
 
     def snapshot(self) -> Snapshot:
         """What the tree holds now, to be read at any time and in any thread; the state is kept.
@@ -235,7 +218,10 @@ class CompressedBufferTree:
         Cost: a copy of the root's rows, a small object per member.
         """
         with self._lock:
-            snapshot = self._snapshot()
+            if self._body is None:
+                form = form_of([pa.nulls(0)] * len(self.layout.keys))
+                return Snapshot(self.layout, form, self.types, None, None, 0)
+            snapshot = self._body.snapshot()
             self._report(used=False)  # reading may have set up tables in the root
             return snapshot
 
@@ -250,54 +236,38 @@ class CompressedBufferTree:
             ProtocolError: it is damaged, or of another plan. The tree is as it was.
         """
         checkpoint = Checkpoint(chunks, self.layout)
-        fresh = CompressedBufferTree(
-            self._plan.keys, self._plan.aggregates, limits=self._limits, seed=self._seed
-        )
+        form, types = checkpoint.form, checkpoint.types
+        body = self._new_body(form, types[len(form.types) :])
         small = checkpoint.rows_max <= self._limits.root_rows
-        fresh._adopt(checkpoint.form, checkpoint.types[len(checkpoint.form.types) :], (), 0)
         for block in checkpoint.blocks():
             if small:
-                fresh.insert_sorted(block)
+                body.merge(kernel.active.decode_run(block.run), reform(block, form, types).states)
             else:
-                fresh._hang(reform(block, checkpoint.form, checkpoint.types))
+                body.hang(block)
+                self._spill_early(body)
         with self._lock:
-            self._take(fresh)
+            self._body = body if body.rows else None
             self._report(used=True)
         self._relieve()
 
-    # -- giving up memory ----------------------------------------------------------------------------------
+    # -- memory --------------------------------------------------------------------------------------------
 
     def release(self, bytes_wanted: int, *, root: bool, spill: bool) -> None:
         """See `elfmesh.cbt.budget.Holder`."""
         if not self._lock.acquire(blocking=False):
             return
         try:
-            goal = self.nbytes - bytes_wanted
-            if root and self.open_bytes >= RELEASE_BYTES_MIN:
-                self._push_down()
-                self._hot = None
-            if (
-                spill
-                and self._budget is not None
-                and self._budget.store is not None
-                and self._top is not None
-            ):
-                self._spill(goal)
+            body = self._body
+            if body is None:
+                return
+            goal = body.nbytes - bytes_wanted
+            if root and body.open_bytes >= RELEASE_BYTES_MIN:
+                body.push_down()
+            if spill and self._budget is not None and self._budget.store is not None:
+                body.spill(self._budget.store, goal)
         finally:
             self._report(used=False)
             self._lock.release()
-
-    def _spill(self, goal: int) -> None:
-        """Spill members in turn, so that it is not always the first ones that are read back and written."""
-        assert self._budget is not None
-        assert self._budget.store is not None
-        assert self._top is not None
-        members = list(self._top.members())
-        for _ in range(len(members)):
-            if self.nbytes <= goal:
-                return
-            self._spilled_up_to = (self._spilled_up_to + 1) % len(members)
-            members[self._spilled_up_to].spill(self._budget.store)
 
     def _report(self, *, used: bool) -> None:
         if self._share is not None:
@@ -307,93 +277,43 @@ class CompressedBufferTree:
         if self._budget is not None:
             self._budget.relieve()
 
-    # -- the root and what is below ------------------------------------------------------------------------
-
-    def _begin(self, form: KeyForm | None, state_types: Types) -> None:
-        """Hold nothing."""
-        self._form, self._state_types = form, state_types
-        self._hot, self._top, self._shared = None, None, Shared(self._limits)
-
-    def _take(self, other: CompressedBufferTree) -> None:
-        """Hold what another tree holds."""
-        self._form, self._state_types = other._form, other._state_types
-        self._hot, self._top, self._shared = other._hot, other._top, other._shared
-
-    def _root(self) -> HotRoot:
-        if self._hot is None:
-            assert self._form is not None
-            limits = self._limits
-            bytes_max = limits.root_bytes_max
-            if self._budget is not None:
-                bytes_max = min(bytes_max, max(int(ROOT_SHARE * self._budget.limit_bytes), 1))
-            self._hot = HotRoot(
-                self.layout,
-                self._form,
-                self._state_types,
-                rows=limits.root_rows,
-                rows_max=limits.root_rows_max,
-                bytes_max=bytes_max,
-                seed=self._seed,
-            )
-        return self._hot
-
-    def _merge(self, keys: kernel.Keys, states: Sequence[State]) -> None:
-        for start, piece in slices(keys):
-            self._root().merge(piece, states, start)
-            self._push_down_if_full()
-
-    def _push_down_if_full(self) -> None:
-        hot = self._hot
-        if hot is None or not hot.is_full:
-            return
-        outgrown = hot.nbytes > hot.bytes_max
-        self._push_down()
-        if outgrown:
-            self._hot = None  # its memory is what is too much
-
-    def _push_down(self) -> None:
-        """Move the root's rows into the buffers below."""
-        hot = self._hot
-        if hot is None or not hot.rows:
-            return
-        shared = self._shared
-        if self._top is None:
-            self._top = BufferNode(shared)
-        top = self._top
-        try:
-            if not top.children and shared.rows + hot.rows > 2 * self._limits.leaf_rows_max:
-                top.split()
-        except StorageError as error:
-            self._suffer(error)  # an unsplit leaf takes the rows as well
-        parts = hot.sorted(top.child_bits if top.children else 0)
-        hot.clear()
-        try:
-            top.push_parts(parts) if top.children else top.insert(parts[0])
-        except StorageError as error:
-            self._suffer(error)
-        shared.rest()
-
-    def _hang(self, rows: SortedRows) -> None:
-        """Merge sorted rows below the root."""
-        if self._top is None:
-            self._top = BufferNode(self._shared)
-        try:
-            self._top.insert(rows)
-        except StorageError as error:
-            self._suffer(error)
-        self._shared.rest()
-
-    def _suffer(self, error: StorageError) -> None:
-        """The rows are in the tree, but could not be merged with those in the store. That is tried again."""
-        if self._budget is None:
-            raise error
-        self._budget.problem = error
+    def _spill_early(self, body: Body) -> None:
+        """Spill what is about to become this tree's and was not reported yet."""
+        budget = self._budget
+        if budget is not None and budget.store is not None and body.nbytes > budget.limit_bytes // 2:
+            try:
+                body.spill(budget.store, budget.limit_bytes // 4)
+            except StorageError as error:
+                _suffer(budget, error)
 
     # -- forms and types -----------------------------------------------------------------------------------
 
+    def _new_body(self, form: KeyForm, state_types: Types) -> Body:
+        bytes_max = self._limits.root_bytes_max
+        if self._budget is not None:
+            bytes_max = min(bytes_max, max(int(ROOT_SHARE * self._budget.limit_bytes), 1))
+        return Body(
+            self.layout,
+            form,
+            state_types,
+            limits=self._limits,
+            root_bytes_max=bytes_max,
+            seed=self._seed,
+            # Not a method: a tree that its own body refers to would outlive its last user.
+            suffer=partial(_suffer, self._budget),
+        )
+
+    def _take(self, body: Body, rows: SortedRows) -> None:
+        rows = reform(rows, body.form, body.types)
+        # As many as there are, if all of their content's blocks are like this one.
+        if rows.count << rows.bits >= self._limits.root_rows:
+            body.hang(rows)
+        else:
+            body.merge(kernel.active.decode_run(rows.run), rows.states)
+
     def _form_with(self, keys: Sequence[pa.Array]) -> KeyForm:
         """The narrowest form for these columns; the tree's own, unlooked at, if that holds them."""
-        form = self._form
+        form = None if self._body is None else self._body.form
         if form is not None and all(
             column.type == data_type and (nullable or column.null_count == 0)
             for column, data_type, nullable in zip(keys, form.types, form.nullable, strict=True)
@@ -407,56 +327,53 @@ class CompressedBufferTree:
         Raises:
             TypeConflict: there are none.
         """
-        if form is self._form and state_types == self._state_types:
+        body = self._body
+        if body is not None and form is body.form and state_types == body.state_types:
             return form, state_types
-        width = len(form.types)
         types = self.layout.unify(self.types, (*form.types, *state_types))
-        if self._form is not None:
-            form = unify_forms(self._form, form, self.layout.keys)
-        return form, types[width:]
+        if body is not None:
+            form = unify_forms(body.form, form, self.layout.keys)
+        return form, types[len(form.types) :]
 
-    def _adopt(self, form: KeyForm, state_types: Types, keys: Sequence[pa.Array], rows: int) -> None:
-        """Go on with a form and types from `_wider`, for the sake of some rows.
+    def _adopted(self, form: KeyForm, state_types: Types, keys: Sequence[pa.Array], rows: int) -> Body:
+        """The body, of a form and types from `_wider`, for the sake of some rows.
 
         Raises:
             KeyTooLong: which of these rows make a key that is here already too long. Nothing has changed.
             StorageError: what is here could not be read. Nothing has changed.
         """
-        old = self._form
-        if form is old and state_types == self._state_types:
-            return
-        if old is None or form.has_bytes_of(old):
-            self._form, self._state_types = form, state_types
-            if self._hot is not None:
-                self._hot.promote(form, state_types)
-            return
-        try:
-            self._rebuild(form, state_types)
-        except KeyTooLong:
-            raise KeyTooLong(_with_new_nulls(old, keys, rows)) from None
+        body = self._body
+        if body is None:
+            body = self._body = self._new_body(form, state_types)
+        elif form is not body.form or state_types != body.state_types:
+            if form.has_bytes_of(body.form):
+                body.promote(form, state_types)
+            else:
+                try:
+                    body = self._body = self._rebuilt(body, form, state_types)
+                except KeyTooLong:
+                    raise KeyTooLong(_with_new_nulls(body.form, keys, rows)) from None
+        return body
 
-    def _rebuild(self, form: KeyForm, state_types: Types) -> None:
-        """Encode all keys anew: a first null, or an integer key that turns float. Exact, rare and slow."""
-        before = (self._form, self._state_types, self._hot, self._top, self._shared)
-        snapshot = self._snapshot()
-        self._begin(form, state_types)
-        try:
-            for rows in snapshot.rows():
-                promoted = rows.promote(self.types)
-                self._merge(encode(promoted.keys, form, rows.count), promoted.states)
-        except BaseException:
-            self._form, self._state_types, self._hot, self._top, self._shared = before
-            raise
-
-    def _snapshot(self) -> Snapshot:
-        hot = self._hot.freeze() if self._hot is not None and self._hot.rows else None
-        top = None if self._top is None else freeze(self._top)
-        form = self._form or form_of([pa.nulls(0)] * len(self.layout.keys))
-        return Snapshot(self.layout, form, self.types, hot, top, self.rows)
+    def _rebuilt(self, body: Body, form: KeyForm, state_types: Types) -> Body:
+        """The same rows with all keys encoded anew: for a first null, or an integer key that turns float."""
+        fresh = self._new_body(form, state_types)
+        for rows in body.snapshot().rows():
+            promoted = rows.promote(fresh.types)
+            fresh.merge(encode(promoted.keys, form, rows.count), promoted.states)
+            self._spill_early(fresh)
+        return fresh
 
     def _check_layout(self, layout: Layout) -> None:
         if layout != self.layout:
             raise ValueError(f"partial aggregates of {layout} do not belong in {self.layout}")
+
+
+def _suffer(budget: MemoryBudget | None, error: StorageError) -> None:
+    """The rows are in the tree, but could not be merged with those in the store. That is tried again."""
+    if budget is None:
+        raise error  # nothing was ever handed to a store
+    budget.problem = error
 
 
 def _with_new_nulls(form: KeyForm, keys: Sequence[pa.Array], rows: int) -> np.ndarray:
@@ -466,22 +383,3 @@ def _with_new_nulls(form: KeyForm, keys: Sequence[pa.Array], rows: int) -> np.nd
         if not nullable and column.null_count:
             new |= np.asarray(column.is_null())
     return np.flatnonzero(new) if new.any() else np.arange(rows)
-
-
-def _stack(tables: list[pa.Table]) -> pa.Table:
-    """One table of tables with disjoint keys; a sum that was widened in one is widened in all."""
-    if len(tables) == 1:
-        return tables[0]
-    schema = tables[0].schema
-    for table in tables[1:]:
-        for place, field in enumerate(table.schema):
-            if _width(field.type) > _width(schema.field(place).type):
-                schema = schema.set(place, field)
-    return pa.concat_tables([table.cast(schema) for table in tables])
-
-
-def _width(data_type: pa.DataType) -> int:
-    """Order of the types that one exact sum may finish in."""
-    if pa.types.is_decimal(data_type):
-        return int(data_type.bit_width)
-    return 0 if pa.types.is_null(data_type) else 1

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from elfmesh.cbt import CompressedBufferTree, TreeLimits, TypeConflict, kernel
 from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.cbt.hot import HotRoot
 from elfmesh.cbt.kernel import numpy_twin
 from elfmesh.cbt.kernel.protocol import Keys
 from elfmesh.cbt.keys import KeyTooLong
@@ -63,6 +64,20 @@ def tiny_tree(
     return CompressedBufferTree(
         ["k", "j"] if keys is None else keys, PLAN if plan is None else plan, **options
     )
+
+
+def top_of(tree: CompressedBufferTree) -> BufferNode:
+    """The member below the root, which is there."""
+    assert tree._body is not None
+    assert tree._body._top is not None
+    return tree._body._top
+
+
+def hot_of(tree: CompressedBufferTree) -> HotRoot:
+    """The root, which is there."""
+    assert tree._body is not None
+    assert tree._body._hot is not None
+    return tree._body._hot
 
 
 Row = tuple[str | None, int | None, float | None, str | None]
@@ -245,10 +260,9 @@ def check_blocks(blocks: Iterator[SortedRows], bits_min: int = 0) -> Iterator[So
 
 def check_counters(tree: CompressedBufferTree) -> None:
     """What the tree says it holds is the sum over its members; leaves are not larger than allowed."""
-    top, shared = tree._top, tree._shared
-    if top is None:
-        assert (shared.rows, shared.nbytes) == (0, 0)
+    if tree._body is None or tree._body._top is None:
         return
+    top, shared = tree._body._top, tree._body._shared
     members = list(top.members())
     buffers = [buffer for member in members for buffer in member._buffers()]
     assert shared.rows == sum(buffer.rows for buffer in buffers)
@@ -279,8 +293,7 @@ def test_inserts_are_deferred_until_the_buffer_is_full() -> None:
     assert (tree.depth, tree.rows) == (1, 100)
     insert_keys(tree, list(range(100, 120)))
     assert tree.depth > 1
-    assert tree._hot is not None
-    assert tree._hot.rows == 0
+    assert hot_of(tree).rows == 0
 
 
 def test_a_hot_set_stays_in_the_root() -> None:
@@ -299,13 +312,12 @@ def test_the_root_grows_while_that_pays_and_shrinks_again() -> None:
     assert (tree.depth, tree.rows) == (1, 300)  # most keys were there already
     insert_keys(tree, list(range(1000, 1200)))
     assert tree.depth > 1  # but no further than it may
-    assert tree._hot is not None
     for start in range(2000, 4000, 100):
         insert_keys(tree, list(range(start, start + 100)))
-        assert tree._hot.rows <= 500
+        assert hot_of(tree).rows <= 500
     for start in range(5000, 6000, 10):
         insert_keys(tree, list(range(start, start + 10)))
-        assert tree._hot.rows <= 110  # and it is small again where keys do not come back
+        assert hot_of(tree).rows <= 110  # and it is small again where keys do not come back
     assert sum(counts(tree).values()) == 300 + sum(range(1, 301, 10)) + 200 + 2000 + 1000
 
 
@@ -372,8 +384,7 @@ def test_equal_hashes_stay_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     for start in range(0, 600, 20):
         insert_keys(tree, [f"key{i % 200}" for i in range(start, start + 20)])
     assert counts(tree) == {f"key{i}": 3 for i in range(200)}
-    assert tree._top is not None
-    leaves = [leaf for leaf in tree._top.leaves() if leaf.base or leaf.runs]
+    leaves = [leaf for leaf in top_of(tree).leaves() if leaf.base or leaf.runs]
     assert [leaf.bits for leaf in leaves] == [PLACE_BITS_MAX]
     assert check_blocks(tree.snapshot().sorted())
 
@@ -407,8 +418,7 @@ def test_two_hash_values_split_once_and_no_further(monkeypatch: pytest.MonkeyPat
     for start in range(0, 300, 30):
         insert_keys(tree, list(range(start, start + 30)))
     assert tree.flush().num_rows == 300
-    assert tree._top is not None
-    assert len([leaf for leaf in tree._top.leaves() if leaf.base or leaf.runs]) == 2
+    assert len([leaf for leaf in top_of(tree).leaves() if leaf.base or leaf.runs]) == 2
 
 
 @pytest.mark.parametrize(
@@ -592,8 +602,7 @@ def test_a_merge_without_new_keys_keeps_the_compressed_keys() -> None:
     tree = CompressedBufferTree(["k"], {"n": ("count", None)}, limits=limits)
     insert_keys(tree, list(range(90)))
     tree.push_down()
-    assert tree._top is not None
-    leaf: BufferNode = tree._top
+    leaf: BufferNode = top_of(tree)
     assert leaf.base is not None
     keys = leaf.base._keys
     insert_keys(tree, list(range(90)))
@@ -613,8 +622,7 @@ def test_many_tiny_pushes_keep_few_runs_and_the_answer() -> None:
     for number in range(1_000):
         insert_keys(tree, [number])
         tree.push_down()
-        assert tree._top is not None
-        assert len(tree._top.runs) <= 8
+        assert len(top_of(tree).runs) <= 8
     assert counts(tree) == {i: 2 if i < 1_000 else 1 for i in range(10_000)}
 
 
@@ -626,10 +634,9 @@ def test_long_keys_pass_thresholds_by_their_bytes() -> None:
     for key in [*keys, *keys]:
         insert_keys(tree, [key])
         assert tree.open_bytes < 1 << 19
-    assert tree._top is not None
-    assert tree._top.children
+    assert top_of(tree).children
     assert counts(tree) == dict.fromkeys(keys, 2)
-    assert max(leaf.base.raw_bytes for leaf in tree._top.leaves() if leaf.base) <= 1 << 17
+    assert max(leaf.base.raw_bytes for leaf in top_of(tree).leaves() if leaf.base) <= 1 << 17
 
 
 def test_a_checkpoint_brings_back_rows_and_types() -> None:

@@ -34,6 +34,13 @@ def tree_of(budget: MemoryBudget, limits: TreeLimits = LIMITS) -> CompressedBuff
     return CompressedBufferTree(["k"], COUNT, limits=limits, budget=budget)
 
 
+def top_of(tree: CompressedBufferTree) -> BufferNode:
+    """The member below the root, which is there."""
+    assert tree._body is not None
+    assert tree._body._top is not None
+    return tree._body._top
+
+
 def texts(numbers: range, salt: int = 0) -> list[str]:
     """Keys that do not compress well, so that a few thousand of them do not fit."""
     return [random.Random(number * 1000 + salt).randbytes(12).hex() for number in numbers]
@@ -96,8 +103,9 @@ def test_cold_trees_give_up_their_memory_first() -> None:
 
 
 def buffers(tree: CompressedBufferTree) -> list[CompressedBuffer]:
-    members: list[BufferNode] = [] if tree._top is None else list(tree._top.members())
-    return [buffer for member in members for buffer in member._buffers()]
+    if tree._body is None or tree._body._top is None:
+        return []
+    return [buffer for member in tree._body._top.members() for buffer in member._buffers()]
 
 
 def test_a_store_that_refuses_loses_nothing_and_is_tried_again() -> None:
@@ -198,8 +206,7 @@ def test_unchanged_keys_of_a_spilled_leaf_stay_where_they_are() -> None:
     keys = texts(range(1_500))
     insert(tree, keys)
     tree.push_down()
-    assert tree._top is not None
-    leaf = tree._top
+    leaf = top_of(tree)
     assert leaf.base is not None
     for buffer in buffers(tree):
         buffer.spill(store)
@@ -224,8 +231,7 @@ def test_a_leaf_on_disk_waits_for_more_rows_before_it_is_merged() -> None:
                 buffer.spill(store)
         insert(tree, keys[:500])
         tree.push_down()
-        assert tree._top is not None
-        merged[spilled] = not tree._top.runs
+        merged[spilled] = not top_of(tree).runs
         assert counts(tree) == Counter(keys + keys[:500])
     assert merged == {False: True, True: False}
 
