@@ -98,17 +98,17 @@ def venvs() -> Path:
 
 
 @cache
-def python_with(package: str) -> str:
-    """A Python that has the package: this one, or one of the peers' environments.
+def python_with(packages: str) -> str:
+    """A Python that has the packages (`a, b`): this one, or one of the peers' environments.
 
     Raises:
         Skipped: none has it.
     """
     for python in (sys.executable, *sorted(map(str, venvs().glob("*/bin/python")))):
-        done = subprocess.run([python, "-c", f"import {package}"], capture_output=True, check=False)
+        done = subprocess.run([python, "-c", f"import {packages}"], capture_output=True, check=False)
         if done.returncode == 0:
             return python
-    raise Skipped(f"{package} is not installed here or in {venvs()} (make bench-venvs)")
+    raise Skipped(f"{packages} is not installed here or in {venvs()} (make bench-venvs)")
 
 
 def core() -> int:
@@ -142,7 +142,7 @@ def run(contestants: Sequence[Contestant], *, repeats: int = 1) -> dict[str, Out
                 continue
             try:
                 contestant.check()
-                python = python_with(contestant.needs) if contestant.needs else sys.executable
+                python = python_with(f"{contestant.needs}, pyarrow") if contestant.needs else sys.executable
             except Skipped as reason:
                 outcome.skipped = str(reason)
                 continue

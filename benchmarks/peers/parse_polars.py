@@ -22,26 +22,19 @@ def _json(block: bytes) -> pa.Table:
 
 
 def _csv(block: bytes) -> pa.Table:
-    names = list(FIELDS["csv"])
-    places = [CSV_HEADER.index(name) for name in names]
-    types = {
-        f"column_{place + 1}": CLICKS.get(name, pl.String) for place, name in zip(places, names, strict=True)
-    }
-    frame = pl.read_csv(io.BytesIO(block), has_header=False, columns=places, schema_overrides=types)
-    return frame.to_arrow()
+    schema = {name: CLICKS.get(name, pl.String) for name in CSV_HEADER}
+    places = [CSV_HEADER.index(name) for name in FIELDS["csv"]]
+    return pl.read_csv(io.BytesIO(block), has_header=False, schema=schema, columns=places).to_arrow()
 
 
 def _combined(block: bytes) -> pa.Table:
-    wanted = ("host", "request", "status", "bytes")
-    places = [COMBINED_WORDS.index(name) for name in wanted]
-    names = [f"column_{place + 1}" for place in places]
-    kinds = (pl.String, pl.String, pl.Int64, pl.Int64)
+    schema = dict.fromkeys(COMBINED_WORDS, pl.String) | {"status": pl.Int64, "bytes": pl.Int64}
     frame = pl.read_csv(
-        io.BytesIO(block), has_header=False, separator=" ", columns=places, null_values="-",
-        schema_overrides=dict(zip(names, kinds, strict=True)),
+        io.BytesIO(block), has_header=False, separator=" ", null_values="-", schema=schema,
+        columns=[COMBINED_WORDS.index(name) for name in ("host", "request", "status", "bytes")],
     )  # fmt: skip
-    path = pl.col(names[1]).str.splitn(" ", 3).struct.field("field_1")
-    return frame.select(names[0], path, names[2], names[3]).to_arrow()
+    path = pl.col("request").str.splitn(" ", 3).struct.field("field_1")
+    return frame.select("host", path, "status", "bytes").to_arrow()
 
 
 def make(_variant: str, form: str) -> Callable[[bytes], pa.Table]:
