@@ -18,6 +18,7 @@ Paper: ELF 2.2 ("can be externalized to SSD or disk").
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
@@ -188,6 +189,7 @@ class MemoryBudget:
         # Living trees in the order of their last use.
         self._trees: dict[int, weakref.ref[Holder]] = {}
         self._joined = 0
+        self._gone: deque[tuple[int, int]] = deque()
         self._counting = new_lock()
         self._relieving = new_lock()
 
@@ -202,6 +204,7 @@ class MemoryBudget:
     def join(self, tree: Holder) -> Share:
         """Count a tree; the share must live as long as the tree, and no longer."""
         with self._counting:
+            self._part()
             self._joined += 1
             self._trees[self._joined] = weakref.ref(tree)
             return Share(self, self._joined)
@@ -209,13 +212,28 @@ class MemoryBudget:
     def note(self, number: int, more_bytes: int, *, used: bool) -> None:
         """A tree holds more or less than before; if it was used, it is the last to give up memory."""
         with self._counting:
+            self._part()
             self.nbytes += more_bytes
             if used:
                 self._trees[number] = self._trees.pop(number)
 
     def leave(self, number: int, nbytes: int) -> None:
-        """A tree is gone."""
-        with self._counting:
+        """A tree is gone.
+
+        The garbage collector calls this from whatever thread allocates, perhaps one that is counting: so it
+        never waits, and what cannot be counted at once is counted next time.
+        """
+        self._gone.append((number, nbytes))
+        if self._counting.acquire(blocking=False):
+            try:
+                self._part()
+            finally:
+                self._counting.release()
+
+    def _part(self) -> None:
+        """Count the trees that are gone no longer."""
+        while self._gone:
+            number, nbytes = self._gone.popleft()
             self.nbytes -= nbytes
             self._trees.pop(number, None)
 
@@ -231,6 +249,7 @@ class MemoryBudget:
             return
         try:
             with self._counting:
+                self._part()
                 trees = [tree for tree in (held() for held in self._trees.values()) if tree is not None]
             self._ask(trees[:-1], root=True, spill=False)
             if self.store is not None:
