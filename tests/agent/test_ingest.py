@@ -180,7 +180,8 @@ async def test_a_block_is_parsed_while_the_one_before_it_is_evaluated(
     monkeypatch.setattr("elfmesh.agent.ingest.BUSY_BYTES", 1)
     path = tmp_path / "log"
     truth = write(path, range(1_000, 1_200), random.Random(1))
-    polls, overlapped = threading.Semaphore(0), []
+    polls = threading.Semaphore(0)
+    overlapped: list[bool] = []
     poll, feed = SmallPolls.poll, JobWorker.feed
 
     def counted(self: SmallPolls, *args: Any, **options: Any) -> list[Delivery]:

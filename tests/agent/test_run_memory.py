@@ -48,7 +48,12 @@ def test_a_run_that_spills_gives_the_rows_of_one_that_has_room(
 ) -> None:
     written: list[int] = []
     put = SpillStore.put
-    monkeypatch.setattr(SpillStore, "put", lambda self, blob: written.append(len(blob)) or put(self, blob))
+
+    def counted(self: SpillStore, blob: bytes) -> int:
+        written.append(len(blob))
+        return put(self, blob)
+
+    monkeypatch.setattr(SpillStore, "put", counted)
     whole = answers(text, log, 1 << 30, tmp_path / "unused")
     assert not written
     assert not (tmp_path / "unused").exists()

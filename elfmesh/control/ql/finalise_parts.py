@@ -142,6 +142,6 @@ def _together(held: list[Finished]) -> Finished:
     return Finished(
         {name: joined(each.outputs[name] for each in held) for name in held[0].outputs},
         [joined(column) for column in zip(*(each.order for each in held), strict=True)],
-        None if held[0].repeat is None else np.concatenate([each.repeat for each in held]),  # type: ignore[misc]
+        None if held[0].repeat is None else np.concatenate([each.repeat for each in held]),
         held[0].kinds,
     )

@@ -107,9 +107,10 @@ def test_a_leader_waits_for_nobody_who_cannot_go_on(tmp_path: Path, monkeypatch:
     stream.add("old", ["v"])
     stream.poll(bytes_max=100)
     stream.add("stuck", ["v"])
-    poll = Tail.poll
+    group, poll = stream._group("stuck"), Tail.poll
+    assert group is not None
+    stuck = group.tail
     monkeypatch.setattr(Tail, "poll", lambda self, *args: [] if self is stuck else poll(self, *args))
-    stuck = stream._group("stuck").tail  # type: ignore[union-attr]
     deliveries = [delivery for _ in range(30) for delivery in stream.poll(bytes_max=100)]
     assert seen(deliveries, "old")[-1] == 99
     stream.close()

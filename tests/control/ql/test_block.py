@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.control.ql import Query, block, parse
+from elfmesh.control.ql import Query, block, parse, to_timestamp_us
 from elfmesh.control.ql.block import INT64_MAX, BlockRows, count_panes
 from elfmesh.control.ql.operand import Env, Operand
 
@@ -86,8 +86,12 @@ def test_ten_jobs_on_a_block_convert_cast_and_filter_once(
     evaluations: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conversions: list[int] = []
-    convert = block.to_timestamp_us
-    monkeypatch.setattr(block, "to_timestamp_us", lambda array: conversions.append(1) or convert(array))
+
+    def convert(array: pa.Array) -> pa.Array:
+        conversions.append(1)
+        return to_timestamp_us(array)
+
+    monkeypatch.setattr(block, "to_timestamp_us", convert)
     shared = BlockRows.of(batch_of([("a", n % 5, str(n), n * 1_000_000) for n in range(100)]))
     text = (
         "SELECT upper(k) u, {}(CAST(w AS DOUBLE)) s FROM t WHERE v > 2 GROUP BY TUMBLE(ts, '10 s'), upper(k)"

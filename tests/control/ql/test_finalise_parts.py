@@ -25,7 +25,7 @@ class Parts:
 
     @property
     def rows_max(self) -> int:
-        return self.table.num_rows
+        return int(self.table.num_rows)
 
     def blocks(self) -> Iterator[pa.Table]:
         rng, start = random.Random(self.seed), 0
