@@ -27,7 +27,7 @@ from elfmesh.cbt.columns import promote
 from elfmesh.cbt.kernel.protocol import HotTable, Keys
 from elfmesh.cbt.keys import KeyForm, decode
 from elfmesh.cbt.laws import LAWS, Accumulator, State
-from elfmesh.cbt.laws.base import Values
+from elfmesh.cbt.laws.base import Law, Values
 from elfmesh.cbt.rows import Layout, Rows, Types
 from elfmesh.cbt.sorted_rows import SortedRows
 
@@ -242,11 +242,11 @@ def slices(keys: Keys) -> Iterator[tuple[int, Keys]]:
         start = stop
 
 
-def conform(values: Sequence[Values], own: Types, wanted: Types) -> list[Values]:
+def conform(values: Sequence[Values], own: Types, wanted: Types, laws: Sequence[Law]) -> list[Values]:
     """Inputs whose states have their `own` types as inputs whose states have wider, wanted ones."""
     return [
-        taken if has == wants or taken is None else _promoted(taken, wants)
-        for taken, has, wants in zip(values, own, wanted, strict=True)
+        taken if has == wants or taken is None or law.takes_narrower else _promoted(taken, wants)
+        for taken, has, wants, law in zip(values, own, wanted, laws, strict=True)
     ]
 
 

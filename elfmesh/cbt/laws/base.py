@@ -64,7 +64,8 @@ class Accumulator(ABC):
     """One aggregate of a growing number of groups, updated in place.
 
     Group numbers are int64 below `groups`, which never falls between two calls of `clear`. An accumulator has
-    one writer. What `add` and `merge` are given has the accumulator's type; `promote` first if it is wider.
+    one writer. What `add` and `merge` are given has the accumulator's type (or, to `add`, a narrower one
+    where the law takes that); `promote` first if it is wider.
     Inputs that `Law.value_type` and `Law.check` accept never raise here: a batch goes into all accumulators
     of a table or into none.
 
@@ -107,11 +108,14 @@ class Law(ABC):
         kind: its name, with its parameter.
         invertible: whether `negate` gives an inverse.
         inputs: columns it needs, 0 if it can do without one (count).
+        takes_narrower: whether accumulators add raw values of a narrower type as they are: an integer that is
+            rounded to a float first would give a result that depends on when the column turned float.
     """
 
     kind: str
     invertible: bool = False
     inputs: int = 1
+    takes_narrower: bool = False
 
     @property
     def needs_input(self) -> bool:

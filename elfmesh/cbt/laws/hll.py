@@ -42,7 +42,7 @@ _COMPACT, _OUT_OF_ORDER, _EMPTY = 8, 16, 4
 class HyperLogLog(Law):
     """Standard error 1.6 %; at most 4 KiB per group."""
 
-    kind = "hll"
+    kind, takes_narrower = "hll", True
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
         """Any type."""

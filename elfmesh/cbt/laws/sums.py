@@ -23,7 +23,7 @@ _SPECIALS = ("nan", "posinf", "neginf")
 class Sum(Law):
     """Exact sums of int64, float64 and decimals; null where no value was there."""
 
-    kind, invertible = "sum", True
+    kind, invertible, takes_narrower = "sum", True, True
     limb_min, limb_max = floatsum.LIMB_MIN, floatsum.LIMB_MAX
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
