@@ -31,7 +31,7 @@ from elfmesh.cbt.contents import (
     stream_of,
 )
 from elfmesh.cbt.partial_split import split_sorted
-from elfmesh.cbt.partial_walk import merge_streams
+from elfmesh.cbt.partial_walk import BLOCK_BYTES_WANTED, cut_block, merge_streams
 from elfmesh.cbt.partial_wire import PartialWriter, WireContent, open_partial
 from elfmesh.cbt.rows import Rows, from_table, subtract_rows, to_table
 from elfmesh.errors import ProtocolError
@@ -151,7 +151,10 @@ def _encode(tables: Mapping[str, Content], partitions: int) -> list[bytes]:
     if partitions < 1:
         raise ValueError("a partial splits into at least one part")
     # To make a squeezer costs as much as to encode a small partial; each serves one thread at a time.
-    squeezer = _IDLE.pop() if _IDLE else Squeezer()
+    try:
+        squeezer = _IDLE.pop()
+    except IndexError:
+        squeezer = Squeezer()
     try:
         return _written(tables, [PartialWriter(squeezer) for _ in range(partitions)])
     finally:
@@ -169,10 +172,14 @@ def _written(tables: Mapping[str, Content], writers: Sequence[PartialWriter]) ->
         for writer in writers:
             writer.begin_table()
         for block in stream:
-            pieces = [block] if partitions == 1 else split_sorted(block, shared, partitions)
-            for writer, piece in zip(writers, pieces, strict=True):
+            if partitions == 1:
+                writers[0].add_block(block)
+                continue
+            for writer, piece in zip(writers, split_sorted(block, shared, partitions), strict=True):
                 if piece.count:
-                    writer.add_block(piece)
+                    # Groups may all belong to one part: then a piece is as large as the block.
+                    for small in cut_block(piece, BLOCK_BYTES_WANTED):
+                        writer.add_block(small)
         for writer in writers:
             writer.end_table(name, content)
     return [writer.finish() for writer in writers]

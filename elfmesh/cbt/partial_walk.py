@@ -28,7 +28,7 @@ CUT_BITS_MAX = 48
 """The finest cut made here: keys that agree in 48 bits of their hash were chosen to, and stay together."""
 
 BLOCK_BYTES_WANTED = 4 << 20
-"""Uncompressed size over which a block is cut: what a merge holds of each of its sources."""
+"""Size over which a block is cut, its keys unfolded: what a merge holds of each of its sources."""
 
 JOINED_ROWS_MAX = 1 << 13
 """Neighbouring blocks are joined up to this many rows: a block has a fixed cost, here and on the wire."""
@@ -109,7 +109,7 @@ class _Walk:
             return iter(())
         rows = _merged(held)
         held.clear()  # the caller keeps the list until its last child is done
-        return self._cut(rows)
+        return cut_block(rows, self.bytes_wanted)
 
     def _children(
         self, bits: int, prefix: int, held: list[SortedRows], finer: Sequence[Stream]
@@ -122,14 +122,6 @@ class _Walk:
         for child, own in enumerate(pieces):
             yield from self.over(bits + STEP_BITS, prefix << STEP_BITS | child, own, finer)
 
-    def _cut(self, rows: SortedRows) -> Iterator[SortedRows]:
-        """A block, or the finer ones it is cut into when it is large."""
-        if rows.nbytes <= self.bytes_wanted or rows.bits >= CUT_BITS_MAX or rows.count == 1:
-            yield rows
-            return
-        for piece in _partitioned(rows):
-            yield from self._cut(piece)
-
     def _joined(self, bits: int, prefix: int, blocks: Iterator[SortedRows]) -> Iterator[SortedRows]:
         """All blocks of a prefix as one if they are small together, else as they are."""
         waiting: list[SortedRows] = []
@@ -137,7 +129,7 @@ class _Walk:
         for block in blocks:
             waiting.append(block)
             rows += block.count
-            size += block.nbytes
+            size += _unfolded_bytes(block)
             if rows > self.joined_rows_max or size > self.bytes_wanted:
                 while waiting:
                     yield waiting.pop(0)
@@ -145,6 +137,20 @@ class _Walk:
                 return
         if waiting:
             yield _merged([replace(block, bits=bits, prefix=prefix) for block in waiting])
+
+
+def cut_block(rows: SortedRows, bytes_wanted: int) -> Iterator[SortedRows]:
+    """A block, or the finer ones it is cut into when it is large."""
+    if _unfolded_bytes(rows) <= bytes_wanted or rows.bits >= CUT_BITS_MAX or rows.count == 1:
+        yield rows
+        return
+    for piece in _partitioned(rows):
+        yield from cut_block(piece, bytes_wanted)
+
+
+def _unfolded_bytes(rows: SortedRows) -> int:
+    """Size with whole keys, which a reader who does not trust them has to unfold."""
+    return rows.nbytes - rows.run.nbytes + rows.run.key_bytes
 
 
 def _merged(blocks: list[SortedRows]) -> SortedRows:

@@ -20,6 +20,7 @@ from elfmesh.cbt import (
     finish,
     finish_parts,
     merge_partials,
+    partial,
     partial_walk,
     split_partial,
     subtract,
@@ -304,3 +305,35 @@ def test_a_single_partial_is_handed_on_and_an_empty_table_takes_part() -> None:
     two = encode_partial({"main": table([("b", 1.0, "x")]), "d0": table([("z", None, None)], {})})
     assert contents(merge_partials([one, two]))["d0"] == [("z",)]
     assert merge_partials([one]) is one
+
+
+def test_keys_that_share_long_beginnings_are_cut_by_what_they_unfold_to() -> None:
+    beginning = "https://example.org/one/long/path/" * 40
+    tree = CompressedBufferTree(["k"], {"n": ("count", None)})
+    tree.insert(pa.record_batch({"k": [f"{beginning}{i}" for i in range(50_000)]}))
+    data = encode_partial({"main": tree.snapshot()})
+    blocks = list(open_partial(data)["main"].sorted())
+    assert sum(block.count for block in blocks) == 50_000
+    assert max(block.run.key_bytes for block in blocks) <= partial_walk.BLOCK_BYTES_WANTED
+    assert merge_partials([data, data])
+
+
+def test_rows_that_all_belong_to_one_part_are_cut_like_others() -> None:
+    wide = CompressedBufferTree(["g", "k"], {"n": ("count", None)})
+    for start in range(0, 90_000, 10_000):
+        keys = [f"{i * 7919 % 1_000_003:0800d}" for i in range(start, start + 10_000)]
+        wide.insert(pa.record_batch({"g": ["a"] * 10_000, "k": keys}))
+    groups = CompressedBufferTree(["g"], {"n": ("count", None)})
+    groups.insert(pa.record_batch({"g": ["a"]}))
+    parts = encode_parts({"main": groups.snapshot(), "d0": wide.snapshot()}, 16)
+    (part,) = (part for part in parts if part)
+    assert sum(block.count for block in open_partial(part)["d0"].sorted()) == 90_000
+
+
+def test_threads_that_encode_at_once_do_not_take_the_same_squeezer(monkeypatch: pytest.MonkeyPatch) -> None:
+    class TakenMeanwhile(list[Any]):
+        def pop(self, *_: Any) -> Any:
+            raise IndexError("another thread was faster")
+
+    monkeypatch.setattr(partial, "_IDLE", TakenMeanwhile([None]))
+    assert encode_partial({"main": table([("a", 1.5, "x")])})
