@@ -22,7 +22,7 @@ import zstandard
 
 from elfmesh.cbt.blocks import Squeezer, cut, decode_head, encode_head
 from elfmesh.cbt.budget import BlobStore
-from elfmesh.cbt.codec import Packed, unpack
+from elfmesh.cbt.codec import Chunk, Packed, unpack
 from elfmesh.cbt.sorted_rows import SortedRows
 
 SPLIT_BYTES_MIN = 1 << 15
@@ -123,7 +123,12 @@ class CompressedBuffer:
         return isinstance(self._states, Spilled) or isinstance(self._keys, Spilled)
 
     def unpack(self, press: Press) -> SortedRows:
-        """The rows again. Cost: one decompression, and a read from the store if it is there.
+        """The rows again. Cost and errors as `open`, and a pass or two per column."""
+        packed = self.open(press)
+        return unpack(packed.header, packed.chunks, trusted=True)
+
+    def open(self, press: Press) -> Packed:
+        """The rows, packed. Cost: one decompression, and a read from the store if it is there.
 
         Raises:
             StorageError: the store cannot read it.
@@ -137,8 +142,9 @@ class CompressedBuffer:
         start = _LENGTH.size + _LENGTH.unpack_from(content)[0]
         head = decode_head(content[_LENGTH.size : start])
         stops = (self._keys_end, len(keys)) if self._keys_end else (len(keys),)
-        chunks = [memoryview(press.unfold(keys, stops)), *cut(content[start:], head.sizes[1:])]
-        return unpack(head.rows, chunks, trusted=True)
+        chunks: list[Chunk] = [memoryview(press.unfold(keys, stops))]
+        chunks += cut(content[start:], head.sizes[1:])
+        return Packed(head.rows, chunks)
 
     def spill(self, store: BlobStore) -> None:
         """Hand what is in memory to a store.

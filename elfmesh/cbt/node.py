@@ -27,8 +27,9 @@ from dataclasses import replace
 from elfmesh.cbt.budget import BlobStore
 from elfmesh.cbt.buffer import CompressedBuffer, Press
 from elfmesh.cbt.codec import Packed, pack, pack_all
+from elfmesh.cbt.joint import merge_packed
 from elfmesh.cbt.limits import PLACE_BITS_MAX, STEP_BITS, TreeLimits
-from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, partition_sorted
+from elfmesh.cbt.sorted_rows import SortedRows, partition_sorted
 
 _NODE_BYTES = 300
 
@@ -247,8 +248,7 @@ class BufferNode:
 
     def _merged(self, buffers: Sequence[CompressedBuffer]) -> SortedRows:
         press = self._shared.press
-        blocks = [buffer.unpack(press) for buffer in buffers]
-        return merge_sorted(blocks) if len(blocks) > 1 else blocks[0]
+        return merge_packed([buffer.open(press) for buffer in buffers])
 
     def _drop(self, runs: Sequence[CompressedBuffer]) -> None:
         for run in runs:
