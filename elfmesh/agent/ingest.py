@@ -24,7 +24,8 @@ from typing import Any, Protocol, TypeVar
 
 from elfmesh.agent.framelog import Sealed
 from elfmesh.agent.host import Executor
-from elfmesh.agent.jobs import LocalJob, Polled, Stream
+from elfmesh.agent.jobs import LocalJob
+from elfmesh.agent.stream import Polled, Stream
 from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")

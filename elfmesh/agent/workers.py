@@ -21,7 +21,8 @@ from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.framelog import Forgotten, FrameLog, Released, Sealed
 from elfmesh.agent.host import Executor
 from elfmesh.agent.ingest import HELD_BYTES_MAX, Ingest
-from elfmesh.agent.jobs import LocalJob, Reader, Stream
+from elfmesh.agent.jobs import LocalJob, Reader
+from elfmesh.agent.stream import Stream
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control.records import FIRST

@@ -12,10 +12,11 @@ import pytest
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.framelog import FrameLog, Sealed
 from elfmesh.agent.host import InlineExecutor
-from elfmesh.agent.jobs import LocalJob, Stream
+from elfmesh.agent.jobs import LocalJob
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.storage import MemoryStorage
+from elfmesh.agent.stream import Stream
 from elfmesh.agent.workers import WorkerHost
 from elfmesh.cbt import decode_partial, finish
 from elfmesh.control import events as ctl

@@ -1,0 +1,150 @@
+"""One stream of this host: a poll on one side, the evaluation of what it brought on the other.
+
+Owns what passes between the two, and that a block's values are shared by all jobs of the stream. Knows
+neither the loop, nor threads, nor the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.jobs import LocalJob, Outcome, Reader
+from elfmesh.agent.sources import Delivery, FilePosition, SourceState
+from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.control import events as ctl
+from elfmesh.control.ql.block import BlockRows
+from elfmesh.errors import ElfError
+from elfmesh.machine import Event
+
+log = logging.getLogger("elf.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a job's reader stood after a poll.
+
+    Attributes:
+        sources: the files behind the job.
+        positions: where its next records come from.
+        gaps: how often lines may have been lost to it.
+    """
+
+    sources: list[SourceState]
+    positions: tuple[FilePosition, ...]
+    gaps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What one poll of a stream brought: all that evaluation needs to know, while the reader goes on.
+
+    Attributes:
+        now_us: the wall clock before the poll.
+        deliveries: parsed blocks, in order.
+        places: by job.
+    """
+
+    now_us: int
+    deliveries: list[Delivery]
+    places: Mapping[str, Place]
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of all blocks."""
+        return sum(len(delivery.block.data) for delivery in self.deliveries)
+
+
+class Stream:
+    """One stream of this host and the jobs that read it.
+
+    `poll` and `evaluate` may run in two threads, one call of each at a time; everything else, `jobs`
+    included, changes only while neither runs.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: StreamConfig,
+        reader: Reader,
+        *,
+        memory: MemoryBudget | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.name, self.config, self.reader = name, config, reader
+        self.memory, self.seed = memory, seed
+        self.jobs: dict[str, LocalJob] = {}
+        self._problems: dict[str, str] = {}
+
+    def poll(self, wall_us: Callable[[], int]) -> Polled:
+        """Read and parse what is there."""
+        now_us = wall_us()  # before the poll: what is written after this may be missed, see watermark.py
+        deliveries = self.reader.poll()
+        self._tell_problems()
+        reader = self.reader
+        places = {
+            name: Place(reader.sources(name), reader.positions(name), reader.gaps(name))
+            for name, job in self.jobs.items()
+            if not job.held
+        }
+        return Polled(now_us, deliveries, places)
+
+    def evaluate(self, polled: Polled) -> Outcome:
+        """Feed every job, seal what is due. What several jobs compute of a block is computed once."""
+        outcome = Outcome()
+        shared = [BlockRows(delivery.parsed.arrays, delivery.parsed.rows) for delivery in polled.deliveries]
+        for name, place in polled.places.items():
+            job = self.jobs[name]
+            if job.failed:
+                continue
+            try:
+                for delivery, records in zip(polled.deliveries, shared, strict=True):
+                    if name in delivery.jobs:
+                        job.worker.feed(delivery.parsed, delivery.block, polled.now_us, records)
+                job.worker.observe(place.sources, polled.now_us)
+                job.seal(place.positions, outcome)
+                job.report(place.gaps, outcome)
+            except Exception as error:  # one bad job must not hurt the others
+                if not isinstance(error, ElfError):
+                    log.exception("job %s has failed", job.manifest.qualified)
+                text = str(error) or type(error).__name__
+                outcome.events.append(ctl.WorkerReport(job.manifest.job_id, error=text))
+                outcome.failed.append(job)
+                job.failed = True
+        return outcome
+
+    def given(self, event: Event) -> None:
+        """An event of one of the jobs goes to the control plane now."""
+        if isinstance(event, ctl.Sealed):
+            for job in self.jobs.values():
+                if job.manifest.job_id == event.job:
+                    job.given(event)
+
+    def stand_still(self, still: bool, now_us: int) -> None:
+        """Nothing is read for a while, or again: no time passes for the watermarks of the jobs."""
+        for job in self.jobs.values():
+            if not job.held:
+                (job.worker.pause if still else job.worker.resume)(now_us)
+
+    def next_due_us(self) -> int | None:
+        """The next moment of the wall clock at which a live stream may close an interval."""
+        dues = [due for job in self.jobs.values() if (due := job.due_us()) is not None]
+        return min(dues, default=None)
+
+    def describe(self) -> dict[str, object]:
+        """For people."""
+        return {
+            "path": self.config.path,
+            "format": self.config.format,
+            "jobs": [job.manifest.qualified for job in self.jobs.values()],
+            "problems": dict(self._problems),
+        }
+
+    def _tell_problems(self) -> None:
+        problems = self.reader.problems()
+        for path, why in problems.items():
+            if self._problems.get(path) != why:
+                log.warning("stream %s: cannot read %s: %s", self.name, path, why)
+        self._problems = problems
