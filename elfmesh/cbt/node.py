@@ -179,7 +179,7 @@ class BufferNode:
         for child in touched:
             child.settle()
 
-    def settle(self, *, force: bool = False) -> None:
+    def settle(self) -> None:
         """Empty the buffer if it is over its threshold: into the children, or into the base of a leaf.
 
         Raises:
@@ -188,7 +188,7 @@ class BufferNode:
         limits = self._shared.limits
         if not self.runs:
             return
-        if not force and not self._is_over():
+        if not self._is_over():
             if len(self.runs) > limits.runs_max:
                 self._join(self.runs)
         elif self.children:
