@@ -277,11 +277,10 @@ class Panes:
                 table.slide(
                     first, stop, types, partial(self._settled_rows, name), partial(self._fresh_rows, name)
                 )
+                return table.content(layout)
             except WindowTooLarge:
                 # From now on it is merged from its panes, which are compressed and may be on disk.
                 del self._sliding[name]
-            else:
-                return table.content(layout)
         if not trees:
             return RowsContent(empty_rows(layout))
         contents = [narrowed(tree.snapshot(), layout) for tree in trees]

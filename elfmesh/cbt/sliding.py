@@ -192,13 +192,19 @@ class SlidingTable:
             self.first += 1
 
     def content(self, layout: Layout) -> SlidContent:
-        """What is there, with the aggregates of `layout`, which come first here too."""
-        assert self._types is not None
-        types = self._types[: len(layout.keys) + len(layout.aggregates)]
-        read = partial(self._read, self.version, len(layout.aggregates))
-        content = SlidContent(layout, types, self._form, self.rows, read)
-        self._content = weakref.ref(content)
-        return content
+        """What is there, with the aggregates of `layout`, which come first here too.
+
+        Raises:
+            WindowTooLarge: another thread has asked its memory back since it slid here.
+        """
+        with self._lock:
+            if self._types is None:
+                raise WindowTooLarge("its memory was asked back")
+            types = self._types[: len(layout.keys) + len(layout.aggregates)]
+            read = partial(self._read, self.version, len(layout.aggregates))
+            content = SlidContent(layout, types, self._form, self.rows, read)
+            self._content = weakref.ref(content)
+            return content
 
     def _read(self, version: int, aggregates: int) -> tuple[Keys, Callable[[np.ndarray], tuple[State, ...]]]:
         """See `ReadGroups`, with the first of the aggregates only."""

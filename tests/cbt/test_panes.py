@@ -26,6 +26,7 @@ from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
 from elfmesh.cbt.keys import KeyTooLong
 from elfmesh.cbt.panes_split import FEW_PANES_MAX, split_by_pane
+from elfmesh.cbt.sliding import SlidingTable
 from elfmesh.errors import StorageError
 from tests.cbt.stores import MemoryStore
 
@@ -463,3 +464,22 @@ def test_late_rows_are_not_in_a_window_twice_when_a_store_fails_while_they_settl
         panes.window(0)
     store.fails = lambda: False
     assert content(panes, tables, 0) == brute_force(tables, records + late, 0, 10)
+
+
+def test_a_window_whose_memory_is_asked_back_before_it_is_read_is_merged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables = (Spec("main", ("k",), {"n": ("count", None), "s": ("sum", "v")}),)
+    panes = Panes(tables, 10, 1)
+    records: list[Record] = [(t, "a", float(t)) for t in range(20)]
+    insert(panes, tables, records)
+    slide = SlidingTable.slide
+
+    def slide_and_be_asked(table: SlidingTable, *args: Any) -> None:
+        slide(table, *args)
+        table.release(1 << 30, root=True, spill=True)  # what another thread over the limit would do
+
+    monkeypatch.setattr(SlidingTable, "slide", slide_and_be_asked)
+    for index in (0, 1):
+        assert content(panes, tables, index) == brute_force(tables, records, index, index + 10)
+    assert panes._sliding == {}
