@@ -99,10 +99,26 @@ def unfold(frame: Chunk, sizes: Sequence[int]) -> list[memoryview]:
         if zstandard.get_frame_parameters(frame).content_size != size:
             raise ProtocolError("a block does not state the size of its chunks")
         # What is stated is what was allowed, and all that zstd allocates; it stops at the end of it.
-        data = zstandard.ZstdDecompressor().decompress(frame, allow_extra_data=False) if size else b""
+        data = _decompress(frame) if size else b""
     except zstandard.ZstdError as error:
         raise ProtocolError(f"a block does not decompress: {error}") from None
     return cut(memoryview(data), sizes)
+
+
+_IDLE: list[zstandard.ZstdDecompressor] = []
+"""Decompressors that nobody uses now: to make one costs more than to decompress a small block. Each serves
+one thread at a time, so there are at most as many as there ever were threads reading at once."""
+
+
+def _decompress(frame: Chunk) -> bytes:
+    try:
+        decompressor = _IDLE.pop()
+    except IndexError:
+        decompressor = zstandard.ZstdDecompressor()
+    try:
+        return decompressor.decompress(frame, allow_extra_data=False)
+    finally:
+        _IDLE.append(decompressor)
 
 
 def cut(data: memoryview, sizes: Sequence[int]) -> list[memoryview]:

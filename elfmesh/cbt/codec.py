@@ -229,11 +229,13 @@ def _write(
 
 def unpacked_bytes(header: PackedHeader) -> int:
     """Memory that unpacking a block takes, by its header alone; what a reader takes from its budget."""
-    columns = sum(column_bytes(column, header.rows) for state in header.states for column in state.columns)
-    spread = sum(
-        nearsum.SPREAD_LIMBS_MAX * 8 * header.rows for state in header.states if state.sums is not None
-    )
-    return columns + spread + header.key_bytes + header.rows * _KEY_BYTES_EACH
+    size = header.key_bytes + header.rows * _KEY_BYTES_EACH
+    for state in header.states:
+        for column in state.columns:
+            size += column_bytes(column, header.rows)
+        if state.sums is not None:
+            size += nearsum.SPREAD_LIMBS_MAX * 8 * header.rows
+    return size
 
 
 def unpack(

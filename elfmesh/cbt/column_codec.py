@@ -184,6 +184,8 @@ def _write_ints(values: np.ndarray, cuts: Sequence[int]) -> list[tuple[int, int,
     if width == _WIDTH_MAX:
         base = 0
     planes = _planes(values - base if base else values, width)
+    if len(lows) == 1:
+        return [(width, base, planes.tobytes())]
     out = []
     for lowest, highest, (start, stop) in zip(lows, highs, pairwise(cuts), strict=True):
         if lowest == highest:
@@ -199,22 +201,18 @@ def _bytes_of(number: int) -> int:
 
 
 def _planes(values: np.ndarray, width: int) -> np.ndarray:
-    """uint8 [width, n]: the low bytes of all values, then the next."""
-    spread = np.ascontiguousarray(values, "<i8").view(np.uint8).reshape(-1, _WIDTH_MAX)
-    planes = np.empty((width, len(values)), np.uint8)
-    for place in range(width):
-        planes[place] = spread[:, place]
-    return planes
+    """uint8 [width, n]: the low bytes of all values, then the next. A view."""
+    return np.ascontiguousarray(values, "<i8").view(np.uint8).reshape(-1, _WIDTH_MAX)[:, :width].T
 
 
 def as_decimals(values: np.ndarray) -> tuple[np.ndarray, int] | None:
     """int64 and digits, such that values == int64 / 10**digits bit for bit; None if that is not so."""
     if len(values) == 0:
         return None
-    sample = values[:: -(-len(values) // SAMPLE_ROWS)]
     with np.errstate(over="ignore", invalid="ignore"):
-        matches = (np.rint(sample[:, None] * POWERS) / POWERS == sample[:, None]).all(axis=0)
-        for digits in range(int(np.argmax(matches)), DIGITS_MAX + 1):
+        sample = values[:: -(-len(values) // SAMPLE_ROWS), None]
+        matches = (np.rint(sample * POWERS) / POWERS == sample).all(axis=0)
+        for digits in range(int(matches.argmax()), DIGITS_MAX + 1):
             if not matches[digits]:
                 return None
             scaled = np.rint(values * POWERS[digits])

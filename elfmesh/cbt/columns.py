@@ -48,9 +48,9 @@ _NEGATIVE_ZERO_BITS = np.int64(-(1 << 63))
 
 def type_name(data_type: pa.DataType) -> str:
     """The name of a canonical type in headers and messages, such as "int64" or "decimal(10,2)"."""
-    if pa.types.is_decimal128(data_type):
-        return f"decimal({data_type.precision},{data_type.scale})"
-    return _NAMES[data_type]
+    if (name := _NAMES.get(data_type)) is not None:
+        return name
+    return f"decimal({data_type.precision},{data_type.scale})"
 
 
 def type_from_name(name: str) -> pa.DataType:
@@ -210,6 +210,9 @@ def from_int64(values: np.ndarray, valid: np.ndarray | None, data_type: pa.DataT
         return pa.array(values.astype(np.bool_), pa.bool_(), mask=null_mask)
     if pa.types.is_date32(data_type):
         return pa.array(values.astype(np.int32), pa.int32(), mask=null_mask).view(pa.date32())
+    if null_mask is None:
+        data = pa.py_buffer(np.ascontiguousarray(values, np.int64))
+        return pa.Array.from_buffers(data_type, len(values), [None, data])
     return pa.array(values.astype(np.int64, copy=False), pa.int64(), mask=null_mask).view(data_type)
 
 
