@@ -115,11 +115,19 @@ def _width(data_type: pa.DataType) -> int:
 
 
 def form_of(columns: Sequence[pa.Array]) -> KeyForm:
-    """The narrowest form that holds these canonical columns."""
-    return KeyForm(
-        tuple(column.type for column in columns),
-        tuple(column.null_count > 0 or pa.types.is_null(column.type) for column in columns),
-    )
+    """The form that holds these canonical columns: plain if it can be, else ready for nulls.
+
+    A marker that no key needs costs next to nothing, since neighbours share it. Without it, the first null
+    would have all keys of a tree encoded anew, and those of all other agents at every merge.
+    """
+    form = without_nulls(tuple(column.type for column in columns))
+    return KeyForm(form.types, (True,)) if form.plain and columns[0].null_count else form
+
+
+def without_nulls(types: tuple[pa.DataType, ...]) -> KeyForm:
+    """What `form_of` gives for columns of these types as long as nothing in them is null."""
+    plain = len(types) == 1 and is_bytes(types[0])
+    return KeyForm(types, (False,) if plain else (True,) * len(types))
 
 
 def unify_forms(left: KeyForm, right: KeyForm, names: Sequence[str]) -> KeyForm:

@@ -27,7 +27,7 @@ import pyarrow as pa
 from elfmesh.cbt import kernel
 from elfmesh.cbt.budget import MemoryBudget, NoLock
 from elfmesh.cbt.kernel.protocol import Keys
-from elfmesh.cbt.keys import KeyForm, encode
+from elfmesh.cbt.keys import KeyForm, encode, without_nulls
 from elfmesh.cbt.laws import LAWS, Accumulator, State
 from elfmesh.cbt.registers import Register
 from elfmesh.cbt.rows import Layout, Rows, Types, combine
@@ -90,7 +90,7 @@ class SlidingTable:
         self.first = self.stop = 0
         self.version = 0
         self.released = False
-        self._nullable = (False,) * len(layout.keys)
+        self._nulls = False  # whether a key was ever null that a plain form could not hold
         self._content: weakref.ref[SlidContent] | None = None
         self._lock = NoLock() if budget is None else budget.new_lock()
         self._share = None if budget is None else budget.join(self)
@@ -151,7 +151,7 @@ class SlidingTable:
                 self._slide(first, stop, types, settled, fresh)
             except _NullKey:
                 # Once in the life of a table, since most never see one: all keys are encoded anew, marked.
-                self._nullable = (True,) * len(self._layout.keys)
+                self._nulls = True
                 self._clear()
                 self._slide(first, stop, types, settled, fresh)
             self._report(used=True)
@@ -243,10 +243,8 @@ class SlidingTable:
         self.first = self.stop = first
         self._types = types
         width = len(self._layout.keys)
-        nullable = [
-            old or pa.types.is_null(new) for old, new in zip(self._nullable, types[:width], strict=True)
-        ]
-        self._form = KeyForm(types[:width], tuple(nullable))
+        form = without_nulls(types[:width])
+        self._form = KeyForm(form.types, (True,) * width) if self._nulls else form
         kinds = [kind for _, kind in self._layout.aggregates]
         for place, kind in enumerate(kinds):
             if place == self._records_place:

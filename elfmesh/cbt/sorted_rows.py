@@ -142,7 +142,7 @@ def sort_rows(rows: Rows, bits: int = 0, form: KeyForm | None = None) -> list[So
     Args:
         rows: in any order; a key may be there more than once.
         bits: how many bits to split by, at most 16.
-        form: of the keys; by default the narrowest for these rows.
+        form: of the keys; by default what `form_of` gives for these rows.
 
     Raises:
         KeyTooLong: a key is over the limit.

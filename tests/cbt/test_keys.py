@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from elfmesh.cbt import kernel
@@ -84,7 +84,8 @@ def test_the_format_is_as_written() -> None:
         pa.array([0, None], pa.date32()),
         pa.array(["end", "\0"]),
     ]
-    texts = texts_of(encode(arrays, form_of(arrays), 2))
+    form = KeyForm(tuple(array.type for array in arrays), (True, False, False, True, True, False))
+    texts = texts_of(encode(arrays, form, 2))
     assert texts[0] == b"\1a\0\xffb\0\0" + b"\x80\0\0\0\0\0\0\1" + b"\1" + b"\0" + b"\1\x80\0\0\0" + b"end"
     assert texts[1] == b"\0" + b"\x7f" + b"\xff" * 7 + b"\0" + b"\0" + b"\0" + b"\0"
 
@@ -97,10 +98,31 @@ def test_bytes_of_numbers_order_as_the_numbers(array: pa.Array) -> None:
     assert sorted(texts) == [text for _, text in sorted(zip(numbers, texts, strict=True))]
 
 
+def test_a_form_is_ready_for_nulls_unless_it_is_plain() -> None:
+    texts, numbers = pa.array(["a"]), pa.array([1])
+    assert form_of([texts]).nullable == (False,)
+    assert form_of([pa.array(["a", None])]).nullable == (True,)
+    assert form_of([numbers]).nullable == (True,)
+    assert form_of([texts, numbers]).nullable == (True, True)
+    assert form_of([]) == KeyForm((), ())
+
+
+@given(key_columns())
+def test_a_form_without_markers_holds_what_is_not_null(table: tuple[list[pa.Array], int]) -> None:
+    arrays, rows = table
+    arrays = [array for array in arrays if not array.null_count]
+    form = KeyForm(tuple(array.type for array in arrays), (False,) * len(arrays))
+    assume(not any(pa.types.is_null(array.type) for array in arrays))
+    back = decode(encode(arrays, form, rows), form, trusted=False)
+    assert identities(back, rows) == identities(arrays, rows)
+
+
 def test_forms_unify_by_type_and_nulls() -> None:
     some, none, with_null = form_of([pa.array([1])]), form_of([pa.nulls(1)]), form_of([pa.array([1.5, None])])
     assert unify_forms(some, some, ["k"]) is some
-    assert unify_forms(some, none, ["k"]) == KeyForm((pa.int64(),), (True,))
+    bare = KeyForm((pa.int64(),), (False,))
+    assert unify_forms(bare, bare, ["k"]) is bare
+    assert unify_forms(bare, none, ["k"]) == KeyForm((pa.int64(),), (True,))
     assert unify_forms(some, with_null, ["k"]) == KeyForm((pa.float64(),), (True,))
     with pytest.raises(TypeConflict, match="'k'"):
         unify_forms(some, form_of([pa.array(["x"])]), ["k"])
@@ -135,7 +157,7 @@ def test_an_integer_key_equals_the_float_it_is_promoted_to() -> None:
 
 @pytest.mark.parametrize("other", [None, 7])
 def test_keys_too_long_are_named_and_the_others_are_not(other: int | None) -> None:
-    texts = ["x" * KEY_BYTES_MAX, "y" * (KEY_BYTES_MAX + 1), "ok", "z" * (KEY_BYTES_MAX - 8)]
+    texts = ["x" * KEY_BYTES_MAX, "y" * (KEY_BYTES_MAX + 1), "ok", "z" * (KEY_BYTES_MAX - 10)]
     arrays = [pa.array(texts)] if other is None else [pa.array([other] * 4), pa.array(texts)]
     wanted = [1] if other is None else [0, 1]
     with pytest.raises(KeyTooLong, match="65535 bytes") as caught:

@@ -337,3 +337,18 @@ def test_threads_that_encode_at_once_do_not_take_the_same_squeezer(monkeypatch: 
 
     monkeypatch.setattr(partial, "_IDLE", TakenMeanwhile([None]))
     assert encode_partial({"main": table([("a", 1.5, "x")])})
+
+
+@pytest.mark.parametrize("names", [("k", "v"), ("v",)])
+def test_a_null_at_one_agent_makes_no_other_encode_its_keys_anew(
+    names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = []
+    for value in (1.0, None):
+        tree = CompressedBufferTree(names, {"n": ("count", None)})
+        columns = {"k": pa.array(["a", "b"]), "v": pa.array([2.0, value])}
+        tree.insert(pa.record_batch({name: columns[name] for name in names}))
+        parts.append(encode_partial({"main": tree.snapshot()}))
+    monkeypatch.setattr("elfmesh.cbt.contents._regrouped", None)
+    merged = finish(decode_partial(merge_partials(parts)))["main"]
+    assert sorted(merged["n"].to_pylist()) == [1, 1, 2]

@@ -151,7 +151,8 @@ def test_integers_that_round_to_one_float_become_one_key() -> None:
 
 
 def test_a_first_null_changes_the_bytes_and_so_the_places() -> None:
-    block = next(block for block in sort_rows(INTS, 4) if block.prefix)
+    bare = KeyForm((pa.int64(),), (False,))
+    block = next(block for block in sort_rows(INTS, 4, bare) if block.prefix)
     wide = reform(block, KeyForm((pa.int64(),), (True,)), block.types)
     assert (wide.bits, wide.prefix) == (0, 0)
     check(wide)
@@ -178,7 +179,8 @@ def test_values_get_wider_without_touching_keys() -> None:
 
 
 def test_placed_blocks_of_different_forms_are_refused() -> None:
-    (plain,) = sort_rows(counts([pa.array([1])], [1]), 4)
+    bare = KeyForm((pa.int64(),), (False,))
+    (plain,) = sort_rows(counts([pa.array([1])], [1]), 4, bare)
     with_null = sort_rows(NULLS, 4)
     form = unify_forms(plain.form, with_null[0].form, ["k0"])
     moved = SortedRows(plain.layout, form, with_null[0].run, with_null[0].states, 4, plain.prefix)
