@@ -312,7 +312,7 @@ class CompressedBufferTree:
             body.merge(kernel.active.decode_run(rows.run), rows.states)
 
     def _form_with(self, keys: Sequence[pa.Array]) -> KeyForm:
-        """The narrowest form for these columns; the tree's own, unlooked at, if that holds them."""
+        """The form of these columns; the tree's own, unlooked at, if that holds them."""
         form = None if self._body is None else self._body.form
         if form is not None and all(
             column.type == data_type and (nullable or column.null_count == 0)
