@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from elfmesh.cbt.columns import normalise
 from elfmesh.cbt.laws import LAWS, State
+from elfmesh.cbt.laws.blobs import from_lengths
 from elfmesh.cbt.laws.hll import COUPONS_MAX, LOG_REGISTERS
 from elfmesh.cbt.laws.kll import KllAccumulator
 from elfmesh.cbt.laws.murmur import hash_strings, hash_words
@@ -248,3 +250,17 @@ def test_a_promoted_hll_goes_on_counting_the_same_values() -> None:
     state: State = law.promote(law.lift(pa.array([1, 2]), ZEROS[:2], 1), pa.float64())
     again = law.merge([state, law.lift(pa.array([2.0, 1.0]), ZEROS[:2], 1)], ZEROS[:2], 1)
     assert round(hll_estimates(law.finish(again, 1))[0].as_py()) == 2
+
+
+def test_a_kll_of_more_levels_than_it_holds_is_refused_before_it_is_unpacked() -> None:
+    law, count = LAWS["kll"], 8_000_000
+    levels = from_lengths(np.array([count]), np.zeros(count, np.uint8))
+    one = np.zeros(1, np.int64)
+    parts = {"n": one, "least": one, "greatest": one, "levels": levels, "items": pa.array([b""], pa.binary())}
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="do not fit its levels"):
+            law.check(State("kll", pa.float64(), parts), 1)
+        assert tracemalloc.get_traced_memory()[1] < count // 8
+    finally:
+        tracemalloc.stop()

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt import kernel
-from elfmesh.cbt.columns import to_int64, type_name, valid_mask
+from elfmesh.cbt.columns import byte_layout, to_int64, type_name, valid_mask
 from elfmesh.cbt.growing import Growing
 from elfmesh.cbt.laws.base import Accumulator, Law, State, Values, one_column
 from elfmesh.cbt.laws.blobs import check_binary, pack_words, unpack_words
@@ -34,6 +34,7 @@ from elfmesh.errors import DataError
 K_DEFAULT, K_MIN, K_MAX = 200, 8, 4096
 LEVELS_MAX = 60
 _LEVEL_MIN = 8
+_ITEM_BYTES = 8
 _PENDING_MIN = 1 << 16
 _INT64 = np.iinfo(np.int64)
 _FAMILY, _VERSION, _VERSION_SINGLE = 15, 1, 2
@@ -89,10 +90,14 @@ class Kll(Law):
         for name in ("n", "least", "greatest"):
             if not isinstance(state.parts[name], np.ndarray):
                 raise ValueError(f"the {name} of a kll is not made of integers")
-        levels, owners = unpack_words(check_binary(state.parts["levels"], "kll levels"), np.dtype(np.uint8))
-        items = check_binary(state.parts["items"], "kll items")
-        values, item_owners = unpack_words(items, np.dtype("<f8"))
-        if not np.array_equal(owners, item_owners) or np.isnan(values).any():
+        columns = [check_binary(state.parts[name], f"kll {name}") for name in ("levels", "items")]
+        held, item_bytes = (np.diff(byte_layout(column)[0]).astype(np.int64) for column in columns)
+        # Before anything is unpacked, which takes far more than a level's one byte.
+        if (held > _capacities(self.k)[-1]).any() or (held * _ITEM_BYTES != item_bytes).any():
+            raise ValueError("a kll's items do not fit its levels")
+        levels, owners = unpack_words(columns[0], np.dtype(np.uint8))
+        values, _ = unpack_words(columns[1], np.dtype("<f8"))
+        if np.isnan(values).any():
             raise ValueError("a kll's items do not fit its levels")
         if len(levels) and int(levels.max()) > LEVELS_MAX:
             raise ValueError("a kll has too many levels")
