@@ -8,6 +8,7 @@ number of unique keys: the plots).
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -31,6 +32,8 @@ LADDER_TUPLES = {False: 20_000_000, True: 200_000}
 LADDER_PEERS = ("dict", "pyarrow", "sparsehash", "absl")
 SMALL_PEERS = {"hot": LADDER_PEERS, "wide": ("pyarrow",)}
 REPEATS = 3
+PEERS_VARIABLE = "ELF_BENCH_PEERS"
+"""Names of the contestants of `hot` and `wide` besides ours, with commas; all if it is not set."""
 
 
 def contestants(stream: Path, aggregates: str) -> dict[str, Contestant]:
@@ -81,8 +84,11 @@ def _shootout(work: str, stream: Path, small: bool) -> list[Figure]:
     figures = []
     for aggregates in ("count", "four"):
         every = contestants(stream, aggregates)
+        peers = os.environ.get(PEERS_VARIABLE, "").split(",")
         if small:
-            every = {name: every[name] for name in (OURS, *SMALL_PEERS[work])}
+            peers = list(SMALL_PEERS[work])
+        if any(peers):
+            every = {name: one for name, one in every.items() if name in {OURS, *peers}}
         outcomes = contest.run(list(every.values()), repeats=1 if small else REPEATS)
         figures += _compare(f"{work}, {aggregates}", outcomes)
     return figures
@@ -102,9 +108,10 @@ def _compare(what: str, outcomes: Mapping[str, Outcome]) -> list[Figure]:
             memory.ratio = _bytes_per_key(ours) / memory.value
             figures += [speed, memory]
     rates = {n: _mega_rate(o) for n, o in outcomes.items() if n in INCREMENTAL and not o.skipped}
-    best = max(rates, key=lambda name: rates[name])
-    ratio = _mega_rate(ours) / rates[best]
-    figures.append(Figure(f"{what}: ours to the best incremental", ratio, "x", best, ratio))
+    if rates:
+        best = max(rates, key=lambda name: rates[name])
+        ratio = _mega_rate(ours) / rates[best]
+        figures.append(Figure(f"{what}: ours to the best incremental", ratio, "x", best, ratio))
     return figures
 
 
