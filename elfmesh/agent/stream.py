@@ -95,25 +95,34 @@ class Stream:
         """Feed every job, seal what is due. What several jobs compute of a block is computed once."""
         outcome = Outcome()
         shared = [BlockRows(delivery.parsed.arrays, delivery.parsed.rows) for delivery in polled.deliveries]
-        for name, place in polled.places.items():
-            job = self.jobs[name]
-            if job.failed:
-                continue
-            try:
-                for delivery, records in zip(polled.deliveries, shared, strict=True):
-                    if name in delivery.jobs:
-                        job.worker.feed(delivery.parsed, delivery.block, polled.now_us, records)
-                job.worker.observe(place.sources, polled.now_us)
-                job.seal(place.positions, outcome)
-                job.report(place.gaps, outcome)
-            except Exception as error:  # one bad job must not hurt the others
-                if not isinstance(error, ElfError):
-                    log.exception("job %s has failed", job.manifest.qualified)
-                text = str(error) or type(error).__name__
-                outcome.events.append(ctl.WorkerReport(job.manifest.job_id, error=text))
-                outcome.failed.append(job)
-                job.failed = True
+        try:
+            for name, place in polled.places.items():
+                self._evaluate(name, place, polled, shared, outcome)
+        finally:
+            for records in shared:
+                records.release()
         return outcome
+
+    def _evaluate(
+        self, name: str, place: Place, polled: Polled, shared: list[BlockRows], outcome: Outcome
+    ) -> None:
+        job = self.jobs[name]
+        if job.failed:
+            return
+        try:
+            for delivery, records in zip(polled.deliveries, shared, strict=True):
+                if name in delivery.jobs:
+                    job.worker.feed(delivery.parsed, delivery.block, polled.now_us, records)
+            job.worker.observe(place.sources, polled.now_us)
+            job.seal(place.positions, outcome)
+            job.report(place.gaps, outcome)
+        except Exception as error:  # one bad job must not hurt the others
+            if not isinstance(error, ElfError):
+                log.exception("job %s has failed", job.manifest.qualified)
+            text = str(error) or type(error).__name__
+            outcome.events.append(ctl.WorkerReport(job.manifest.job_id, error=text))
+            outcome.failed.append(job)
+            job.failed = True
 
     def given(self, event: Event) -> None:
         """An event of one of the jobs goes to the control plane now."""

@@ -176,6 +176,9 @@ class JobWorker:
         """
         if records is None:
             records = BlockRows(parsed.arrays, parsed.rows)
+            self.feed(parsed, block, now_us, records)
+            records.release()
+            return
         replaying = self._replaying(block)
         self._note(parsed)
         errors = parsed.errors

@@ -167,6 +167,17 @@ class BlockRows:
             part = self._parts[key] = self if passed == self.rows else self._part(mask, passed)
         return part
 
+    def release(self) -> None:
+        """Forget what was computed, once nobody asks any more.
+
+        A selection knows the rows it was taken from, which know it: without this, a block would stay in
+        memory until the garbage collector comes by, and it comes rarely where little is made in Python.
+        """
+        parts, self._parts = self._parts, {}
+        for part in parts.values():
+            if part is not self:
+                part.release()
+
     def without(self, places: npt.NDArray[np.int64]) -> BlockRows:
         """The rows without those at some places; shared with nobody."""
         keep = np.ones(self.rows, dtype=np.bool_)

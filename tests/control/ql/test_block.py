@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -122,6 +124,16 @@ def test_expressions_that_only_look_alike_are_not_shared() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("first", ["0.0", "-0.0"])
+def test_a_zero_keeps_its_sign_whoever_comes_first(first: str) -> None:
+    shared = BlockRows.of(batch_of([("a", 3, "1", 0)]))
+    signs = {}
+    for zero in (first, "0.0", "-0.0"):
+        query = Query(parse(f"SELECT if(k = 'a', {zero}, 1.0) AS x FROM t"))
+        signs[zero] = np.signbit(query.prepare(shared).tables["main"].column("k0")[0].as_py())
+    assert signs == {"0.0": False, "-0.0": True}
+
+
 def test_a_condition_that_leaves_all_rows_leaves_the_same_rows() -> None:
     rows = BlockRows.of(batch_of([("a", 3, "1", 5), ("b", 4, "1", 7)]))
     assert rows.within("ts", 5, 7) is rows
@@ -154,3 +166,20 @@ def test_types_may_change_from_block_to_block_for_one_query() -> None:
     for value, expected in ((1, 2), ("1", 2.0), (None, None)):
         rows = BlockRows({"v": pa.array([value])}, 1)
         assert query(rows).tables["main"].column("k0").to_pylist() == [expected]
+
+
+def test_a_released_block_is_gone_without_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        shared = BlockRows.of(batch_of([("a", 3, "1", at * 1_000_000) for at in range(40)]))
+        for text in JOBS:
+            Query(parse(text)).prepare(shared)
+        part = weakref.ref(shared.where("v", lambda: pa.array([True] * 3 + [False] * 37)))
+        whole = weakref.ref(shared)
+        shared.release()
+        del shared
+        assert whole() is None
+        assert part() is None
+    finally:
+        gc.enable()
