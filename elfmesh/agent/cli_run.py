@@ -108,13 +108,20 @@ def _run_all(text: str, source: str, logs: Sequence[str], output: str, options: 
         _run_one(statement, paths, output, options)
 
 
+@contextlib.contextmanager
+def _option(name: str) -> Iterator[None]:
+    """What a configuration file may not say is wrong usage where it is an option."""
+    try:
+        yield
+    except ConfigError as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
 def _size(text: str) -> int:
     from elfmesh.units import parse_size
 
-    try:
+    with _option("--memory"):
         size = parse_size(text)
-    except ConfigError as error:
-        raise UsageError(f"--memory: {error.message}", hint=error.hint) from None
     if size < MEMORY_BYTES_MIN:
         raise UsageError(f"--memory: {text} is less than {MEMORY_BYTES_MIN // 10**6} MB")
     return size
@@ -155,7 +162,8 @@ def _run_one(statement: Statement, paths: Sequence[str], output: str, options: M
 
     stdin = getattr(sys.stdin, "buffer", None)
     bar = _Bar(paths)
-    job = LogRun(statement, paths, stdin=stdin, on_bytes=bar.advance, **options)
+    with _option("--format"):
+        job = LogRun(statement, paths, stdin=stdin, on_bytes=bar.advance, **options)
     bar.enabled = cli.verbosity >= 0 and sys.stderr.isatty() and not (job.streams and sys.stdout.isatty())
     bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     with bar.shown():

@@ -169,3 +169,21 @@ def test_the_public_functions_are_found_lazily() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     with pytest.raises(AttributeError, match="nothing"):
         _ = elfmesh.nothing
+
+
+@pytest.mark.parametrize("words", [("--format", "xml"), ("--format", "regex:("), ("--memory", "1 XB")])
+def test_a_wrong_option_of_run_is_wrong_usage(tmp_path: Path, words: tuple[str, str]) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"a":1}\n')
+    done = elf("run", *words, "SELECT count(*) FROM log", str(log))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"elf: {words[0]}: ")
+
+
+@pytest.mark.parametrize("name", ["ELF_KERNEL", "ELF_SCANNER"])
+def test_a_wrong_choice_in_the_environment_is_bad_configuration(tmp_path: Path, name: str) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"a":1}\n')
+    done = elf("run", "SELECT count(*) FROM log", str(log), **{name: "fast"})
+    assert done.returncode == 78
+    assert name in done.stderr

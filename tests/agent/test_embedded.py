@@ -224,10 +224,10 @@ def test_a_job_file_may_hold_several_jobs(
         (["SELECT v FROM log", "missing.log"], 1, "missing.log: no such file"),
         (["-f", "missing.elfql", "LOG"], 1, "missing.elfql: No such file"),
         ([], 2, "no query"),
-        (["SELECT v FROM log", "LOG", "--format", "jsn"], 78, "Did you mean json?"),
+        (["SELECT v FROM log", "LOG", "--format", "jsn"], 2, "Did you mean json?"),
         (["SELECT v FROM log", "LOG", "-o", "yaml"], 2, "yaml"),
         (["SELECT v FROM log", "LOG", "--sample", "0"], 2, "sample"),
-        (["SELECT v FROM log", "LOG", "--format", "regex:("], 78, "pattern"),
+        (["SELECT v FROM log", "LOG", "--format", "regex:("], 2, "pattern"),
     ],
 )
 def test_errors_name_what_is_wrong_and_have_their_exit_code(
