@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
-import tempfile
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -55,6 +55,9 @@ BLOCK_BYTES = 2 << 20
 
 GIVE_BACK_BLOCKS = 16
 """After so many blocks, freed memory goes back to the system."""
+
+REMEDY = "Make room there, name another directory with TMPDIR, or raise --memory."
+"""What the user of `elf run` can do where temporary files cannot be written."""
 
 JOB = "run"
 """What the results of the embedded engine call their job."""
@@ -132,7 +135,7 @@ class LogRun:
     ) -> None:
         self.stats = RunStats()
         self._memory_bytes = memory_bytes
-        self._spill_dir = Path(tempfile.gettempdir()) if spill_dir is None else spill_dir
+        self._spill_dir = spill_dir
         self._paths = list(paths)
         self._formats = StreamFormat(format, host=socket.gethostname())
         self._left = sample
@@ -163,8 +166,10 @@ class LogRun:
             QueryError: the types of the columns make the query impossible.
             RuntimeFailure: a file is missing or must not be read; neither memory nor disk has room.
         """
-        with contextlib.closing(SpillStore(self._spill_dir)) as store:
-            yield from self._results(MemoryBudget(self._memory_bytes, store))
+        with contextlib.closing(SpillStore(self._spill_dir, remedy=REMEDY)) as store:
+            # Locks, although one thread inserts: trees may end in the one that reads ahead.
+            budget = MemoryBudget(self._memory_bytes, store, new_lock=threading.Lock)
+            yield from self._results(budget)
 
     def _results(self, budget: MemoryBudget) -> Iterator[IntervalResult]:
         worker: JobWorker | None = None

@@ -30,6 +30,9 @@ from elfmesh.errors import StorageError
 SEGMENT_BYTES = 64 << 20
 """Size from which a segment is full: the unit in which space is given back."""
 
+REMEDY = "Make room there, or raise limits.memory."
+"""What the owner of an agent can do."""
+
 
 @dataclass(slots=True)
 class _Segment:
@@ -54,15 +57,23 @@ class SpillStore:
     """A `BlobStore` in unlinked files.
 
     Args:
-        directory: where the files are made; made itself when the first blob comes.
+        directory: where the files are made; made itself when the first blob comes. None: the system's
+            directory for temporary files, which is looked for when the first blob comes.
         limit_bytes: of disk space; None: what the disk has.
         segment_bytes: see SEGMENT_BYTES.
+        remedy: what to tell people to do where a write fails.
     """
 
     def __init__(
-        self, directory: Path, *, limit_bytes: int | None = None, segment_bytes: int = SEGMENT_BYTES
+        self,
+        directory: Path | None,
+        *,
+        limit_bytes: int | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+        remedy: str = REMEDY,
     ) -> None:
         self.directory = directory
+        self._remedy = remedy
         self._limit_bytes = limit_bytes
         self._segment_bytes = segment_bytes
         self._lock = threading.Lock()
@@ -82,6 +93,10 @@ class SpillStore:
         """Bytes the files take, dropped blobs included."""
         with self._swept():
             return self._disk_bytes()
+
+    @property
+    def _where(self) -> str:
+        return "temporary files" if self.directory is None else str(self.directory)
 
     def put(self, blob: bytes, /) -> int:
         """Write a blob.
@@ -170,7 +185,7 @@ class SpillStore:
         if self._limit_bytes is not None and self._disk_bytes() + more > self._limit_bytes:
             raise StorageError(
                 f"the limit of {self._limit_bytes} bytes for what does not fit in memory is reached",
-                where=str(self.directory),
+                where=self._where,
                 hint="Raise limits.spill or limits.memory, or group by fewer keys.",
             )
 
@@ -178,15 +193,17 @@ class SpillStore:
         try:
             blob = os.pread(place.segment.fd, place.size, place.offset)
         except OSError as error:
-            raise StorageError(f"cannot read it: {error.strerror}", where=str(self.directory)) from None
+            raise StorageError(f"cannot read it: {error.strerror}", where=self._where) from None
         if len(blob) != place.size or zlib.crc32(blob) != place.crc:
             raise StorageError(
-                "what was written there comes back damaged", where=str(self.directory), hint="Check the disk."
+                "what was written there comes back damaged", where=self._where, hint="Check the disk."
             )
         return blob
 
     def _open(self) -> _Segment:
         try:
+            if self.directory is None:
+                self.directory = Path(tempfile.gettempdir())
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             fd, name = tempfile.mkstemp(prefix="elf-spill-", dir=self.directory)
             Path(name).unlink()
@@ -224,8 +241,8 @@ class SpillStore:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         return StorageError(
             "the disk is full" if full else f"cannot write: {error.strerror}",
-            where=str(self.directory),
-            hint="It holds what does not fit in memory. Make room there, or raise limits.memory.",
+            where=self._where,
+            hint=f"It holds what does not fit in memory. {self._remedy}",
         )
 
 

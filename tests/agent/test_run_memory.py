@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
 import subprocess
 import sys
+import tempfile
+import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -100,3 +104,51 @@ def test_an_impossible_memory_is_a_usage_error(size: str, log: Path) -> None:
     )
     assert done.returncode == 2
     assert "--memory" in done.stderr
+
+
+def test_trees_may_end_in_the_thread_that_reads_ahead(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The garbage collector runs in whatever thread allocates, and the budget counts from there."""
+    budgets: list[MemoryBudget] = []
+
+    def noted(*arguments: Any, **options: Any) -> MemoryBudget:
+        budgets.append(MemoryBudget(*arguments, **options))
+        return budgets[-1]
+
+    monkeypatch.setattr("elfmesh.agent.embedded.MemoryBudget", noted)
+    list(LogRun(parse(QUERIES[0]), [str(log)]).results())
+    (budget,) = budgets
+    with budget._counting:
+        waits = threading.Thread(target=budget.note, args=(0, 1), kwargs={"used": False}, daemon=True)
+        waits.start()
+        waits.join(0.05)
+        assert waits.is_alive(), "a second thread must wait, not fail"
+    waits.join(10)
+    assert not waits.is_alive()
+
+
+def test_a_full_disk_names_the_settings_of_elf_run(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file" / "below"))
+    (tmp_path / "file").write_text("not a directory")
+    monkeypatch.setattr("elfmesh.agent.embedded.BLOCK_BYTES", 1 << 18)
+    with pytest.raises(StorageError) as caught:
+        list(LogRun(parse(QUERIES[0]), [str(log)], memory_bytes=100_000).results())
+    assert caught.value.where == str(tmp_path / "file" / "below")
+    assert "--memory" in (caught.value.hint or "")
+    assert "TMPDIR" in (caught.value.hint or "")
+    assert "limits." not in str(caught.value)
+
+
+def test_a_run_that_fits_in_memory_needs_no_directory_for_temporary_files(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    (result,) = LogRun(parse("SELECT j, count(*) AS n FROM t GROUP BY j"), [str(log)]).results()
+    assert sum(result.table["n"].to_pylist()) == 60_000
+    monkeypatch.setattr("elfmesh.agent.embedded.BLOCK_BYTES", 1 << 18)
+    with pytest.raises(StorageError, match="No usable temporary directory"):
+        list(LogRun(parse(QUERIES[0]), [str(log)], memory_bytes=100_000).results())
