@@ -40,12 +40,24 @@ class Field(Expr):
     quoted: bool = field(default=False, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Literal(Expr):
     """A constant; `kind` is "null", "bool", "bigint", "double" or "string"."""
 
     kind: str
     value: bool | int | float | str | None
+
+    def __eq__(self, other: object) -> bool:
+        # By text: 0.0 and -0.0 are equal as numbers, and what is computed from them is not.
+        return (
+            isinstance(other, Literal)
+            and self.kind == other.kind
+            and type(self.value) is type(other.value)
+            and repr(self.value) == repr(other.value)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.kind, repr(self.value)))
 
 
 @dataclass(frozen=True, slots=True)
