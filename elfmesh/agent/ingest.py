@@ -165,8 +165,10 @@ class Ingest:
             await self._executor.run(self._reading, partial(self._failed.pop().end, stream))
         for job in self._heavy():
             log.warning("job %s waits: %d bytes are not closed", job.manifest.qualified, job.held_bytes)
-            hold = partial(job.hold, stream, "memory", True, self._wall_us())
-            await self._executor.run(self._reading, hold)
+            hold = partial(job.hold, stream, "memory")
+            await self._executor.run(self._reading, partial(hold, True, self._wall_us()))
+            if job.held_bytes < self._held_bytes_max // 2:  # closed meanwhile: nobody else would let it go on
+                await self._executor.run(self._reading, partial(hold, False, self._wall_us()))
         while self._waiting:
             work, future = self._waiting.popleft()
             try:

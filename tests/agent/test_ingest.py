@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import random
@@ -266,3 +267,19 @@ async def test_a_command_that_comes_when_the_loop_has_ended_is_carried_out(tmp_p
         assert await ingest.at_rest(lambda: 7) == 7
         with pytest.raises(ZeroDivisionError):
             await ingest.at_rest(lambda: 1 // 0)
+
+
+async def test_a_job_that_ends_gives_its_memory_back_at_once(tmp_path: Path) -> None:
+    write(tmp_path / "log", range(1_000, 1_200), random.Random(1))
+    gc.collect()
+    gc.disable()  # panes that only a collector would find would keep all streams waiting
+    try:
+        async with running(log=tmp_path / "log") as host:
+            job = job_of()
+            host.start(job)
+            await until(lambda: host.sealed(job) and host.sealed(job)[-1].stop >= 120)
+            assert host.memory.nbytes > 0
+            host.host.stop_job(ctl.StopWorker(job.job_id, "i1"))
+            await until(lambda: host.memory.nbytes == 0)
+    finally:
+        gc.enable()

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -334,3 +335,28 @@ async def test_a_contribution_too_large_for_the_frame_log_ends_its_job_and_not_t
         (report,) = [event for event in host.events if isinstance(event, ctl.WorkerReport)]
         assert "over the limit of 10" in report.error
         assert host.sealed(job) == []
+
+
+async def test_a_job_that_is_closed_while_it_is_being_held_back_goes_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The threads may be busy with other streams when a job is to wait, and its intervals close meanwhile."""
+    job = manifest()
+    host = Host(path, MemoryStorage(), held_bytes_max=10)
+    hold = LocalJob.hold
+    held: list[str] = []
+
+    def late(self: LocalJob, stream: Stream, reason: str, *rest: Any) -> None:
+        if reason == "memory" and not held:
+            held.append(reason)
+            self.release(FIRST_INDEX + 1)  # as `WorkerHost._release` does, which finds the job not held yet
+        hold(self, stream, reason, *rest)
+
+    monkeypatch.setattr(LocalJob, "hold", late)
+    host.host.start_job(ctl.StartWorker(job, FIRST))
+    host.write((1, "a"), (12, "a"))
+    await until(lambda: held)
+    host.write((25, "a"))
+    await until(lambda: len(host.sealed(job)) == 2)
+    await host.host.close()
+    assert host.errors == []
