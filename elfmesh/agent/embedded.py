@@ -34,7 +34,7 @@ from elfmesh.agent.parsers import (
     static_schema,
 )
 from elfmesh.agent.parsers.lines import Lines
-from elfmesh.agent.sources.blocks import Block, is_compressed, read_blocks
+from elfmesh.agent.sources.blocks import Block, is_compressed, is_pipe, read_blocks
 from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.spill import SpillStore
 from elfmesh.agent.worker import FILTERED, PARSE_ERROR, SAMPLES_MAX, JobWorker
@@ -243,7 +243,8 @@ class LogRun:
     def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
         """All parsed blocks, the next one being read and parsed meanwhile."""
         # A pipe is read by whoever waits for it: a thread that waits for ever could not be ended.
-        items = self._parse_all() if "-" in self._paths else ahead(self._parse_all())
+        waits = any(is_pipe(path) for path in self._paths)
+        items = self._parse_all() if waits else ahead(self._parse_all())
         with contextlib.closing(items):
             told = 0
             for parsed, block, bytes_read in items:

@@ -3,8 +3,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from elfmesh.agent.cli import run as elf
 from elfmesh.agent.cli_run import run_command
-from elfmesh.agent.embedded import run
+from elfmesh.agent.embedded import BLOCK_BYTES, run
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 
 RECORDS = [{"ts": 60 * n, "k": "ab"[n % 2], "v": n, "w": {"x": n / 2}} for n in range(10)]
@@ -306,3 +308,39 @@ def test_a_json_field_that_no_record_has_is_named_with_the_nearest_one(tmp_path:
         assert "user.name" not in done.stderr
     quiet = CliRunner().invoke(run_command, ["SELECT product FROM l", str(log), "-o", "csv"])
     assert quiet.stderr == ""
+
+
+def start(out: Path, *words: str | Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "elfmesh.agent", "run", "--format", "json", "-o", "csv"]
+    with out.open("wb") as file:
+        return subprocess.Popen([*command, *map(str, words)], stdout=file, stderr=subprocess.PIPE)
+
+
+def test_a_named_pipe_is_read_whole_by_the_one_who_opens_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = start(tmp_path / "out", "SELECT count(*) AS n FROM log", pipe)
+    with pipe.open("wb") as file:
+        time.sleep(0.3)  # a reader that only looked in has gone by now
+        file.write(b'{"k":"a"}\n' * 500_000)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, (tmp_path / "out").read_text(), err) == (0, "n\n500000\n", b"")
+
+
+def test_a_limit_or_an_interrupt_does_not_wait_for_who_writes_into_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    lines = 2 * BLOCK_BYTES // 10 + 100  # two blocks, and a rest that the pipe itself holds
+    process = start(tmp_path / "out", f"SELECT k FROM log LIMIT {lines - 200}", pipe)
+    with pipe.open("wb") as file:
+        file.write(b'{"k":"a"}\n' * lines)
+        file.flush()
+        process.communicate(timeout=60)
+    assert len((tmp_path / "out").read_text().split()) == lines - 199
+    process = start(tmp_path / "none", "SELECT count(*) AS n FROM log", pipe)
+    with pipe.open("wb") as file:
+        file.write(b'{"k":"a"}\n' * lines)
+        file.flush()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130

@@ -262,9 +262,21 @@ def read_whole_lines(fd: int, offset: int, size: int) -> bytes:
 
 
 def check_readable(path: str) -> None:
-    """Raise what `read_blocks` would raise when it opened the file."""
-    if path != "-":
+    """Raise what `read_blocks` would raise when it opened the file.
+
+    A pipe is only looked at: to open and close it would take its reader from whoever writes into it.
+    """
+    if path == "-":
+        return
+    if not is_pipe(path):
         _open(path).close()
+    elif not os.access(path, os.R_OK):
+        raise _forbidden(path)
+
+
+def is_pipe(path: str) -> bool:
+    """Whether reading may wait for somebody to write: standard input and named pipes."""
+    return path == "-" or Path(path).is_fifo()
 
 
 def _open(path: str) -> BinaryIO:
@@ -273,9 +285,13 @@ def _open(path: str) -> BinaryIO:
     except FileNotFoundError:
         raise RuntimeFailure("no such file", where=path, hint="Check the path.") from None
     except PermissionError:
-        raise RuntimeFailure("permission denied", where=path, hint="Check who may read it.") from None
+        raise _forbidden(path) from None
     except IsADirectoryError:
         raise RuntimeFailure("is a directory", where=path, hint=f"Name its files: {path}/*.log") from None
+
+
+def _forbidden(path: str) -> RuntimeFailure:
+    return RuntimeFailure("permission denied", where=path, hint="Check who may read it.")
 
 
 def _decoded(file: BinaryIO, path: str, size: int, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
