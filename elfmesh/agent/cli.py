@@ -50,6 +50,10 @@ verbosity = 0
 """-1 quiet, 0 normal, 1 verbose, 2 with tracebacks; set while the command line is parsed."""
 
 
+class _ReaderGone(Exception):
+    """Nobody reads standard output any more."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a subcommand when it is called, not before."""
 
@@ -73,6 +77,13 @@ class LazyGroup(click.Group):
         if command is not None:
             _add_verbosity(command)
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the subcommand. Click would end a broken pipe with 1, before anybody else sees it."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The command list of --help, without importing anything."""
@@ -166,7 +177,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _report(error, error.format_message(), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
+    except (_ReaderGone, BrokenPipeError):
         # The reader has gone, as `head` does. Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_PIPE

@@ -147,8 +147,9 @@ def test_a_reader_that_goes_away_is_no_error_message(tmp_path: Path) -> None:
     command = (
         f"{sys.executable} -m elfmesh.agent run 'SELECT k FROM log' {log} --format json -o json | head -c 10"
     )
+    command += "; exit ${PIPESTATUS[0]}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
+    assert (done.stderr, done.returncode) == ("", 141)
 
 
 def test_options_come_from_the_environment_too() -> None:
