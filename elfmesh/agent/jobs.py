@@ -10,23 +10,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
+from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.framelog import FRAME_BYTES_MAX, FrameLog, Sealed, SealedInterval
 from elfmesh.agent.sources import Delivery, FilePosition, SourceState
 from elfmesh.agent.watermark import clock_lag_us
 from elfmesh.agent.worker import JobWorker
+from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest
 from elfmesh.errors import RuntimeFailure
 from elfmesh.machine import Event
 from elfmesh.srt.messages import Entry
-
-if TYPE_CHECKING:
-    from elfmesh.agent.stream import Stream
 
 CONTRIBUTION_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
 """Payloads of what is sealed at once; the rest of a frame is room for counts and positions."""
@@ -89,6 +88,16 @@ class Outcome:
     failed: list[LocalJob] = field(default_factory=list)
 
 
+class Home(Protocol):
+    """Where a job lives: what `stream.Stream` offers it."""
+
+    config: StreamConfig
+    reader: Reader
+    memory: MemoryBudget | None
+    seed: int
+    jobs: dict[str, LocalJob]
+
+
 class LocalJob:
     """One job here. `begin` must be called before anything is fed."""
 
@@ -140,7 +149,7 @@ class LocalJob:
             events.append(ctl.WorkerReport(self.manifest.job_id, error=text))
         return events
 
-    def begin(self, stream: Stream) -> Sealed | None:
+    def begin(self, stream: Home) -> Sealed | None:
         """Start reading; returns the first frame of a fresh job, which says where it began."""
         last = self._last
         restart = _positions(last.restart) if last else ()
@@ -170,13 +179,13 @@ class LocalJob:
         )
         return self._last
 
-    def end(self, stream: Stream) -> None:
+    def end(self, stream: Home) -> None:
         """Stop reading for good; harmless when repeated."""
         stream.reader.remove(self.key)
         if stream.jobs.get(self.key) is self:
             del stream.jobs[self.key]
 
-    def hold(self, stream: Stream, reason: str, held: bool, now_us: int) -> None:
+    def hold(self, stream: Home, reason: str, held: bool, now_us: int) -> None:
         """Stop or go on reading; reads again when no reason is left. Other jobs of the stream go on."""
         before = bool(self.held)
         (self.held.add if held else self.held.discard)(reason)
