@@ -129,13 +129,6 @@ def partition_sorted(rows: SortedRows, bits: int) -> list[SortedRows]:
     ]
 
 
-def select_sorted(rows: SortedRows, places: np.ndarray) -> SortedRows:
-    """The rows at ascending int64 places."""
-    run = kernel.active.select_run(rows.run, places)
-    states = tuple(state.take(places) for state in rows.states)
-    return SortedRows(rows.layout, rows.form, run, states, rows.bits, rows.prefix)
-
-
 def sort_rows(rows: Rows, bits: int = 0, form: KeyForm | None = None) -> list[SortedRows]:
     """Rows in order, split by the top bits of their placement hash; parts without rows are left out.
 

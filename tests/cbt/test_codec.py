@@ -39,7 +39,7 @@ from elfmesh.cbt.floatsum import exact
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.sums import limbs_of
 from elfmesh.cbt.rows import Layout, Rows
-from elfmesh.cbt.sorted_rows import SortedRows, partition_sorted, select_sorted, sort_rows, to_rows
+from elfmesh.cbt.sorted_rows import SortedRows, empty_sorted, partition_sorted, sort_rows, to_rows
 from elfmesh.errors import ProtocolError
 from tests.cbt.tables import columns, content, tables
 
@@ -146,7 +146,7 @@ def test_blocks_of_one_table_share_what_is_found_out() -> None:
     for block, one in zip(blocks, packed, strict=True):
         assert one.header.states[1].columns[0].coding == "same"
         assert content(to_rows(unpack(*reopened(one), trusted=False))) == content(to_rows(block))
-    nothing = select_sorted(blocks[0], np.zeros(0, np.int64))
+    nothing = empty_sorted(blocks[0].layout, blocks[0].form, blocks[0].types, 4, blocks[0].prefix)
     assert [one.header.rows for one in pack_all([blocks[0], nothing, blocks[1]])] == [
         blocks[0].count,
         0,

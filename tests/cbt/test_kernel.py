@@ -159,13 +159,6 @@ def test_partition_follows_the_bits_of_the_hash(texts: list[bytes], skip: int, b
     assert [texts[row] for row in rows] == [text for part in parts for text in part]
 
 
-@given(DISTINCT.map(sorted), st.randoms(use_true_random=False))
-def test_select_keeps_the_chosen(texts: list[bytes], random: Any) -> None:
-    places = [place for place in range(len(texts)) if random.random() < 0.5]
-    selected = twin.select_run(run_of(texts), np.array(places, np.int64))
-    assert selected.data.tobytes() == run_of([texts[place] for place in places]).data.tobytes()
-
-
 def brute_check(rows: int, wide: bool, data: bytes) -> list[bytes] | None:
     """The keys of a run, if it is one: by the definition, one key at a time."""
     width = 2 if wide else 1

@@ -22,7 +22,6 @@ from elfmesh.cbt.sorted_rows import (
     merge_sorted,
     partition_sorted,
     reform,
-    select_sorted,
     sort_rows,
     to_rows,
 )
@@ -92,16 +91,6 @@ def test_partitioning_is_sorting_by_more_bits(rows: Rows) -> None:
         assert [(b.prefix, b.run.data.tobytes()) for b in finer] == [
             (b.prefix, b.run.data.tobytes()) for b in direct
         ]
-
-
-@given(tables(), st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=60)
-def test_selecting_keeps_the_chosen(rows: Rows, random: Any) -> None:
-    for whole in sort_rows(rows):
-        places = np.array([place for place in range(whole.count) if random.random() < 0.5], np.int64)
-        chosen = select_sorted(whole, places)
-        check(chosen)
-        assert content(to_rows(chosen)) == content(to_rows(whole).take(places))
 
 
 def test_types_and_sizes_are_those_of_the_columns() -> None:

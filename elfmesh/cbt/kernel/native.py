@@ -36,7 +36,6 @@ __all__ = [
     "least",
     "merge_runs",
     "partition_run",
-    "select_run",
     "sort_keys",
     "table",
 ]
@@ -195,11 +194,6 @@ def partition_run(run: Run, skip: int, bits: int) -> tuple[list[Run], np.ndarray
     keys = decode_run(run)
     _native.place_rows(keys.offsets, keys.data, skip, bits, order, cuts)
     return front_code(keys, order, cuts), order
-
-
-def select_run(run: Run, places: np.ndarray) -> Run:
-    """See `Kernel.select_run`. Cost: one pass over the run up to the last place."""
-    return _run(_native.select_run(run.rows, run.wide, _of(run.data, np.uint8), _of(places, np.int64)))
 
 
 def decode_run(run: Run) -> Keys:

@@ -142,10 +142,6 @@ class Kernel(Protocol):
         """
         ...
 
-    def select_run(self, run: Run, places: np.ndarray) -> Run:
-        """The run of the keys at ascending int64 places."""
-        ...
-
     def decode_run(self, run: Run) -> Keys:
         """All keys; offsets begin at 0."""
         ...

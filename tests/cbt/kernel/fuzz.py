@@ -92,8 +92,6 @@ def fuzz_merge(dice: random.Random) -> None:
             assert plain(twin.check_run(suspect.rows, suspect.wide, suspect.data, 1 << 24)) == plain(checked)
         with suppress(*REFUSALS):
             native.partition_run(suspect, dice.randrange(64), dice.randrange(8))
-        with suppress(*REFUSALS):
-            native.select_run(suspect, broken(dice, np.arange(suspect.rows)))
     with suppress(*REFUSALS):
         native.merge_runs(suspects)
 

@@ -71,8 +71,6 @@ def everything(run: Run) -> None:
     with suppress(ValueError):
         native.merge_runs([run, run_of(twin, {b"", b"a", b"b" * 300}), run])
     with suppress(ValueError):
-        native.select_run(run, np.arange(0, run.rows, 2))
-    with suppress(ValueError):
         native.partition_run(run, 0, 4)
 
 

@@ -77,14 +77,6 @@ def test_partition_is_that_of_the_twin(texts: set[bytes], skip: int, bits: int) 
     assert rows.tolist() == expected_rows.tolist()
 
 
-@given(distinct, st.data())
-def test_selection_is_that_of_the_twin(texts: set[bytes], data: st.DataObject) -> None:
-    run = run_of(twin, texts)
-    rows = data.draw(st.sets(st.integers(0, max(run.rows - 1, 0)))) if texts else set()
-    places = np.array(sorted(rows), np.int64)
-    assert plain(native.select_run(run, places)) == plain(twin.select_run(run, places))
-
-
 @given(distinct)
 def test_what_was_coded_is_a_run_and_unfolds(texts: set[bytes]) -> None:
     run = run_of(native, texts)
@@ -173,15 +165,6 @@ def test_sorting_holds_for_patterns_that_mislead_pivots(pattern: str) -> None:
     texts = [n.to_bytes(8, "big") + row.to_bytes(4, "big") for row, n in enumerate(numbers.tolist())]
     order, _ = native.sort_keys(keys_of(texts), 0)
     assert [texts[row] for row in order.tolist()] == sorted(texts)
-
-
-@pytest.mark.parametrize(
-    ("places", "rows"), [([0, 0], 3), ([1, 0], 3), ([3], 3), ([-1], 3), ([0], 0), ([2, 3], 3)]
-)
-def test_places_that_do_not_ascend_inside_are_refused(places: list[int], rows: int) -> None:
-    run = run_of(twin, {b"%d" % row for row in range(rows)})
-    with pytest.raises(ValueError, match="places"):
-        native.select_run(run, np.array(places))
 
 
 @pytest.mark.parametrize(("order", "cuts"), [([1, 0], [0, 2]), ([0, 0], [0, 2])])

@@ -111,31 +111,6 @@ static PyObject *py_check_run(PyObject *Py_UNUSED(module), PyObject *args)
     return wrong ? raise_fault(wrong) : PyLong_FromLongLong(run.key_bytes);
 }
 
-static PyObject *py_select_run(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    Py_buffer data, places;
-    long long rows;
-    int wide;
-    run_view run;
-    run_writer w = {0};
-    PyObject *result = NULL;
-    if (!PyArg_ParseTuple(args, "Lpy*y*", &rows, &wide, &data, &places)) return NULL;
-    Py_ssize_t count = items_in(&places, sizeof(int64_t));
-    if (count >= 0) {
-        fault wrong = run_in(&run, rows, wide, &data);
-        if (!wrong) {
-            Py_BEGIN_ALLOW_THREADS
-            if (!(wrong = writer_start(&w, count))) wrong = select_run(&w, &run, places.buf, count);
-            Py_END_ALLOW_THREADS
-        }
-        result = wrong ? raise_fault(wrong) : written_run(&w);
-    }
-    writer_free(&w);
-    PyBuffer_Release(&data);
-    PyBuffer_Release(&places);
-    return result;
-}
-
 /* Fills the rows, part by part, and the cuts between parts. */
 static PyObject *py_place_rows(PyObject *Py_UNUSED(module), PyObject *args)
 {
@@ -223,7 +198,6 @@ PyMethodDef run_functions[] = {
     {"front_code", py_front_code, METH_VARARGS, "front_code(offsets, data, order, cuts) -> runs"},
     {"decode_run", py_decode_run, METH_VARARGS, "decode_run(rows, wide, data, offsets, out)"},
     {"check_run", py_check_run, METH_VARARGS, "check_run(rows, wide, data, key_bytes_max) -> key_bytes"},
-    {"select_run", py_select_run, METH_VARARGS, "select_run(rows, wide, data, places) -> run"},
     {"place_rows", py_place_rows, METH_VARARGS, "place_rows(offsets, data, skip, bits, order, cuts)"},
     {"merge_runs", py_merge_runs, METH_O, "merge_runs([(rows, wide, data, map), ...]) -> run"},
     {NULL, NULL, 0, NULL},

@@ -88,7 +88,6 @@ static inline bool writer_wide(const run_writer *w) { return w->longest > 255; }
 
 /* Write keys order[0..rows), which must ascend. Room for them was made by writer_start. */
 fault front_code(run_writer *w, const keys_view *keys, const int64_t *order, int64_t rows);
-fault select_run(run_writer *w, const run_view *run, const int64_t *places, int64_t count);
 /* Rows of decoded keys, stably ordered by bits [skip, skip + bits) of their placement hash. */
 fault place_rows(const keys_view *keys, unsigned skip, unsigned bits, int64_t *order, int64_t *cuts);
 

@@ -1,4 +1,4 @@
-/* Runs out of keys, and parts of keys and runs. */
+/* Runs out of keys, and parts of keys. */
 #include "kernel.h"
 
 #include <stdlib.h>
@@ -63,30 +63,6 @@ fault front_code(run_writer *w, const keys_view *keys, const int64_t *order, int
         if (wrong) return wrong;
         before = key;
         size_before = size;
-    }
-    return NULL;
-}
-
-fault select_run(run_writer *w, const run_view *run, const int64_t *places, int64_t count)
-{
-    uint8_t key[KEY_BYTES_MAX + 1 + SLACK];
-    const uint8_t *rests = run->bytes;
-    int64_t rests_left = run->rest_bytes, row = 0;
-    for (int64_t i = 0; i < count; i++) {
-        if (places[i] < row || places[i] >= run->rows) return "places do not ascend, or are outside the run";
-        /* What two keys share is the least that any two neighbours between them share. */
-        uint32_t least = UINT32_MAX, size = 0;
-        for (; row <= places[i]; row++) {
-            uint32_t shared = length_at(run->shared, row, run->wide), rest = length_at(run->rest, row, run->wide);
-            if (shared < least) least = shared;
-            copy_bytes(key + shared, rests, rest, rests_left);
-            rests += rest;
-            rests_left -= rest;
-            size = shared + rest;
-        }
-        if (i == 0) least = 0;
-        fault wrong = writer_append(w, least, key + least, size - least, (int64_t)sizeof key - least);
-        if (wrong) return wrong;
     }
     return NULL;
 }

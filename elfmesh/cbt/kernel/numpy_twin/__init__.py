@@ -14,7 +14,6 @@ from elfmesh.cbt.kernel.numpy_twin.runs import (
     front_code,
     merge_runs,
     partition_run,
-    select_run,
 )
 from elfmesh.cbt.kernel.numpy_twin.scatter import add, add_floats, count, greatest, least
 from elfmesh.cbt.kernel.numpy_twin.table import table
@@ -34,7 +33,6 @@ __all__ = [
     "least",
     "merge_runs",
     "partition_run",
-    "select_run",
     "sort_keys",
     "table",
 ]

@@ -131,12 +131,6 @@ def partition_run(run: Run, skip: int, bits: int) -> tuple[list[Run], np.ndarray
     return front_code(keys, order, cuts), order
 
 
-def select_run(run: Run, places: np.ndarray) -> Run:
-    """See `Kernel.select_run`."""
-    (selected,) = front_code(decode_run(run), places, np.array([0, len(places)]))
-    return selected
-
-
 def check_run(rows: int, wide: bool, data: np.ndarray, key_bytes_max: int) -> Run:
     """See `Kernel.check_run`. Cost: that of decoding it."""
     if rows < 0 or 2 * rows * (1 + wide) > len(data):
