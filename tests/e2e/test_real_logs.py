@@ -32,6 +32,15 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         yield fleet
 
 
+def wait_carriers(fleet: Fleet, count: int) -> None:
+    """Until agents that have just started know each other: what is past is read by those who are there."""
+
+    def carriers() -> int:
+        return sum(len(stream["agents"]) for stream in fleet[7].get("/v1/streams")["streams"])
+
+    eventually(lambda: carriers() == count, 20, f"{count} agents that carry the stream")
+
+
 def lines_of(name: str) -> list[bytes]:
     path = DATA / name
     if not path.exists():
@@ -87,5 +96,6 @@ def test_logs_that_were_there_before_are_read_from_their_beginning(fleet: Fleet,
     fleet.start(AGENTS, stream="events")
     for number in range(AGENTS):
         fleet.log(number, "events").write_bytes(b"".join(lines[number::AGENTS]))
+    wait_carriers(fleet, AGENTS)
     fleet[7].apply(f"CREATE JOB real.events LATENESS '10 s' AS {EVENTS}")
     check(fleet, "real/events", oracle(EVENTS, name, "json"))
