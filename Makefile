@@ -81,7 +81,7 @@ try-wheel: wheel ## install that wheel where there is nothing else, and run it
 
 lint: $(NATIVE) ## style
 	@$(BIN)/ruff format --check .
-	@$(BIN)/ruff check .
+	@$(BIN)/ruff check --no-cache .
 
 types: $(NATIVE) ## types, strict
 	@$(BIN)/mypy
