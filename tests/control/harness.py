@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import json
-import random
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,68 +18,17 @@ import pyarrow as pa
 
 from elfmesh import ids
 from elfmesh.control import events as ctl
-from elfmesh.control.answers import decode_body
-from elfmesh.control.machine import Control
-from elfmesh.control.pages import decode_page, encode_page
-from elfmesh.control.plan import Plan, read_plan
-from elfmesh.control.records import ResultRecord, ipc_to_table, rows_to_json, table_to_ipc
-from elfmesh.machine import Contact, Effect, Event, Message, Received, Send, Tick
+from elfmesh.control.pages import decode_page
+from elfmesh.control.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.machine import Effect, Event, Message, Received, Send, Tick
 from elfmesh.overlay import events as ov
 from elfmesh.srt import events as srt
-from elfmesh.srt.messages import Entry, Segment
+from elfmesh.srt.messages import Segment
+from tests.control.members import TEXT, Agent, Worker, agent_id, finalise, read_log, rows_of
 
-SECOND = 1_000_000
 HOP_S = 0.001
 DETECT_S = 0.5
 """How long the perfect overlay takes to notice a death."""
-
-TEXT = """CREATE JOB shop.top EVERY '10 s' DEADLINE '1 s' AS
-SELECT product, COUNT(*) AS hits FROM clicks GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), product"""
-
-
-def agent_id(number: int) -> bytes:
-    return random.Random(number).randbytes(20)
-
-
-class Worker:
-    """Counts the records of a stream by key, as the agent's worker would."""
-
-    def __init__(self, agent: Agent, effect: ctl.StartWorker) -> None:
-        self.agent, self.manifest, self.start = agent, effect.manifest, effect.start
-        self.plan: Plan = read_plan(effect.manifest.text)
-        self.sealed = effect.start
-        self.paused = False
-
-    def advance(self) -> None:
-        """Seal what the watermark has passed."""
-        stream = self.plan.stream
-        if self.paused or stream not in self.agent.watermarks:
-            return
-        stop = self.agent.watermarks[stream] // self.plan.slide_us
-        if stop <= self.sealed:
-            return
-        counts: dict[int, Counter[str]] = {}
-        for at, key in self.agent.logs.get(stream, []):
-            index = at // self.plan.slide_us
-            if self.sealed <= index < stop:
-                counts.setdefault(index, Counter())[key] += 1
-        parts = []
-        for partition in range(self.manifest.partitions):
-            entries, payloads = [], []
-            for index in sorted(counts):
-                mine = {
-                    key: number
-                    for key, number in sorted(counts[index].items())
-                    if zlib.crc32(key.encode()) % self.manifest.partitions == partition
-                }
-                data = json.dumps(mine).encode() if mine else b""
-                total = sum(counts[index].values()) if partition == 0 else 0
-                entries.append(Entry(index, (total, 0, 0, 0, 0), len(data)))
-                payloads.append(data)
-            parts.append(ctl.SealedPart(tuple(entries), tuple(payloads)))
-        event = ctl.Sealed(self.manifest.job_id, self.manifest.incarnation, self.sealed, stop, tuple(parts))
-        self.sealed = stop
-        self.agent.world.post(0.0, self.agent, event)
 
 
 @dataclass(slots=True)
@@ -92,50 +38,6 @@ class Published:
     waiting: set[bytes]
     answers: list[tuple[bytes, bytes]] = field(default_factory=list)
     expected: int = 0
-
-
-class Agent:
-    def __init__(
-        self, world: World, number: int, streams: dict[str, pa.Schema | None], labels: dict[str, str]
-    ):
-        self.world, self.number = world, number
-        self.streams, self.labels = streams, labels
-        self.logs: dict[str, list[tuple[int, str]]] = {}
-        self.watermarks: dict[str, int] = {}
-        self.disk: dict[tuple[str, bytes], bytes] = {}
-        self.results: dict[bytes, tuple[str, list[tuple[ResultRecord, bytes]]]] = {}
-        self.replies: dict[int, ctl.Reply] = {}
-        self.incarnation = 0
-        self.boot()
-
-    def boot(self) -> None:
-        self.incarnation += 1
-        self.alive = True
-        self.me = Contact(agent_id(self.number), "sim", self.number, self.incarnation)
-        rng = random.Random(f"{self.number}/{self.incarnation}")
-        self.control = Control(self.me, f"agent-{self.number}", rng=rng)
-        self.workers: dict[bytes, Worker] = {}
-        self.contributed: dict[bytes, list[tuple[Segment, tuple[bytes, ...]]]] = {}
-
-    def restored(self) -> ctl.Restored:
-        items = tuple((kind, key, data) for (kind, key), data in self.disk.items())
-        logs = tuple(
-            ctl.LogInfo(job, incarnation, records[-1][0].index if records else None)
-            for job, (incarnation, records) in self.results.items()
-        )
-        return ctl.Restored(items, logs)
-
-    def feed(self, stream: str, records: list[tuple[int, str]]) -> None:
-        self.logs.setdefault(stream, []).extend(records)
-
-    def seal(self, stream: str, watermark_us: int) -> None:
-        self.watermarks[stream] = max(watermark_us, self.watermarks.get(stream, 0))
-        for worker in list(self.workers.values()):
-            worker.advance()
-
-    @property
-    def masters(self) -> list[str]:
-        return [master.manifest.qualified for master in self.control.leadership.masters.values()]
 
 
 class World:
@@ -170,7 +72,7 @@ class World:
         streams: dict[str, pa.Schema | None] | None = None,
         labels: dict[str, str] | None = None,
     ) -> Agent:
-        agent = Agent(self, number, {"clicks": None} if streams is None else streams, labels or {})
+        agent = Agent(self.post, number, {"clicks": None} if streams is None else streams, labels or {})
         self.agents[agent.me.id] = agent
         self._start(agent)
         return agent
@@ -474,42 +376,3 @@ class _Over(Event):
 
 def replace_segment(segment: Segment, *, attempt: int, epoch: int) -> Segment:
     return Segment(epoch, attempt, segment.start, segment.stop, segment.coverage, segment.entries)
-
-
-def rows_of(counter: Counter[str]) -> list[dict[str, Any]]:
-    ordered = sorted(counter.items(), key=lambda item: (-item[1], item[0]))
-    return [{"product": key, "hits": number} for key, number in ordered]
-
-
-def finalise(effect: ctl.Finalise) -> ctl.Finalised:
-    total: Counter[str] = Counter()
-    try:
-        for partition in effect.parts:
-            for payload in partition:
-                total.update(decode_body(payload))
-    except Exception as error:
-        return ctl.Finalised(effect.job, effect.epoch, effect.interval, error=str(error))
-    table = pa.Table.from_pylist(
-        rows_of(total), schema=pa.schema([("product", pa.string()), ("hits", pa.int64())])
-    )
-    return ctl.Finalised(effect.job, effect.epoch, effect.interval, table_to_ipc(table))
-
-
-def read_log(agent: Agent, effect: ctl.ReadLog) -> ctl.LogRead:
-    _, records = agent.results.get(effect.job, ("", []))
-    found = [
-        each
-        for each in records
-        if (effect.start is None or each[0].index >= effect.start)
-        and (effect.stop is None or each[0].index < effect.stop)
-    ][: effect.limit]
-    schema = pa.schema([("product", pa.string()), ("hits", pa.int64())]).serialize().to_pybytes()
-    return ctl.LogRead(
-        effect.token,
-        encode_page(found),
-        found[-1][0].index + 1 if found else None,
-        records[0][0].index if records else None,
-        records[-1][0].index if records else None,
-        None,
-        schema if records else b"",
-    )

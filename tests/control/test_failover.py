@@ -13,8 +13,9 @@ from elfmesh.machine import Contact, Received
 from elfmesh.overlay.events import RouteDelivered
 from elfmesh.srt.events import Delivered
 from elfmesh.srt.messages import Segment
-from tests.control.harness import TEXT, Agent, World, agent_id
-from tests.control.test_flows import BASE, SLIDE, exact, fill
+from tests.control.clicks import BASE, SLIDE, exact, fill
+from tests.control.harness import World
+from tests.control.members import TEXT, Agent, agent_id
 
 JOB = ids.job_id("shop/top", "local")
 

@@ -16,7 +16,7 @@ from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.machine import Contact, Effect, Event, Tick
 from elfmesh.overlay.events import Joined, Route
 from elfmesh.srt.events import Answer, Delivered, Subscribe
-from tests.control.harness import TEXT
+from tests.control.members import TEXT
 
 ME = Contact(b"\x01" * 20, "127.0.0.1", 7400)
 OTHER = Contact(b"\x02" * 20, "127.0.0.1", 7402)

@@ -1,0 +1,63 @@
+"""Questions that clients ask: lists, names, waiting for what is to come."""
+
+from __future__ import annotations
+
+from tests.control.clicks import BASE, SLIDE, fill
+from tests.control.harness import World
+
+
+def test_lists_come_from_all_agents() -> None:
+    world = World(4)
+    world.apply(world[0])
+    (job,) = world.ask(world[1], "list").body["jobs"]
+    assert (job["job"], job["state"], job["agents"]) == ("shop/top", "running", 4)
+    agents = world.ask(world[2], "agents").body
+    assert [each["name"] for each in agents["agents"]] == [f"agent-{number}" for number in range(4)]
+    assert agents["asked"] == {"answered": 4, "expected": 4}
+    (stream,) = world.ask(world[3], "streams").body["streams"]
+    assert (stream["stream"], len(stream["agents"])) == ("clicks", 4)
+
+
+def test_a_job_of_another_creator_is_found_by_its_name() -> None:
+    world = World(3)
+    world.apply(world[0], creator="ann")
+    assert world.ask(world[1], "describe", {"job": "shop/top"}).body["creator"] == "ann"
+    world.apply(world[0], creator="bob")
+    reply = world.ask(world[1], "describe", {"job": "shop/top"})
+    assert reply.status == 409
+    assert "ann, bob" in reply.body["hint"]
+    named = world.ask(world[1], "describe", {"job": "shop/top", "creator": "bob"})
+    assert named.body["creator"] == "bob"
+
+
+def test_a_long_poll_is_answered_by_the_record_it_waits_for() -> None:
+    world = World(3)
+    fill(world, intervals=2)
+    world.apply(world[0])
+    asker = world[1]
+    token = world.request(asker, "results", {"job": "shop/top", "wait": 20})
+    offsets = world.request(asker, "offsets", {"job": "shop/top", "after": -1, "wait": 20})
+    world.run(5.0)
+    assert token not in asker.replies
+    world.seal_all(BASE + SLIDE)
+    world.run(0.1)
+    assert asker.replies[token].payload
+    assert asker.replies[offsets].body["latest"] == 1000
+
+
+def test_a_long_poll_ends_when_its_time_is_over() -> None:
+    world = World(2)
+    world.apply(world[0])
+    reply = world.ask(world[1], "offsets", {"job": "shop/top", "after": -1, "wait": 2})
+    assert reply.body["latest"] == reply.body["earliest"] - 1
+    assert world.ask(world[1], "schema", {"job": "shop/top"}).status == 409
+
+
+def test_an_unanswered_request_is_refused_in_time() -> None:
+    world = World(3)
+    world.apply(world[0])
+    master = world.master()
+    asker = next(agent for agent in world.living if agent is not master)
+    world.lost = lambda source, target, message: source is master
+    reply = world.ask(asker, "describe", {"job": "shop/top"}, within=15.0)
+    assert (reply.status, reply.body["code"]) == (503, 69)
