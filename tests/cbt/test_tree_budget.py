@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from elfmesh.cbt import CompressedBufferTree, TreeLimits
 from elfmesh.cbt.budget import MemoryBudget, NoLock
 from elfmesh.cbt.buffer import SPILL_BYTES_MIN, CompressedBuffer
-from elfmesh.cbt.node import BufferNode
 from elfmesh.errors import StorageError
 from tests.cbt.stores import MemoryStore
+from tests.cbt.trees import top_of
 
 LIMITS = TreeLimits(
     root_rows=500,
@@ -32,13 +32,6 @@ COUNT = {"n": ("count", None)}
 
 def tree_of(budget: MemoryBudget, limits: TreeLimits = LIMITS) -> CompressedBufferTree:
     return CompressedBufferTree(["k"], COUNT, limits=limits, budget=budget)
-
-
-def top_of(tree: CompressedBufferTree) -> BufferNode:
-    """The member below the root, which is there."""
-    assert tree._body is not None
-    assert tree._body._top is not None
-    return tree._body._top
 
 
 def texts(numbers: range, salt: int = 0) -> list[str]:
