@@ -7,6 +7,7 @@ checked before anything heavy is loaded.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 
@@ -68,8 +69,9 @@ def agent_command(
         cluster=cluster,
     )
     _log_to_stderr()
-    from elfmesh.agent import runtime
+    from elfmesh.agent import failpoints, runtime
 
+    failpoints.arm_from(os.environ)
     return runtime.run(config, ready=_say_ready)
 
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from elfmesh.agent.failpoints import reach
 from elfmesh.agent.storage import AppendFile, Storage
 from elfmesh.errors import StorageError
 
@@ -148,13 +149,16 @@ class FrameLog:
         if len(body) > FRAME_BYTES_MAX:
             raise StorageError(f"a contribution of {len(body)} bytes is over the limit of a frame")
         data = _pack(body)
+        reach("frame.write")
         self._guard(lambda: self._file.append(data))
         self._index(frame, self._size, len(data))
         self._size += len(data)
 
     def sync(self) -> None:
         """Make everything appended durable. A failure is final."""
+        reach("frame.sync")
         self._guard(self._file.sync)
+        reach("frame.synced")
 
     def last(self, job: str) -> Sealed | None:
         """The newest contribution of a job: where to go on from after a restart."""
@@ -189,7 +193,9 @@ class FrameLog:
             if state.released is not None:
                 kept.append(_pack(msgspec.msgpack.encode(Released(name, state.released))))
         self._file.close()
+        reach("compact")
         self._guard(lambda: self._storage.write(FILE_NAME, b"".join(kept)))
+        reach("compacted")
         self._file = self._storage.open(FILE_NAME)
         self._jobs, self._size = {}, 0
         self._recover()

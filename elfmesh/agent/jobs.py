@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.failpoints import reach
 from elfmesh.agent.framelog import FRAME_BYTES_MAX, FrameLog, Sealed, SealedInterval
 from elfmesh.agent.sources import Delivery, FilePosition, SourceState
 from elfmesh.agent.watermark import clock_lag_us
@@ -212,6 +213,7 @@ class LocalJob:
         start, ready = worker.next_index, worker.ready_index
         if ready > start:
             sealed = worker.seal(ready)
+            reach("seal")
             entries = [SealedInterval(each.index, list(each.counts), list(each.payloads)) for each in sealed]
             restart = {position.key: position for position in at}
             restart.update((position.key, position) for position in worker.positions())

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from elfmesh.agent.core import AgentCore
+from elfmesh.agent.failpoints import reach
 from elfmesh.agent.host import Executor
 from elfmesh.agent.storage import Storage
 from elfmesh.agent.transport import Transport
@@ -264,6 +265,7 @@ class Pump:
                 if future is not None and not future.done():
                     future.set_result(effect)
             case ctl.StartWorker():
+                reach("activate")
                 self.workers.start_job(effect)
             case ctl.StopWorker():
                 self.workers.stop_job(effect)
@@ -282,8 +284,11 @@ class Pump:
                 raise TypeError(f"nobody carries out {type(effect).__name__}")
 
     def _send(self, effect: Send) -> None:
+        kind = type(effect.message).__name__
+        reach("send", kind)
         try:
             self.transport.send(effect.to, effect.message, effect.payload, effect.lane)
+            reach("sent", kind)
         except ValueError as error:  # over a limit of the wire: the peer would cut us off for it
             self.counters["not_sent_too_big"] += 1
             log.error("cannot send: %s", error)
@@ -310,7 +315,7 @@ class Pump:
     async def _store(self, effect: Store) -> None:
         match effect:
             case ctl.Append():
-                await self._executor.run("store", partial(self._results.append, effect))
+                await self._executor.run("store", partial(self._append, effect))
             case ctl.DropLog():
                 await self._executor.run("store", partial(self._results.drop, effect.job))
             case ctl.ReadLog():
@@ -323,12 +328,19 @@ class Pump:
         self._stored.set()
         self._drain()
 
+    def _append(self, effect: ctl.Append) -> None:
+        reach("results.append")
+        self._results.append(effect)
+        reach("results.appended")
+
     def _persist(self, effect: ctl.Persist) -> None:
+        reach("persist", effect.kind)
         name = f"{STATE}/{effect.kind}/{effect.key.hex()}"
         if effect.data:
             self._storage.write(name, effect.data)
         else:
             self._storage.delete(name)
+        reach("persisted", effect.kind)
 
     def _remembered(self) -> tuple[tuple[str, bytes, bytes], ...]:
         items = []
@@ -350,11 +362,11 @@ class Pump:
         finalise = partial(self._compute.finalise, effect)
         try:
             rows = await self._executor.run("compute", finalise)
-            event = ctl.Finalised(effect.job, effect.epoch, effect.interval, rows)
+            event = ctl.Finalised(effect.job, effect.epoch, effect.interval, rows, rev=effect.rev)
         except Exception as error:
             self._peers_fault("finalise", error)
             text = str(error) or type(error).__name__
-            event = ctl.Finalised(effect.job, effect.epoch, effect.interval, error=text)
+            event = ctl.Finalised(effect.job, effect.epoch, effect.interval, error=text, rev=effect.rev)
         self.step(event)
 
     def _peers_fault(self, what: str, error: Exception) -> None:

@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 from typing import Protocol
 
+from elfmesh.agent.failpoints import reach
 from elfmesh.errors import ConfigError, StorageError
 
 
@@ -88,6 +89,7 @@ class DiskFile:
         """Add to the end."""
         view = memoryview(data)
         try:
+            reach("storage.append")
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError as error:
@@ -100,6 +102,7 @@ class DiskFile:
     def sync(self) -> None:
         """Return when everything appended is on disk."""
         try:
+            reach("storage.sync")
             os.fdatasync(self._fd)
         except OSError as error:
             raise StorageError(f"cannot sync: {error.strerror}", where=str(self._path)) from None
@@ -160,7 +163,9 @@ class DiskStorage:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+            reach("storage.replace")
             beside.replace(path)
+            reach("storage.replaced")
             directory = os.open(path.parent, os.O_RDONLY)
             try:
                 os.fsync(directory)

@@ -1,0 +1,141 @@
+"""Named places at which a test may kill, stop or fail an agent: `ELF_FAILPOINT=name[:n[:action]],...`.
+
+For tests only. Owns the list of the places and what happens there; decides nothing when nothing is armed: a
+place then costs one call and one look at an empty dictionary, and no place is reached per record.
+
+    ELF_FAILPOINT=frame.sync:3            SIGKILL at the third sync of the frame log
+    ELF_FAILPOINT=persist.vote:1:stop     SIGSTOP before the first vote is written
+    ELF_FAILPOINT=storage.append:2:full   the second append finds the disk full
+
+A place has a name and, where several things pass it, a detail: `persist` matches every write of state,
+`persist.vote` only those of that kind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from elfmesh.errors import ConfigError
+
+log = logging.getLogger("elf.agent")
+VARIABLE = "ELF_FAILPOINT"
+
+PLACES = {
+    "seal": "intervals of a job are sealed in memory, nothing of it is on disk",
+    "frame.write": "a frame is about to be appended to the frame log",
+    "frame.sync": "frames are appended and not synced",
+    "frame.synced": "frames are durable, nobody was told",
+    "compact": "the frame log is about to be rewritten",
+    "compacted": "the frame log was rewritten and not opened again",
+    "storage.append": "bytes are about to be appended to a file",
+    "storage.sync": "a file is about to be synced",
+    "storage.replace": "a whole new content is synced beside the old one",
+    "storage.replaced": "the new content has the name, the directory is not synced",
+    "send": "a message is about to be sent (detail: its class)",
+    "sent": "a message was handed to the transport (detail: its class)",
+    "activate": "a job is about to begin here, or to go on",
+    "results.append": "a closed interval is about to be added to its results log",
+    "results.appended": "a closed interval is durable, nobody was told",
+    "persist": "a piece of state is about to be written (detail: its kind)",
+    "persisted": "a piece of state is durable, what waits for it was not sent (detail: its kind)",
+}
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _stop() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _full() -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _broken() -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+ACTIONS: dict[str, Callable[[], None]] = {"kill": _kill, "stop": _stop, "full": _full, "error": _broken}
+"""What may happen; the last two only make sense at the places of `storage`."""
+
+
+@dataclass(slots=True)
+class _Armed:
+    """One place that is armed. `left` counts down to the time at which `action` is taken, once."""
+
+    left: int
+    action: Callable[[], None]
+
+
+_armed: dict[str, _Armed] = {}
+_lock = threading.Lock()
+
+
+def reach(name: str, detail: str = "") -> None:
+    """A named place is reached. Cost when nothing is armed: a call and a comparison."""
+    if _armed:
+        _reached(name, detail)
+
+
+@contextlib.contextmanager
+def armed(name: str, action: Callable[[], None], n: int = 1) -> Iterator[None]:
+    """Take an action at the n-th time a place is reached, within this process.
+
+    Args:
+        name: one of PLACES, with a detail behind a dot if need be.
+        action: called in the thread that reaches the place; what it raises is raised there.
+        n: from 1.
+    """
+    _arm(name, n, action)
+    try:
+        yield
+    finally:
+        _armed.pop(name, None)
+
+
+def arm_from(environment: Mapping[str, str]) -> None:
+    """Arm what the environment names.
+
+    Raises:
+        ConfigError: an unknown place or action; a test that kills nothing would pass for the wrong reason.
+    """
+    for item in filter(None, environment.get(VARIABLE, "").split(",")):
+        name, _, rest = item.partition(":")
+        number, _, action = rest.partition(":")
+        if not (number or "1").isdecimal() or (action or "kill") not in ACTIONS:
+            raise ConfigError(f"{item!r} is not name[:n[:action]]", where=VARIABLE)
+        _arm(name, int(number or "1"), ACTIONS[action or "kill"])
+        log.warning("for tests only: armed %s", item)
+
+
+def _arm(name: str, n: int, action: Callable[[], None]) -> None:
+    place = max((known for known in PLACES if name == known or name.startswith(f"{known}.")), default="")
+    if not place or n < 1:
+        raise ConfigError(
+            f"there is no place {name!r} to be reached {n} times",
+            where=VARIABLE,
+            hint=f"Places: {', '.join(PLACES)}.",
+        )
+    _armed[name] = _Armed(n, action)
+
+
+def _reached(name: str, detail: str) -> None:
+    for key in (name, f"{name}.{detail}"):
+        with _lock:
+            found = _armed.get(key)
+            if found is None:
+                continue
+            found.left -= 1
+            if found.left:
+                continue
+            del _armed[key]
+        found.action()
