@@ -49,7 +49,7 @@ $(SANITIZED): $(NATIVE)
 
 sanitize: $(SANITIZED) ## the tests of the C modules under ASan and UBSan, then 20 s of fuzzing
 	@$(SANITIZE) $(BIN)/python -m pytest -q -p no:cacheprovider -o pythonpath="$(SANITIZED)/lib ." --timeout 600 \
-		$(wildcard tests/cbt/kernel tests/agent/parsers/test_scanner.py)
+		$(wildcard tests/cbt/kernel tests/agent/parsers/scanner)
 	@$(SANITIZE) $(BIN)/python -P -m tests.cbt.kernel.fuzz 20
 	@$(SANITIZE) $(BIN)/python -P -m tests.agent.parsers.fuzz_scan 20
 	@$(MAKE) --no-print-directory SANITIZED=build/portable PORTABLE=-DELFMESH_PORTABLE fuzz-portable
