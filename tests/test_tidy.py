@@ -12,6 +12,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "elfmesh"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+AROUND = sorted(
+    path for room in ("tests", "benchmarks", "pyspark_elf") for path in (ROOT / room).rglob("*.py")
+)
 C_FILES = sorted(path for path in PACKAGE.rglob("csrc/*") if path.suffix in {".c", ".h"})
 CORES = sorted(
     path
@@ -65,6 +68,11 @@ def test_modules_and_functions_stay_readable(path: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             assert length <= FUNCTION_LINES_MAX, f"{node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", AROUND, ids=lambda p: str(p.relative_to(ROOT)))
+def test_modules_of_tests_and_benchmarks_stay_readable(path: Path) -> None:
+    assert path.read_text().count("\n") <= LINES_MAX
 
 
 @pytest.mark.parametrize("path", C_FILES, ids=lambda p: str(p.relative_to(ROOT)))
