@@ -75,6 +75,21 @@ def test_modules_of_tests_and_benchmarks_stay_readable(path: Path) -> None:
     assert path.read_text().count("\n") <= LINES_MAX
 
 
+def test_a_mark_that_silences_a_tool_has_its_reason_beside_it() -> None:
+    mark = re.compile(r"#\s*(noqa|type: ignore|pragma: no cover)")
+    reasoned = re.compile(
+        r"# noqa: [A-Z0-9, ]+ - \w|# type: ignore\[[a-z, -]+\]  # \w|# pragma: no cover - \w",
+    )
+    guilty = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in (*MODULES, *AROUND, ROOT / "setup.py")
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if mark.search(line) and not reasoned.search(line)
+    ]
+    assert guilty == []
+
+
 @pytest.mark.parametrize("path", C_FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_c_files_stay_readable(path: Path) -> None:
     text = path.read_text()

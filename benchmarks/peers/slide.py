@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -55,9 +56,9 @@ class Sliding:
         self._panes.drop_below(number)
         return self._panes.window(number)
 
-    def table(self, window: object) -> pa.Table:
+    def table(self, window: Any) -> pa.Table:
         cpu = time.process_time()
-        encoded = encode_partial(window)  # type: ignore[arg-type]
+        encoded = encode_partial(window)
         self.encode_s.append(time.process_time() - cpu)
         return finish(decode_partial(encoded))[TABLE]
 
@@ -80,7 +81,7 @@ class Recomputing:
     def window(self, _number: int) -> object:
         return self._group(list(self._kept))
 
-    def table(self, window: object) -> pa.Table:
+    def table(self, window: Any) -> pa.Table:
         return window
 
 

@@ -28,7 +28,7 @@ class Print(StatelessSinkPartition[Window]):  # type: ignore[misc]  # no types w
                 print(json.dumps([number * 10, product, clicks]))
 
 
-class Printing(DynamicSink[Window]):  # type: ignore[misc]
+class Printing(DynamicSink[Window]):  # type: ignore[misc]  # no types where it is not installed
     def build(self, _step_id: str, _worker_index: int, _worker_count: int) -> Print:
         return Print()
 

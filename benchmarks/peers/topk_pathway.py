@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import pathway as pw
 
@@ -29,10 +30,10 @@ def main(_work: str, path: str) -> None:
         window=pw.this.window, entries=pw.reducers.sorted_tuple(pw.this.entry)
     )
 
-    def show(key: object, row: dict[str, object], time: int, is_addition: bool) -> None:
+    def show(key: object, row: dict[str, Any], time: int, is_addition: bool) -> None:
         assert is_addition
-        for clicks, product in list(row["entries"])[:10]:  # type: ignore[call-overload]
-            print(json.dumps([int(row["window"]), product, -clicks]))  # type: ignore[call-overload]
+        for clicks, product in list(row["entries"])[:10]:
+            print(json.dumps([int(row["window"]), product, -clicks]))
 
     pw.io.subscribe(tops, on_change=show)
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)

@@ -148,7 +148,7 @@ def _paths(logs: Sequence[str]) -> list[str]:
         return ["-"]
     paths: list[str] = []
     for log in logs:
-        expanded = sorted(glob.glob(log)) if glob.has_magic(log) and not Path(log).exists() else []  # noqa: PTH207
+        expanded = sorted(glob.glob(log)) if glob.has_magic(log) and not Path(log).exists() else []  # noqa: PTH207 - Path.glob takes no absolute pattern
         paths += expanded or [log]
     for path in paths:
         check_readable(path)

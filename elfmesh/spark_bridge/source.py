@@ -33,7 +33,7 @@ try:  # PySpark 4.2 brought admission control and availableNow to Python sources
 except ImportError:  # pragma: no cover - PySpark 4.0 and 4.1
     ReadAllAvailable = ReadMaxFiles = None
 
-    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]  # where PySpark has none
         """Stands for the mixin that this PySpark does not have."""
 
 
@@ -45,7 +45,7 @@ PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 @dataclass(frozen=True)
-class Range(InputPartition):  # type: ignore[misc]
+class Range(InputPartition):  # type: ignore[misc]  # mypy skips PySpark
     """One task's share: the intervals in `(after, upto]`."""
 
     after: int
@@ -103,7 +103,7 @@ class Options:
         return [Range(low, high) for low, high in itertools.pairwise(cuts)]
 
 
-class ElfDataSource(DataSource):  # type: ignore[misc]
+class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
     """`spark.read.format("elf")` and `spark.readStream.format("elf")`."""
 
     @classmethod
@@ -147,7 +147,7 @@ class _Reads:
                 yield conform(batch, self.schema)
 
 
-class BatchReader(_Reads, DataSourceReader):  # type: ignore[misc]
+class BatchReader(_Reads, DataSourceReader):  # type: ignore[misc]  # mypy skips PySpark
     """All intervals the log holds when the query is planned, or those between two options."""
 
     bounds = Bounds()
@@ -174,7 +174,7 @@ class PushingBatchReader(BatchReader):
                 self.bounds = narrowed
 
 
-class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # mypy skips PySpark
     """Each final interval once, in order.
 
     State of the planner (never used in `read`): `initial` is the one answer of initialOffset, `target` the
@@ -205,7 +205,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Note what is there now: an availableNow query reads that and ends."""
         self.target = self.log.offsets().latest
 
-    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The last interval of the next batch; waits up to longPoll for a new one."""
         after = self.seen if start is None else int(start["interval"])
         wait_s = self.options.long_poll_s if self.target is None else 0.0

@@ -141,7 +141,7 @@ class Forest:
         message, sender = event.message, event.sender
         if not isinstance(message, MESSAGES):
             raise TypeError(f"a forest does not take {type(message).__name__}")
-        tree: bytes = message.tree  # type: ignore[attr-defined]
+        tree: bytes = message.tree  # type: ignore[attr-defined]  # each of MESSAGES has one
         if tree not in self._trees:
             if isinstance(message, Join) and len(tree) == len(self._context.me.id):
                 if len(self._trees) >= self._trees_max:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
@@ -36,7 +37,7 @@ async def test_work_of_one_lane_runs_in_order_and_its_errors_come_back(
 ) -> None:
     executor = kind()
     done: list[int] = []
-    await asyncio.gather(*(executor.run("store", lambda n=n: done.append(n)) for n in range(20)))  # type: ignore[misc]
+    await asyncio.gather(*(executor.run("store", partial(done.append, n)) for n in range(20)))
     assert done == list(range(20))
     with pytest.raises(ZeroDivisionError):
         await executor.run("compute", lambda: 1 // 0)

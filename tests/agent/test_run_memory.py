@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from elfmesh.agent.embedded import LogRun
+from elfmesh.agent.embedded import IntervalResult, LogRun
 from elfmesh.agent.spill import SpillStore
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.ql import parse
@@ -85,7 +86,7 @@ def test_a_sum_of_budgets_is_what_the_trees_hold(log: Path, tmp_path: Path) -> N
     budgets: list[MemoryBudget] = []
 
     class Watched(LogRun):
-        def _results(self, budget: MemoryBudget):  # type: ignore[no-untyped-def]
+        def _results(self, budget: MemoryBudget) -> Iterator[IntervalResult]:
             budgets.append(budget)
             return super()._results(budget)
 

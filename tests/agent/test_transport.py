@@ -185,7 +185,7 @@ BAD = {
     "header longer than its frame": _hello(STRANGER) + _chunk(struct.pack(">II", 20, 1 << 30) + bytes(16)),
     "endless frame": _hello(STRANGER) + (CHUNK.pack(65536, 0, 1) + bytes(65536)) * 280,
     "unknown message": _hello(STRANGER) + _chunk(struct.pack(">II", 9, 5) + b"\x81\xa1t\xa1x"),
-    "wrong type of field": _hello(STRANGER) + _chunk(CODEC.encode(Say("x"))),  # type: ignore[arg-type]
+    "wrong type of field": _hello(STRANGER) + _chunk(CODEC.encode(Say("x"))),  # type: ignore[arg-type]  # as meant
 }
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -37,17 +37,24 @@ def manifest(text: str = COUNT) -> Manifest:
     return new_manifest(job, text, "me", created=0, incarnation="i1")
 
 
+ReadFrom = Literal["beginning", "end"]
+
+
 class Host:
     """A worker host over one real file, and what it said."""
 
     def __init__(
-        self, path: Path, storage: MemoryStorage, read_from: str = "beginning", held_bytes_max: int = 1 << 20
+        self,
+        path: Path,
+        storage: MemoryStorage,
+        read_from: ReadFrom = "beginning",
+        held_bytes_max: int = 1 << 20,
     ) -> None:
         self.path, self.storage = path, storage
         self.events: list[Event] = []
         self.errors: list[BaseException] = []
         self.now_us = 1_780_000_000_000_000
-        config = StreamConfig(str(path), "json", read_from=read_from, idle="1 h")  # type: ignore[arg-type]
+        config = StreamConfig(str(path), "json", read_from=read_from, idle="1 h")
         self.frames = FrameLog(storage)
         self.host = WorkerHost(
             self.events.append,
@@ -90,7 +97,9 @@ FIRST_INDEX = 143185680  # 2015-05-17T10:00:00Z in slides of 10 s
 
 
 @asynccontextmanager
-async def running(path: Path, storage: MemoryStorage, read_from: str = "beginning") -> AsyncIterator[Host]:
+async def running(
+    path: Path, storage: MemoryStorage, read_from: ReadFrom = "beginning"
+) -> AsyncIterator[Host]:
     host = Host(path, storage, read_from)
     yield host
     await host.host.close()

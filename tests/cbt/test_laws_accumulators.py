@@ -271,7 +271,7 @@ def wrapped(monkeypatch: pytest.MonkeyPatch, without: str) -> bool:
         limbs = {"values": np.array([1]), "limb+0": np.array([value])}
         accumulator.merge(State("sum", pa.int64(), limbs), np.zeros(1, np.int64), 1)
         if without == "bound":
-            (column,) = accumulator._sums._columns.values()  # type: ignore[attr-defined]
+            (column,) = accumulator._sums._columns.values()  # type: ignore[attr-defined]  # of SumAccumulator
             column.head(1)[:] += 1 << 62
     finished = LAWS["sum"].finish(accumulator.freeze(1), 1)[0].as_py()
     return bool(finished != (3 * value + (3 << 62 if without == "bound" else 0)))

@@ -258,7 +258,7 @@ def test_trees_of_several_threads_share_one_budget() -> None:
 
         return call
 
-    store.put, store.get, store.drop = guarded(put), guarded(get), guarded(drop)  # type: ignore[method-assign]
+    store.put, store.get, store.drop = guarded(put), guarded(get), guarded(drop)  # type: ignore[method-assign]  # of this one
     budget = MemoryBudget(150_000, store, new_lock=threading.Lock)
     trees = [tree_of(budget) for _ in range(3)]
     failures: list[BaseException] = []

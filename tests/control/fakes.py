@@ -31,6 +31,8 @@ class FakeBackend:
         self.expired: int | None = None
         self.deleted = False
         self.down = 0
+        self.loop: asyncio.AbstractEventLoop
+        """Where it is served, once it is."""
         self.replies: dict[str, Reply] = {}
         self.changed = asyncio.Condition()
 
@@ -123,7 +125,7 @@ def served(backend: FakeBackend) -> Iterator[str]:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     assert ready.wait(10)
-    backend.loop = loop  # type: ignore[attr-defined]
+    backend.loop = loop
     try:
         yield address[0]
     finally:

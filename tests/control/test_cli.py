@@ -207,7 +207,7 @@ def test_results_as_csv_have_one_header(api: str) -> None:
 
 
 def test_following_prints_each_interval_as_it_comes(api: str, backend: FakeBackend) -> None:
-    loop: asyncio.AbstractEventLoop = backend.loop  # type: ignore[attr-defined]
+    loop = backend.loop
 
     async def later() -> None:
         await asyncio.sleep(0.2)

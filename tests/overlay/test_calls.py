@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 from elfmesh.machine import Contact, Message
 from elfmesh.overlay.calls import TIMEOUT_MAX_S, TIMEOUT_MIN_S, Calls, Lateness, Timers, learn_round_trip
 from elfmesh.overlay.messages import Found, Pong
@@ -28,7 +30,7 @@ class Asker:
 def test_timers_fire_in_order_and_a_timer_set_again_replaces_the_former() -> None:
     timers, fired = Timers(), list[str]()
     for name, when in (("b", 2.0), ("a", 1.0), ("c", 3.0), ("gone", 0.5)):
-        timers.set(name, when, lambda name=name: fired.append(name))  # type: ignore[misc]
+        timers.set(name, when, partial(fired.append, name))
     timers.set("b", 4.0, lambda: fired.append("b again"))
     timers.cancel("gone")
     assert timers.deadline == 1.0

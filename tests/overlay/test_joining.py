@@ -138,7 +138,9 @@ def test_a_seed_that_was_down_during_the_join_is_met_later() -> None:
     small.add(late)
     small.start(late)
     small.network.run_for(30)
-    assert {c.id for c in small.network.hosts[late.id].machine.closest(late.id, 9)} == {a.id, b.id}  # type: ignore[attr-defined]
+    overlay = small.network.hosts[late.id].machine
+    assert isinstance(overlay, Overlay)
+    assert {c.id for c in overlay.closest(late.id, 9)} == {a.id, b.id}
 
 
 @pytest.mark.parametrize("every_s", [0.0, 0.001, 0.1])

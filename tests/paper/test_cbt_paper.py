@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -185,7 +185,7 @@ def test_a_sliding_window_of_the_product_bundling_kind() -> None:
     class Clicks:
         name = "main"
         keys = ("key",)
-        aggregates = {"value": ("sum", "v")}  # noqa: RUF012
+        aggregates: ClassVar = {"value": ("sum", "v")}
 
     panes = Panes([Clicks()], 15, 5, slide_panes_min=3)
     seconds = np.arange(30)

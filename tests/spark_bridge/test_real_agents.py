@@ -43,8 +43,9 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
             write_bulk(
                 fleet.log(agent.number, "clicks"), 3_076, traffic[agent], start_us=BEGIN, rate_per_s=25
             )
-        everyone = lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 3  # noqa: E731
-        eventually(everyone, 30, "the third agent")
+        eventually(
+            lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 3, 30, "the third agent"
+        )
         yield fleet
 
 
@@ -56,8 +57,11 @@ def apply(fleet: Fleet) -> Apply:
     def submit(job: str, text: str) -> list[dict[str, Any]]:
         """Apply a job over the logs as they are; its results once the last interval has closed."""
         assert fleet[1].apply(text)["expected"] == 3
-        done = lambda: [r for r in fleet[2].results(job) if r["interval"]["index"] >= LAST]  # noqa: E731
-        eventually(done, 60, f"the last interval of {job}")
+        eventually(
+            lambda: [r for r in fleet[2].results(job) if r["interval"]["index"] >= LAST],
+            60,
+            f"the last interval of {job}",
+        )
         published: list[dict[str, Any]] = fleet[0].results(job)
         return published
 
@@ -144,8 +148,11 @@ def test_a_stream_goes_on_where_its_checkpoint_ended(
         log = fleet.log(agent.number, "clicks")
         begin = BEGIN + 3_076 * SECOND // 25
         write_bulk(log, 1_500, ShopTraffic(agent.number + 10), start_us=begin, rate_per_s=25)
-    more = lambda: [r for r in fleet[0].results("shop/streamed") if r["interval"]["index"] >= LAST + 2]  # noqa: E731
-    eventually(more, 60, "the appended intervals")
+    eventually(
+        lambda: [r for r in fleet[0].results("shop/streamed") if r["interval"]["index"] >= LAST + 2],
+        60,
+        "the appended intervals",
+    )
     read()
     assert len(got) > before > 1
     rows = [row for batch in sorted(got) for row in got[batch]]

@@ -141,7 +141,11 @@ class BlockRows:
     def within(self, name: str, least_us: int, most_us: int) -> BlockRows:
         """The rows whose event time is there and in [least_us, most_us]."""
         times = self.times(name)
-        inside = times.least is None or (times.least >= least_us and times.largest <= most_us)  # type: ignore[operator]
+        inside = (
+            times.least is None
+            or times.largest is None
+            or (times.least >= least_us and times.largest <= most_us)
+        )
         if inside and times.missing is None:
             return self
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from elfmesh.control.ql import Query, block, parse, to_timestamp_us
 from elfmesh.control.ql.block import INT64_MAX, BlockRows, count_panes
-from elfmesh.control.ql.operand import Env, Operand
+from elfmesh.control.ql.operand import Env, Operand, shared
 
 JOBS = (
     "SELECT upper(k) u, count(*) n FROM t WHERE v > 2 GROUP BY TUMBLE(ts, '10 s'), upper(k)",
@@ -69,7 +69,6 @@ def test_jobs_that_share_a_block_get_what_each_would_get_alone(rows: list[Any], 
 def evaluations(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each shared expression was run."""
     seen: Counter[str] = Counter()
-    shared = __import__("elfmesh.control.ql.compiler", fromlist=["shared"]).shared
 
     def counting(expr: Any, operand: Operand) -> Operand:
         run = operand.run
@@ -78,7 +77,7 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
             seen[expr.name] += 1
             return run(env)
 
-        return shared(expr, operand if operand.constant else Operand(operand.type, counted))  # type: ignore[no-any-return]
+        return shared(expr, operand if operand.constant else Operand(operand.type, counted))
 
     monkeypatch.setattr("elfmesh.control.ql.compiler.shared", counting)
     return seen
@@ -139,7 +138,7 @@ def test_a_condition_that_leaves_all_rows_leaves_the_same_rows() -> None:
     assert rows.within("ts", 5, 7) is rows
     assert rows.where("all", lambda: pa.array([True, True])) is rows
     assert rows.within("ts", 6, INT64_MAX).times("ts").values.tolist() == [7]
-    assert rows.without(np.array([0])).column("k").to_pylist() == ["b"]  # type: ignore[union-attr]
+    assert rows.without(np.array([0])).column("k").to_pylist() == ["b"]  # type: ignore[union-attr]  # strings have one
 
 
 def test_columns_are_asked_for_only_when_they_are_needed() -> None:
