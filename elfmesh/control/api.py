@@ -12,7 +12,7 @@ address, gets nothing (the API has no password yet).
     GET    /v1/jobs/NS/NAME                one job in full
     DELETE /v1/jobs/NS/NAME
     POST   /v1/jobs/NS/NAME/pause|resume
-    GET    /v1/jobs/NS/NAME/results        ?from=I&to=J&limit=N&wait=S or &follow=1: JSON lines
+    GET    /v1/jobs/NS/NAME/results        ?from=I&to=J&limit=N&wait=S&state=all or &follow=1: JSON lines
     GET    /v1/jobs/NS/NAME/schema         ?wait=S -> {"ddl", "arrow"}
     GET    /v1/jobs/NS/NAME/offsets        ?after=I&wait=S -> {"earliest", "latest", "expired", "incarnation"}
     GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J -> Arrow IPC stream of the intervals in (I, J]
@@ -144,7 +144,11 @@ async def _offsets(request: web.Request) -> web.StreamResponse:
 
 
 async def _results(request: web.Request) -> web.StreamResponse:
-    body = _job(request) | _numbers(request, "from", "to", "limit", "wait")
+    body = _job(request) | _numbers(request, "from", "to", "limit", "wait", "revision")
+    state = request.query.get("state", "final")
+    if state not in ("final", "all"):
+        raise UsageError(f"state is final or all, not {state!r}")
+    body["state"] = state
     if request.query.get("follow") in ("1", "true"):
         return await follow(request, _asker(request), body)
     return await results(_asker(request), body)

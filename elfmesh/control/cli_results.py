@@ -28,7 +28,7 @@ HEAD = ("interval_index", "interval_start", "interval_end", "state", "rev", "com
     type=click.Choice(("final", "all")),
     default="final",
     show_default=True,
-    help="Final records only, or corrections as well.",
+    help="Final records only, or also what open intervals look like so far, with each revision.",
 )
 @output_option
 @api_option
@@ -36,12 +36,11 @@ def results_command(
     job: str, follow: bool, start: int | None, limit: int | None, state: str, output: str, api: str | None
 ) -> None:
     """The results of JOB, oldest first."""
-    # Every record published today is final, so that both states show the same ones.
     printers: dict[str, type[_Printer]] = {"table": _Table, "json": _Lines, "csv": _Csv}
     printer = printers[output]()
     count = 0
     try:
-        for line in Client(api).lines(job, follow=follow, start=start, limit=limit):
+        for line in Client(api).lines(job, follow=follow, start=start, limit=limit, state=state):
             printer.show(line)
             sys.stdout.flush()
             count += 1
@@ -72,7 +71,8 @@ class _Table:
         counts = {key: value for key, value in found["counts"].items() if value}
         heading = (
             f"interval {interval['index']}  {interval['start'] or ''} .. {interval['end'] or ''}  "
-            f"{found['state']}  {agents['in']}/{agents['expected']} agents  {text_of(counts)}"
+            f"{found['state']}{_revision(found)}  {agents['in']}/{agents['expected']} agents  "
+            f"{text_of(counts)}"
         )
         click.secho(heading, bold=True)
         if agents["missing"]:
@@ -107,6 +107,11 @@ class _Csv:
                 self._columns = columns
                 click.echo(csv_line([*HEAD, *columns]))
             click.echo(csv_line([*head, *row.values()]))
+
+
+def _revision(found: dict[str, Any]) -> str:
+    """Which revision, where there was more than one or may be."""
+    return f" rev {found['rev']}" if found["rev"] > 1 or found["state"] == "TENTATIVE" else ""
 
 
 def _parse(line: bytes) -> dict[str, Any]:

@@ -34,6 +34,9 @@ RECONNECT_S = 30.0
 """How long a follower tries to come back to an agent that went away."""
 
 RETRY_S = 0.5
+NEXT, REVISION = "X-Elf-Next", "X-Elf-Revision"
+"""Headers of a page of results: the interval and the revision to go on from."""
+
 LINE_BYTES_MAX = 256 << 20
 BLOCK_BYTES = 1 << 16
 KINDS = ("jobs", "agents", "streams", "trees")
@@ -157,7 +160,13 @@ class Client:
         return self._ask("GET", f"{job_path(job)}/offsets?{urlencode(query)}", wait_s=wait_s)
 
     def results(
-        self, job: str, *, follow: bool = False, start: int | None = None, limit: int | None = None
+        self,
+        job: str,
+        *,
+        follow: bool = False,
+        start: int | None = None,
+        limit: int | None = None,
+        state: str = "final",
     ) -> Iterator[dict[str, Any]]:
         """The intervals of a job, oldest first, as the objects `elf results -o json` prints.
 
@@ -166,22 +175,32 @@ class Client:
             follow: go on with new intervals for ever; reconnects when the agent comes back.
             start: index of the first interval; default: the oldest kept.
             limit: at most so many.
+            state: "final", or "all": also what open intervals look like so far, again with each revision.
         """
-        for line in self.lines(job, follow=follow, start=start, limit=limit):
+        for line in self.lines(job, follow=follow, start=start, limit=limit, state=state):
             yield json.loads(line)
 
     def lines(
-        self, job: str, *, follow: bool = False, start: int | None = None, limit: int | None = None
+        self,
+        job: str,
+        *,
+        follow: bool = False,
+        start: int | None = None,
+        limit: int | None = None,
+        state: str = "final",
     ) -> Iterator[bytes]:
         """As `results`, but the JSON text as it came: numbers lose nothing."""
         left, retry_until = limit, 0.0
         while left is None or left > 0:
             query: dict[str, Any] = {} if start is None else {"from": start}
             query |= {"follow": 1} if follow else {"limit": 1000 if left is None else min(left, 1000)}
+            query |= {"state": state}
             got = False
             try:
                 for line in self._stream(f"{job_path(job)}/results?{urlencode(query)}"):
-                    start, got = _index(line) + 1, True
+                    got = True
+                    if not follow or b'"state":"TENTATIVE"' not in line:  # a follower may see it again
+                        start = max(_index(line) + 1, _index(line) + 1 if start is None else start)
                     retry_until = 0.0
                     left = None if left is None else left - 1
                     yield line

@@ -179,6 +179,7 @@ class Finalise(Effect):
     manifest: Manifest
     interval: int
     parts: tuple[tuple[bytes, ...], ...]
+    rev: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +191,7 @@ class Finalised(Event):
     interval: int
     rows: bytes = b""
     error: str = ""
+    rev: int = 1
 
 
 @dataclass(frozen=True, slots=True)

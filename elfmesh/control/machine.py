@@ -166,7 +166,7 @@ class Control:
                     members[event.job].report(event)
             case Finalised():
                 if event.job in masters and masters[event.job].epoch == event.epoch:
-                    masters[event.job].closer.finalised(event.interval, event.rows, event.error)
+                    masters[event.job].closer.finalised(event)
             case LocalStreams():
                 self._local = event
                 if self._joined:

@@ -128,7 +128,7 @@ class Mail:
     def _to_masters(self, message: Message) -> bool:
         masters = self._leadership.masters
         match message:
-            case ctl.Announced() | ctl.RosterAck() | ctl.Waiting():
+            case ctl.Announced() | ctl.RosterAck() | ctl.Waiting() | ctl.Rate():
                 master = masters.get(message.job)
                 if master is None or master.epoch != message.epoch:
                     self._office.stats["control.fenced"] += 1
@@ -136,8 +136,10 @@ class Mail:
                     master.announced(message)
                 elif isinstance(message, ctl.RosterAck):
                     master.activation.acknowledged(message)
-                else:
+                elif isinstance(message, ctl.Waiting):
                     master.waiting(message)
+                else:
+                    master.rate(message)
             case ctl.PartFault():
                 master = masters.get(message.job)
                 if master is None or master.epoch != message.epoch:

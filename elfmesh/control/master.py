@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 from elfmesh import ids
@@ -30,6 +31,7 @@ from elfmesh.control.messages import (
     Announce,
     Announced,
     Enroll,
+    Rate,
     Replica,
     Report,
     Roster,
@@ -91,7 +93,9 @@ class Master:
         self.copy: LogCopy | None = None
         self.on_refused: Callable[[], None] = lambda: None
         self.stopped = 0
-        self.desk = Desk(office, self.job, self.manifest.incarnation, lambda: self.replicas.latest)
+        self.desk = Desk(
+            office, self.job, self.manifest.incarnation, lambda: self.replicas.latest, self.closer.tentative
+        )
         self.totals = dict.fromkeys(BUCKETS, 0)
         self.recent: deque[ResultRecord] = deque(maxlen=RECENT)
         self.samples: deque[str] = deque(maxlen=SAMPLES_MAX)
@@ -293,6 +297,11 @@ class Master:
         else:
             self.closer.reported(message.number, message.frontier)
 
+    def rate(self, message: Rate) -> None:
+        """A member says how much it usually has: what its absence weighs."""
+        if self.book.entry(message.number) is not None and isfinite(message.records) and message.records >= 0:
+            self.closer.rates[message.number] = message.records
+
     def report(self, message: Report) -> None:
         """A member has something to show to people."""
         self.samples.extend(f"{message.name}: {sample}" for sample in message.samples)
@@ -318,6 +327,10 @@ class Master:
         self.recent.append(record)
         self.replicas.record(record, rows, self.closer.closed)
         self.desk.published(record.index)
+
+    def shown(self) -> None:
+        """There is a new tentative record: who reads all revisions may have it."""
+        self.desk.shown()
 
     def advanced(self) -> None:
         """The closed mark has grown: members may drop what is below, a little later."""

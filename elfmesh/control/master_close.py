@@ -5,7 +5,8 @@ between collection and publication. Knows no client and no successor.
 
 Invariants: `next` is the first interval that is not decided, `closed` the first that is not published; both
 only grow. Ranges that nobody has records for are closed at once and leave no record. At most `IN_FLIGHT_MAX`
-intervals are being finalised; they are published in order (D-6).
+intervals are being finalised; they are published in order (D-6). Intervals that wait beyond the deadline are
+shown as they are meanwhile (`tentative`, D-9).
 
 Paper: ELF 3, the barrier of Figure 9, seen from the root.
 """
@@ -13,13 +14,13 @@ Paper: ELF 3, the barrier of Figure 9, seen from the root.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import Protocol
 
 from msgspec.structs import replace
 
+from elfmesh.control.closing import Closing, Leader
 from elfmesh.control.cover import END
-from elfmesh.control.events import Finalise
+from elfmesh.control.events import Finalise, Finalised
+from elfmesh.control.fidelity import fidelity
 from elfmesh.control.gathered import Gathered
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.master_judge import HORIZON_S, Judge
@@ -29,6 +30,7 @@ from elfmesh.control.office import Office, Timer
 from elfmesh.control.pages import ROWS_BYTES_MAX
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import ResultRecord, State, add_counts, counts_dict
+from elfmesh.control.tentative import Tentative
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import PartsDropped
 from elfmesh.srt.messages import Segment
@@ -49,38 +51,6 @@ SEEN_MAX = 4096
 ERRORS_MAX = 10
 
 
-@dataclass(slots=True)
-class Closing:
-    """An interval that is decided and not published; `rows` is None while it is being finalised."""
-
-    record: ResultRecord
-    rows: bytes | None
-
-
-class Register(Protocol):
-    """What closing needs of the master around it."""
-
-    def published(self, record: ResultRecord, rows: bytes) -> None:
-        """A record is final."""
-        ...
-
-    def advanced(self) -> None:
-        """`closed` has grown, or nothing is in flight any more."""
-        ...
-
-    def hasten(self, stop: int) -> None:
-        """Ask the trees not to wait below `stop`."""
-        ...
-
-    def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
-        """Ask a tree for a range again."""
-        ...
-
-    def evicted(self) -> None:
-        """The roster has lost a member."""
-        ...
-
-
 class Closer:
     """Turns what is collected into records.
 
@@ -91,7 +61,7 @@ class Closer:
         book: its roster.
         epoch: the master's term.
         start: first interval that is not closed.
-        register: the master.
+        leader: the master around it.
     """
 
     def __init__(
@@ -102,11 +72,15 @@ class Closer:
         book: RosterBook,
         epoch: int,
         start: int,
-        register: Register,
+        leader: Leader,
     ) -> None:
         self._office, self._manifest, self._plan, self._book = office, manifest, plan, book
-        self._epoch, self._register = epoch, register
-        self.judge = Judge(office, book, plan.on_straggler, plan.deadline_s, self.advance)
+        self._epoch, self._leader = epoch, leader
+        self.judge = Judge(
+            office, book, plan.on_straggler, plan.deadline_s, self.advance, horizon_s=plan.horizon_s
+        )
+        self.tentative = Tentative(office, epoch, self.advance, leader.shown)
+        self.rates: dict[int, float] = {}
         self.next = start
         self.trees = [Gathered(start) for _ in range(manifest.partitions)]
         self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
@@ -200,10 +174,17 @@ class Closer:
             self._move(closed)
             self.advance()
 
-    def finalised(self, interval: int, rows: bytes, error: str) -> None:
+    def finalised(self, event: Finalised) -> None:
         """The rows of an interval are there, or cannot be made."""
+        interval, rows, error = event.interval, event.rows, event.error
         closing = next((each for each in self._closing if each.record.index == interval), None)
-        if closing is None or closing.rows is not None:
+        if closing is None or closing.record.rev != event.rev:
+            if error or len(rows) > ROWS_BYTES_MAX:
+                self.tentative.failed(interval, event.rev)
+            else:
+                self.tentative.made(interval, event.rev, rows)
+            return
+        if closing.rows is not None:
             return
         if not error and len(rows) > ROWS_BYTES_MAX:
             error = f"the result has {len(rows)} bytes, more than {ROWS_BYTES_MAX}; add LIMIT or PARTITIONS"
@@ -218,7 +199,8 @@ class Closer:
         before = len(self._closing)
         while self._closing and self._closing[0].rows is not None and not self.behind:
             done = self._closing.popleft()
-            self._register.published(done.record, done.rows or b"")
+            self.tentative.drop_below(done.record.index + 1)
+            self._leader.published(done.record, done.rows or b"")
         if len(self._closing) < before:
             self.advance()
 
@@ -228,12 +210,39 @@ class Closer:
         open_to_close = not (self.frozen or self.founding)
         while open_to_close and len(self._closing) < IN_FLIGHT_MAX and self._close_run():
             pass
+        if open_to_close and self._plan.on_straggler == "correct" and not self.paused:
+            self._show()
         for number in self.judge.overdue_dead():
             self.judge.forget(number)
             self._book.evict(number, self.next)
-            self._register.evicted()
+            self._leader.evicted()
         if self.closed != before or (self.frozen and self.idle):
-            self._register.advanced()
+            self._leader.advanced()
+
+    def _show(self) -> None:
+        """Have what waits beyond its deadline shown as it is; it is corrected until it is closed."""
+        at, stop = self.next, self.frontier
+        while stop is not None and at < stop and self.tentative.has_room:
+            index = self._first(at, stop)
+            due = None if index is None else self.due_since(index)
+            if index is None or due is None:
+                return
+            if self._office.now < due + self._plan.deadline_s:
+                self.tentative.wake(due + self._plan.deadline_s)
+                return
+            required = self._book.required(index)
+            inside = self._covered(index) & required
+            rev = self.tentative.wants(index, inside)
+            if rev:
+                record, payloads = self._made_of(index, required, required & ~inside, "TENTATIVE", rev)
+                self.tentative.begin(record, inside)
+                self._finalise(record, payloads)
+            at = index + 1
+
+    def _first(self, start: int, stop: int) -> int | None:
+        """The first interval in [start, stop) that anybody has records for."""
+        found = [tree.first(start, stop) for tree in self.trees]
+        return min((first for first in found if first is not None), default=None)
 
     def _close_run(self) -> bool:
         """Decide the run of intervals at `next` that are covered alike; False if it has to wait."""
@@ -255,9 +264,7 @@ class Closer:
             if verdict is None:
                 return False
             state, stop = verdict, min(stop, self._seen[-1][0])
-        first = min(
-            (found for tree in self.trees if (found := tree.first(at, stop)) is not None), default=None
-        )
+        first = self._first(at, stop)
         if first is not None:
             self._begin(first, required, missing, state)
         self._move(stop if first is None else first + 1)
@@ -290,7 +297,7 @@ class Closer:
             self._pushed = (at, self._office.now)
         if self._office.now - self._hastened_at >= max(HASTEN_S, self._plan.deadline_s):
             self._hastened_at = self._office.now
-            self._register.hasten(stop)
+            self._leader.hasten(stop)
         due = self.due_since(at)
         if due is None or self._office.now < due + self._plan.deadline_s + REPAIR_S:
             return
@@ -302,7 +309,7 @@ class Closer:
         if self._office.now - self._repaired_at.get(partition, float("-inf")) >= REPAIR_S:
             self._repaired_at[partition] = self._office.now
             self._office.stats["control.recollections"] += 1
-            self._register.recollect(start, stop, partition, self.trees[partition].attempt(start) + 1)
+            self._leader.recollect(start, stop, partition, self.trees[partition].attempt(start) + 1)
 
     def frontier_of(self, number: int) -> int:
         """First open interval that lacks a member in any tree."""
@@ -318,9 +325,26 @@ class Closer:
         for start, stop, mask in self._failed:
             if start <= index < stop and mask & required:
                 missing, state = missing | mask & required, "FINAL_PARTIAL" if state == "FINAL" else state
+        rev = self.tentative.rev(index) + 1
+        record, payloads = self._made_of(index, required, missing, state, rev)
+        heavy = state != "SKIPPED" and any(payloads)
+        self._closing.append(Closing(record, None if heavy else b""))
+        if heavy:
+            self._finalise(record, payloads)
+        else:
+            self._office.after(0.0, self.publish)
+
+    def _finalise(self, record: ResultRecord, payloads: tuple[tuple[bytes, ...], ...]) -> None:
+        job, index, rev = self._manifest.job_id, record.index, record.rev
+        self._office.emit(Finalise(job, self._epoch, self._manifest, index, payloads, rev))
+
+    def _made_of(
+        self, index: int, required: int, missing: int, state: State, rev: int
+    ) -> tuple[ResultRecord, tuple[tuple[bytes, ...], ...]]:
+        """The record of an interval from what is here, and the payloads that its rows are made of."""
         parts = [tree.parts(index) for tree in self.trees]
+        counts = add_counts(part.counts for tree in parts for part in tree)
         expected, absent = required.bit_count(), missing.bit_count()
-        share = (expected - absent) / expected
         start_us, end_us = self._plan.window(index)
         record = ResultRecord(
             job=self._manifest.qualified,
@@ -328,22 +352,17 @@ class Closer:
             start_us=start_us,
             end_us=end_us,
             state=state,
-            completeness=share,
-            fidelity=share,
+            rev=rev,
+            completeness=(expected - absent) / expected,
+            fidelity=fidelity(required, missing, self.rates, counts),
             agents_in=expected - absent,
             agents_expected=expected,
             missing=self._book.names(missing),
             version=self._manifest.version,
             epoch=self._epoch,
-            counts=counts_dict(add_counts(part.counts for tree in parts for part in tree)),
+            counts=counts_dict(counts),
         )
-        payloads = tuple(tuple(part.payload for part in tree if part.payload) for tree in parts)
-        heavy = state != "SKIPPED" and any(payloads)
-        self._closing.append(Closing(record, None if heavy else b""))
-        if heavy:
-            self._office.emit(Finalise(self._manifest.job_id, self._epoch, self._manifest, index, payloads))
-        else:
-            self._office.after(0.0, self.publish)
+        return record, tuple(tuple(part.payload for part in tree if part.payload) for tree in parts)
 
     def _move(self, stop: int) -> None:
         self.next = stop
@@ -362,5 +381,6 @@ class Closer:
         """Not the master any more."""
         self.frozen = True
         self._closing.clear()
+        self.tentative.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,6 +1,8 @@
 """A master's answers to clients: results, offsets, schema, description.
 
-Owns the waiting of long polls. Changes nothing about the job.
+Owns the waiting of long polls. Changes nothing about the job. Who asks for all states gets, behind the final
+records, the newest revision of every open interval; `revision` in the answer says how far that went, so that
+a follower gets each revision once.
 
 Invariants: every question is answered once, at the latest when its wait is over; at most `WAITERS_MAX` wait.
 """
@@ -13,9 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from elfmesh.control.answers import BAD_REQUEST, CONFLICT, FAILED, GONE, OK, error_body, respond
-from elfmesh.control.events import LogRead
+from elfmesh.control.events import LOG_PAGE_BYTES_MAX, LogRead
 from elfmesh.control.messages import Ask
 from elfmesh.control.office import Office, Timer
+from elfmesh.control.pages import encode_frame
+from elfmesh.control.records import FIRST
+from elfmesh.control.tentative import Tentative
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 1000
 WAIT_S_MAX = 30.0
@@ -26,11 +31,15 @@ WAITERS_MAX = 256
 
 @dataclass(slots=True)
 class Waiter:
-    """A long poll: answered when a record above `after` is published, or when its timer fires."""
+    """A long poll: answered when a record above `after` or a revision above `revision` is there, or late.
+
+    `revision` is None for who reads final records only.
+    """
 
     ask: Ask
     body: dict[str, Any]
     after: int
+    revision: int | None
     timer: Timer
 
 
@@ -42,12 +51,19 @@ class Desk:
         job: id of the job.
         incarnation: of its results.
         latest: the last published index, asked when it matters.
+        tentative: what the open intervals look like.
     """
 
     def __init__(
-        self, office: Office, job: bytes, incarnation: str, latest: Callable[[], int | None]
+        self,
+        office: Office,
+        job: bytes,
+        incarnation: str,
+        latest: Callable[[], int | None],
+        tentative: Tentative,
     ) -> None:
         self._office, self._job, self._incarnation, self._latest = office, job, incarnation, latest
+        self._tentative = tentative
         self._waiters: dict[tuple[int, bytes], Waiter] = {}
 
     def ask(self, ask: Ask, body: dict[str, Any]) -> None:
@@ -55,22 +71,30 @@ class Desk:
         try:
             after, wait = self._wanted(ask.verb, body)
         except (TypeError, ValueError):
-            text = error_body("from, to, after, limit and wait are numbers", code=2)
+            text = error_body("from, to, after, limit, wait and revision are numbers", code=2)
             self._respond(ask, BAD_REQUEST, text)
             return
         if (ask.token, ask.origin.id) in self._waiters:
             return  # the same question again, because its asker heard nothing yet
         latest = self._latest()
-        if wait <= 0 or after is None or (latest is not None and latest > after) or self._full():
+        revision = _revision(body)
+        news = (latest is not None and after is not None and latest > after) or (
+            revision is not None and self._tentative.seq > revision
+        )
+        if wait <= 0 or after is None or news or self._full():
             self._serve(ask, body)
             return
-        self._waiters[ask.token, ask.origin.id] = Waiter(
-            ask, body, after, self._office.after(min(wait, WAIT_S_MAX), lambda: self._over(ask))
-        )
+        timer = self._office.after(min(wait, WAIT_S_MAX), lambda: self._over(ask))
+        self._waiters[ask.token, ask.origin.id] = Waiter(ask, body, after, revision, timer)
 
     def published(self, index: int) -> None:
         """A record is in the log: wake who waits for it."""
         for waiter in [each for each in self._waiters.values() if each.after < index]:
+            self._over(waiter.ask)
+
+    def shown(self) -> None:
+        """There is a new tentative record: wake who waits for those."""
+        for waiter in [each for each in self._waiters.values() if each.revision is not None]:
             self._over(waiter.ask)
 
     def close(self) -> None:
@@ -90,7 +114,7 @@ class Desk:
     def _wanted(verb: str, body: dict[str, Any]) -> tuple[int | None, float]:
         """The index a question wants to see passed, and how long it waits for that."""
         wait = float(body.get("wait") or 0)
-        for name in ("from", "to", "limit", "after"):
+        for name in ("from", "to", "limit", "after", "revision"):
             if body.get(name) is not None:
                 int(body[name])
         if verb == "results":
@@ -109,11 +133,9 @@ class Desk:
             stop = None if body.get("to") is None else int(body["to"]) + 1
             limit = LIMIT_DEFAULT if body.get("limit") is None else int(body["limit"])
             limit = max(1, min(limit, LIMIT_MAX))
-        self._office.read_log(
-            self._job, start, stop, limit, lambda read: self._read(ask, start, bool(body.get("strict")), read)
-        )
+        self._office.read_log(self._job, start, stop, limit, lambda read: self._read(ask, body, start, read))
 
-    def _read(self, ask: Ask, start: int | None, strict: bool, read: LogRead | None) -> None:
+    def _read(self, ask: Ask, asked: dict[str, Any], start: int | None, read: LogRead | None) -> None:
         if read is None or read.error:
             reason = read.error if read else "the results log does not answer"
             self._respond(ask, FAILED, error_body(f"results cannot be read: {reason}"))
@@ -134,12 +156,36 @@ class Desk:
                 self._respond(ask, CONFLICT, error_body("this job has no result yet", hint=hint))
                 return
             self._respond(ask, OK, body | {"arrow": base64.b64encode(read.schema).decode()})
-        elif strict and read.expired is not None and start is not None and start <= read.expired:
+        elif asked.get("strict") and read.expired is not None and start is not None and start <= read.expired:
             hint = f"The log begins with interval {earliest}."
             self._respond(ask, GONE, error_body(f"interval {start} is not kept any more", hint=hint))
         else:
             following = read.next if read.next is not None else (start if start is not None else latest + 1)
-            self._respond(ask, OK, body | {"next": following}, read.page)
+            page, revision = read.page, _revision(asked)
+            if revision is not None:
+                page, revision = self._with_tentative(page, asked, following > latest, revision)
+            self._respond(ask, OK, body | {"next": following, "revision": revision}, page)
+
+    def _with_tentative(
+        self, page: bytes, asked: dict[str, Any], at_end: bool, revision: int
+    ) -> tuple[bytes, int]:
+        """The page with the revisions behind it, if it reaches the end of the log and they fit."""
+        start = FIRST if asked.get("from") is None else int(asked["from"])
+        if not at_end:
+            return page, revision
+        for record, rows in self._tentative.since(revision):
+            if record.index >= start and (asked.get("to") is None or record.index <= int(asked["to"])):
+                frame = encode_frame(record, rows)
+                if page and len(page) + len(frame) > LOG_PAGE_BYTES_MAX:
+                    return page, revision
+                page += frame
+            revision = self._tentative.number(record.index)
+        return page, self._tentative.seq
 
     def _respond(self, ask: Ask, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
         respond(self._office, ask.origin, ask.token, status, body, payload)
+
+
+def _revision(body: dict[str, Any]) -> int | None:
+    """The newest revision that an asker of all states has; None: it wants final records only."""
+    return int(body.get("revision") or 0) if body.get("state") == "all" else None

@@ -28,7 +28,10 @@ PROBE_AGAIN_S = 5.0
 """How long an answer that a member is alive is believed while it is waited for."""
 
 HORIZON_S = 60.0
-"""How long an alive member without any progress is waited for."""
+"""How long an alive member without any progress is waited for, unless the job says otherwise."""
+
+GONE_S = 2.0
+"""How long a dead member has to come back from when it was missed: what a restart takes."""
 
 EVICT_S = 300.0
 """How long a dead member stays on the roster as missing."""
@@ -53,6 +56,8 @@ class Judge:
         on_straggler: the job's rule.
         deadline_s: how long a due interval waits before anybody is probed.
         again: called when there is something new to decide.
+        horizon_s: how long beyond the deadline an interval may be corrected; None: `HORIZON_S` without
+            progress for the living, `GONE_S` for the dead.
     """
 
     def __init__(
@@ -63,11 +68,14 @@ class Judge:
         deadline_s: float,
         again: Callable[[], None],
         *,
-        horizon_s: float = HORIZON_S,
+        horizon_s: float | None = None,
     ) -> None:
         self._office, self._book, self._again = office, book, again
         self._skip = on_straggler == "skip"
-        self._deadline_s, self._horizon_s = deadline_s, horizon_s
+        self._deadline_s = deadline_s
+        self._horizon_s = HORIZON_S if horizon_s is None else horizon_s
+        gone_s = GONE_S if horizon_s is None else horizon_s
+        self._gone_s = deadline_s if self._skip else deadline_s + gone_s
         self._dead: dict[int, float] = {}
         self._known: dict[int, _Known] = {}
         self._probing = 0
@@ -117,12 +125,13 @@ class Judge:
         now = self._office.now
         members = numbers(missing)
         waited = [number for number in members if number not in self._dead]
-        # The dead have the deadline to come back, from when they were missed; not again for every interval.
+        # The dead have their time to come back from when they were missed; not again for every interval.
         missed_since = max(min(due_since, self._dead.get(number, due_since)) for number in members)
         if now < missed_since + self._deadline_s:
             return None, missed_since + self._deadline_s
         if not waited:
-            return "FINAL_PARTIAL", now
+            gone = missed_since + self._gone_s
+            return ("FINAL_PARTIAL", now) if now >= gone else (None, gone)
         answered, over = True, True
         for number in waited:
             known = self._known.get(number)

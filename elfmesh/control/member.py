@@ -25,8 +25,9 @@ from elfmesh.control.events import (
     StopWorker,
     WorkerReport,
 )
+from elfmesh.control.fidelity import READ, UsualRate
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.messages import Enroll, Mark, Report, Roster, RosterAck, Waiting, pack
+from elfmesh.control.messages import Enroll, Mark, Rate, Report, Roster, RosterAck, Waiting, pack
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import BUCKETS
@@ -77,6 +78,7 @@ class Member:
         self._held = False
         self._unplaced = 0
         self._waiting: Timer | None = None
+        self._rate = UsualRate()
         self._alive = True
         for tree in manifest.trees:
             office.emit(Subscribe(tree))
@@ -243,9 +245,17 @@ class Member:
             segment = Segment(self.epoch, 0, start, event.stop, coverage, part.entries)
             self._office.emit(Contribute(tree, segment, part.payloads))
         self.frontier = event.stop
+        self._tell_rate(event, entry.number)
         self._retained.append(event)
         self._sealed_at.append((event.stop, self._office.now))
         self._watch()
+
+    def _tell_rate(self, event: Sealed, number: int) -> None:
+        for sealed in event.parts[0].entries:
+            self._rate.add(sum(sealed.counts[at] for at in READ))
+        news = self._rate.news(self.epoch, self._office.now)
+        if news is not None:
+            self._office.send(self.master, Rate(self.job, self.epoch, number, news))
 
     def _watch(self) -> None:
         if self._waiting is None and self._alive:

@@ -152,6 +152,15 @@ class Waiting(Message, frozen=True, tag="ctl.waiting"):
     frontier: int
 
 
+class Rate(Message, frozen=True, tag="ctl.rate"):
+    """A member to its master: how many records an interval of mine usually has."""
+
+    job: bytes
+    epoch: int
+    number: int
+    records: float
+
+
 class Report(Message, frozen=True, tag="ctl.report"):
     """A member to its master: what is worth showing to people."""
 
@@ -321,6 +330,7 @@ MESSAGES: tuple[type[Message], ...] = (
     Stop,
     Fenced,
     Waiting,
+    Rate,
     Report,
     PartRoot,
     Part,

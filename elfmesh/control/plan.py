@@ -32,6 +32,7 @@ class Plan:
         slide_us: distance of two windows; their index counts slides since the epoch.
         deadline_s: how long an interval that some have passed waits for the others before they are probed.
         on_straggler: "wait", "correct" or "skip".
+        horizon_s: how long a tentative result may be corrected; None: the defaults of the judge.
     """
 
     stream: str
@@ -40,6 +41,7 @@ class Plan:
     slide_us: int
     deadline_s: float
     on_straggler: str
+    horizon_s: float | None = None
 
     def window(self, interval: int) -> tuple[int, int]:
         """Start and exclusive end of an interval in microseconds UTC."""
@@ -86,6 +88,7 @@ def read_job(text: str, *, source: str = "query") -> tuple[JobNames, Plan]:
         slide_us=window.slide_us,
         deadline_s=job.deadline_us / MICROS,
         on_straggler=job.on_straggler,
+        horizon_s=None if job.horizon_us is None else job.horizon_us / MICROS,
     )
     return job, plan
 

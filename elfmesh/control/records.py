@@ -3,8 +3,8 @@
 Owns the count buckets, the terminal record of an interval and the two encodings of its rows. Knows no job,
 no file and no network: `elf run`, the results log, the API and the Spark bridge all use it.
 
-Invariants: a record is terminal (D-17), its `index` is the interval's one number everywhere
-(`floor(start_us / slide_us)`), and `counts` holds every bucket of `BUCKETS` (D-1).
+Invariants: a record in the results log is terminal (D-17), its `index` is the interval's one number
+everywhere (`floor(start_us / slide_us)`), and `counts` holds every bucket of `BUCKETS` (D-1).
 """
 
 from __future__ import annotations
@@ -31,22 +31,25 @@ FIRST = -(2**62)
 
 NOT_COUNTED = (0,) * len(BUCKETS)
 
-State = Literal["FINAL", "FINAL_PARTIAL", "SKIPPED"]
+State = Literal["TENTATIVE", "FINAL", "FINAL_PARTIAL", "SKIPPED"]
+"""How an interval stands; all but the first are terminal."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
 
 class ResultRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The terminal record of one interval of one job; its rows travel beside it.
+    """One revision of one interval of one job, the terminal one unless its state says otherwise.
+
+    Its rows travel beside it.
 
     Attributes:
         job: "namespace/name", or "run" for the embedded engine.
         index: number of the interval.
         start_us: start of the window in microseconds UTC, None for a query without a window.
         end_us: exclusive end of the window.
-        state: how the interval ended.
-        rev: revision, 1 for the first publication.
+        state: how the interval ended, or that it has not.
+        rev: revision, 1 for the first publication; grows within an epoch.
         completeness: agents_in / agents_expected.
         fidelity: share of the expected input that arrived.
         agents_in: roster members whose contribution is inside.

@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 
 import pyarrow as pa
 
-from elfmesh.control.client import Client, job_path
+from elfmesh.control.client import NEXT, Client, job_path
 from elfmesh.control.manifest import split_name
 from elfmesh.errors import ConfigError, DataError, ElfError, RuntimeFailure, Unreachable, UsageError
 
@@ -36,9 +36,6 @@ AGENT_ERROR = "ELF_AGENT_ERROR"
 
 TIMEOUT_S = 30.0
 """How long one answer may take beyond the time it was asked to wait."""
-
-NEXT = "X-Elf-Next"
-"""The header of results that says which interval to ask for next."""
 
 SCHEMA_WAIT_S = 30.0
 """How long to wait for a new job's first result; agents let a question wait no longer than this."""

@@ -129,11 +129,11 @@ def finalise(effect: ctl.Finalise) -> ctl.Finalised:
             for payload in partition:
                 total.update(decode_body(payload))
     except Exception as error:
-        return ctl.Finalised(effect.job, effect.epoch, effect.interval, error=str(error))
+        return ctl.Finalised(effect.job, effect.epoch, effect.interval, error=str(error), rev=effect.rev)
     table = pa.Table.from_pylist(
         rows_of(total), schema=pa.schema([("product", pa.string()), ("hits", pa.int64())])
     )
-    return ctl.Finalised(effect.job, effect.epoch, effect.interval, table_to_ipc(table))
+    return ctl.Finalised(effect.job, effect.epoch, effect.interval, table_to_ipc(table), rev=effect.rev)
 
 
 def read_log(agent: Agent, effect: ctl.ReadLog) -> ctl.LogRead:

@@ -37,7 +37,7 @@ PARTITIONS_MAX = 64
 """Trees of one job: each is a root of its own, so more than this costs more messages than it spreads load."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_OPTIONS = ("EVERY", "LATENESS", "DEADLINE", "ON STRAGGLER", "PARTITIONS")
+_OPTIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", "ON STRAGGLER", "PARTITIONS")
 _STRAGGLER = ("CORRECT", "SKIP", "WAIT")
 _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "WINDOW", "UNION", "JOIN", "AS")
 
@@ -127,11 +127,11 @@ class Cutter:
             if option == "EVERY":
                 self._every_at = start
         self._at += 1
-        every = given.get("EVERY")
+        every, horizon = given.get("EVERY"), given.get("HORIZON")
         return JobClause(
             namespace, name, None if every is None else int(every), int(given.get("LATENESS", 0)),
             int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
-            int(given.get("PARTITIONS", 1)),
+            int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
         )  # fmt: skip
 
     def _job_name(self) -> tuple[str, str]:
@@ -159,7 +159,7 @@ class Cutter:
         if word not in _OPTIONS:
             hint = (
                 suggest(word, (*_OPTIONS, "AS"))
-                or "Options are EVERY, LATENESS, DEADLINE, ON STRAGGLER, PARTITIONS; then AS SELECT."
+                or "Options are EVERY, LATENESS, DEADLINE, HORIZON, ON STRAGGLER, PARTITIONS; then AS SELECT."
             )
             raise self._error(f"expected an option of the job or AS, found `{self._shown()}`", hint)
         return word
@@ -252,7 +252,7 @@ class Cutter:
     def _refuse_option_after_from(self) -> None:
         word = self._word()
         if (
-            word in ("EVERY", "LATENESS", "DEADLINE", "PARTITIONS")
+            word in ("EVERY", "LATENESS", "DEADLINE", "HORIZON", "PARTITIONS")
             and (self._word(1) or " ")[0] in "0123456789I"
         ):
             raise self._error(

@@ -33,6 +33,7 @@ class JobClause:
     deadline_us: int = DEADLINE_US_DEFAULT
     on_straggler: str = "correct"
     partitions: int = 1
+    horizon_us: int | None = None
 
     @property
     def qualified(self) -> str:

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
 
-from elfmesh.control.client import TIMEOUT_S, api_address, error_from, job_path, parse_json, unreachable
+from elfmesh.control.client import (
+    REVISION,
+    TIMEOUT_S,
+    api_address,
+    error_from,
+    job_path,
+    parse_json,
+    unreachable,
+)
 
 
 class AsyncClient:
@@ -68,27 +76,30 @@ class AsyncClient:
         return await self._ask("POST", f"{job_path(job)}/resume")
 
     async def results(
-        self, job: str, *, follow: bool = False, start: int | None = None
+        self, job: str, *, follow: bool = False, start: int | None = None, state: str = "final"
     ) -> AsyncIterator[dict[str, Any]]:
-        """The intervals of a job, oldest first; with `follow` for ever."""
+        """The intervals of a job, oldest first; with `follow` for ever; `state` as in `Client.results`."""
+        revision = 0
         while True:
             wait = 20.0 if follow else 0.0
-            query: dict[str, Any] = {"limit": 100, "wait": wait} | ({} if start is None else {"from": start})
-            status, text = await self._request(
-                "GET", f"{job_path(job)}/results?{urlencode(query)}", None, wait
-            )
+            query: dict[str, Any] = {"limit": 100, "wait": wait, "state": state, "revision": revision}
+            query |= {} if start is None else {"from": start}
+            target = f"{job_path(job)}/results?{urlencode(query)}"
+            status, text, headers = await self._request("GET", target, None, wait)
             if status != http.client.OK:
                 raise error_from(status, parse_json(text), job)
+            revision = int(headers.get(REVISION, 0))
             lines = text.splitlines()
             for line in lines:
                 interval = json.loads(line)
-                start = interval["interval"]["index"] + 1
+                if interval["state"] != "TENTATIVE":
+                    start = interval["interval"]["index"] + 1
                 yield interval
             if not lines and not follow:
                 return
 
     async def _ask(self, method: str, target: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        status, text = await self._request(method, target, body, 0.0)
+        status, text, _ = await self._request(method, target, body, 0.0)
         answer = parse_json(text)
         if status != http.client.OK or not isinstance(answer, dict):
             raise error_from(status, answer, target)
@@ -96,7 +107,7 @@ class AsyncClient:
 
     async def _request(
         self, method: str, target: str, body: dict[str, Any] | None, wait_s: float
-    ) -> tuple[int, bytes]:
+    ) -> tuple[int, bytes, Mapping[str, str]]:
         if self._session is None:
             raise RuntimeError("use `async with AsyncClient(...) as client`")
         timeout = aiohttp.ClientTimeout(total=self._timeout_s + wait_s)
@@ -104,6 +115,6 @@ class AsyncClient:
             async with self._session.request(
                 method, self._base + target, json=body, timeout=timeout
             ) as response:
-                return response.status, await response.read()
+                return response.status, await response.read(), response.headers
         except (aiohttp.ClientError, TimeoutError) as error:
             raise unreachable(self._base.removeprefix("http://"), error) from None

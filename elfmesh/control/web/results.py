@@ -17,12 +17,12 @@ from aiohttp import web
 
 from elfmesh.control import spark_types
 from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, error_body, error_of
+from elfmesh.control.client import NEXT, REVISION
 from elfmesh.control.events import Reply
 from elfmesh.control.pages import decode_page
 from elfmesh.control.records import encode_json, ipc_to_table, to_json
 from elfmesh.errors import Unreachable
 
-NEXT = "X-Elf-Next"
 FOLLOW_WAIT_S = 15.0
 FOLLOW_LIMIT = 100
 FOLLOW_PATIENCE_S = 60.0
@@ -52,14 +52,18 @@ def _json(status: int, body: dict[str, Any]) -> web.Response:
 
 
 async def results(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
-    """One page of results as JSON lines; X-Elf-Next says where to go on."""
+    """One page of results as JSON lines; X-Elf-Next says where to go on.
+
+    X-Elf-Revision does so for who asks for all states.
+    """
     reply = await ask("results", body)
     if reply.status != OK:
         return _json(reply.status, reply.body)
     lines = await _in_thread(_lines, reply.payload)
-    return web.Response(
-        body=lines, content_type=NDJSON, charset="utf-8", headers={NEXT: str(reply.body["next"])}
-    )
+    headers = {NEXT: str(reply.body["next"])}
+    if reply.body.get("revision") is not None:
+        headers[REVISION] = str(reply.body["revision"])
+    return web.Response(body=lines, content_type=NDJSON, charset="utf-8", headers=headers)
 
 
 async def follow(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
@@ -77,11 +81,12 @@ async def follow(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.
 
 async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any], reply: Reply) -> None:
     loop = asyncio.get_running_loop()
-    following, heard_at = body.get("from"), loop.time()
+    following, revision, heard_at = body.get("from"), 0, loop.time()
     while True:
         if reply.status == OK:
             heard_at = loop.time()
             await response.write(await _in_thread(_lines, reply.payload) or b"\n")
+            revision = reply.body.get("revision") or 0
             if reply.payload:
                 following = reply.body["next"]
         elif reply.status != UNAVAILABLE or loop.time() - heard_at > FOLLOW_PATIENCE_S:
@@ -92,6 +97,7 @@ async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any]
             await asyncio.sleep(RETRY_S)
             await response.write(b"\n")
         question = {**body, "from": following, "limit": FOLLOW_LIMIT, "wait": FOLLOW_WAIT_S}
+        question["revision"] = revision
         try:
             reply = await ask("results", question)
         except Unreachable as error:

@@ -1,0 +1,68 @@
+"""Output fidelity: the share of the expected input that a result stands for (D-10).
+
+Owns the formula. Paper: PPA 4.2, output fidelity as the rate-weighted share of the input that was processed;
+one input stream here, so there is no product over joined inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from elfmesh.control.cover import numbers
+from elfmesh.control.records import BUCKETS
+
+WEIGHT = 0.2
+"""Of the newest interval in a member's usual rate: a burst of one interval does not change who matters."""
+
+CHANGE = 0.25
+SAY_AGAIN_S = 10.0
+"""A rate is said again when it has changed by this share, and not more often."""
+
+READ = tuple(BUCKETS.index(name) for name in ("contributed", "filtered"))
+"""Buckets of the records that a result has seen."""
+
+
+def fidelity(required: int, missing: int, rates: Mapping[int, float], counts: Sequence[int]) -> float:
+    """The share of the expected records that is inside, between 0 and 1.
+
+    Args:
+        required: bit set of the members that are expected.
+        missing: those of them that are not inside.
+        rates: records per interval that a member usually has; one that is not known counts as their mean.
+        counts: records per bucket of `BUCKETS`, of those inside.
+    """
+    expected = numbers(required)
+    known = [rates[number] for number in expected if number in rates]
+    usual = sum(known) / len(known) if known else 1.0
+    weights = {number: rates.get(number, usual) for number in expected}
+    total = sum(weights.values())
+    if not total:  # nobody usually has anything: nobody's absence can weigh more than another's
+        weights, total = dict.fromkeys(expected, 1.0), float(len(expected))
+    absent = sum(weights[number] for number in numbers(missing))
+    share = (total - absent) / total if missing else 1.0
+    read = sum(counts[at] for at in READ)
+    shed = counts[BUCKETS.index("shed")] if "shed" in BUCKETS else 0
+    return share * (read / (read + shed)) if shed else share
+
+
+class UsualRate:
+    """How many records an interval of one member usually has, and when its master should hear of it."""
+
+    def __init__(self) -> None:
+        self.records: float | None = None
+        self._said: tuple[int, float, float] | None = None
+
+    def add(self, records: int) -> None:
+        """One more interval was sealed."""
+        self.records = records if self.records is None else self.records + WEIGHT * (records - self.records)
+
+    def news(self, epoch: int, now: float) -> float | None:
+        """The rate, if a master of this epoch should be told (again)."""
+        if self.records is None:
+            return None
+        if self._said is not None and self._said[0] == epoch:
+            _, said, at = self._said
+            if now - at < SAY_AGAIN_S or abs(self.records - said) <= CHANGE * max(said, 1.0):
+                return None
+        self._said = (epoch, self.records, now)
+        return self.records
