@@ -21,25 +21,6 @@ import numpy as np
 from elfmesh.cbt.kernel import _native
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, KeyColumn, KeyOverflow, Keys, Run
 
-__all__ = [
-    "HotTable",
-    "add",
-    "add_floats",
-    "check_run",
-    "count",
-    "decode_keys",
-    "decode_run",
-    "encode_keys",
-    "front_code",
-    "greatest",
-    "hash_keys",
-    "least",
-    "merge_runs",
-    "partition_run",
-    "sort_keys",
-    "table",
-]
-
 _INTERFACE = 1
 if _native.INTERFACE != _INTERFACE:
     raise ImportError(
