@@ -21,10 +21,10 @@ import pyarrow as pa
 from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import byte_layout, decimal_words, is_bytes, promote, to_int64, valid_mask
 from elfmesh.cbt.growing import Growing
-from elfmesh.cbt.laws.base import Accumulator, Law, State, Values, one_column
+from elfmesh.cbt.laws.base import Accumulator, State, Values, one_column
 from elfmesh.cbt.laws.blobs import check_binary, pack_values, pack_words, unpack_values, unpack_words
-from elfmesh.cbt.laws.pairs import Pairs, check_lengths
-from elfmesh.cbt.laws.sets import check_parts, checked_items
+from elfmesh.cbt.laws.pairs import Pairs
+from elfmesh.cbt.laws.sets import KeepsValues, check_parts, checked_items
 
 COUNTERS_DEFAULT, COUNTERS_MAX = 1000, 10_000
 _PAIRS_MIN = 1 << 16
@@ -32,7 +32,7 @@ _FAMILY, _VERSION, _EMPTY, _LOG_MIN = 10, 1, 5, 3
 _COUNTS = np.dtype("<i8")
 
 
-class Frequent(Law):
+class Frequent(KeepsValues):
     """The most frequent values.
 
     Args:
@@ -44,12 +44,6 @@ class Frequent(Law):
             raise ValueError(f"frequent counts up to {COUNTERS_MAX} values per group, not {counters}")
         self.counters = counters
         self.kind = "frequent" if counters == COUNTERS_DEFAULT else f"frequent:{counters}"
-
-    def value_type(self, values: Values, name: str) -> pa.DataType:
-        """Any type, values up to VALUE_BYTES_MAX."""
-        column = one_column(values)
-        check_lengths(column, self.kind, name)
-        return column.type
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
         """About 50 bytes per counter and its value."""

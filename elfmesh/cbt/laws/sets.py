@@ -17,16 +17,20 @@ COLLECT_DEFAULT, COLLECT_MAX = 100, 10_000
 _PAIRS_MIN = 1 << 16
 
 
-class Distinct(Law):
-    """Exact count of distinct values that are not null. A set of values per group: hll is smaller."""
-
-    kind = "distinct"
+class KeepsValues(Law):
+    """A law whose states hold values of the column: of any type, but no longer than VALUE_BYTES_MAX."""
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
         """Any type, values up to VALUE_BYTES_MAX."""
         column = one_column(values)
         check_lengths(column, self.kind, name)
         return column.type
+
+
+class Distinct(KeepsValues):
+    """Exact count of distinct values that are not null. A set of values per group: hll is smaller."""
+
+    kind = "distinct"
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
         """About 40 bytes per value and its own."""
@@ -42,7 +46,7 @@ class Distinct(Law):
         checked_items(state)
 
 
-class Collect(Law):
+class Collect(KeepsValues):
     """The least `limit` values of a group that are not null, in order, duplicates too: array_agg."""
 
     def __init__(self, limit: int = COLLECT_DEFAULT) -> None:
@@ -50,12 +54,6 @@ class Collect(Law):
             raise ValueError(f"collect keeps up to {COLLECT_MAX} values per group, not {limit}")
         self.limit = limit
         self.kind = "collect" if limit == COLLECT_DEFAULT else f"collect:{limit}"
-
-    def value_type(self, values: Values, name: str) -> pa.DataType:
-        """Any type, values up to VALUE_BYTES_MAX."""
-        column = one_column(values)
-        check_lengths(column, self.kind, name)
-        return column.type
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
         """About 50 bytes per value and its own."""
