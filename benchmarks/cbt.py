@@ -126,23 +126,16 @@ def _bytes_per_key(outcome: Outcome) -> float:
 
 
 def _rate(what: str, outcome: Outcome) -> Figure:
-    return Figure(
-        f"{what}: {outcome.name}, insert",
-        _mega_rate(outcome),
-        "M tuples/s",
-        checksum=outcome.checksum,
-        spread=outcome.spread("cpu_s"),
-    )
+    return _checked(f"{what}: {outcome.name}, insert", _mega_rate(outcome), "M tuples/s", outcome, "cpu_s")
 
 
 def _per_key(what: str, outcome: Outcome) -> Figure:
-    return Figure(
-        f"{what}: {outcome.name}, memory",
-        _bytes_per_key(outcome),
-        "bytes/key",
-        checksum=outcome.checksum,
-        spread=outcome.spread("held_bytes"),
-    )
+    name = f"{what}: {outcome.name}, memory"
+    return _checked(name, _bytes_per_key(outcome), "bytes/key", outcome, "held_bytes")
+
+
+def _checked(name: str, value: float, unit: str, outcome: Outcome, spread_of: str) -> Figure:
+    return Figure(name, value, unit, checksum=outcome.checksum, spread=outcome.spread(spread_of))
 
 
 def _result(what: str, outcome: Outcome) -> Figure:

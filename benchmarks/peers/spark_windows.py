@@ -7,33 +7,16 @@ Prints `ready`, then one line `WINDOW_END_US SEEN_US ROWS` for each window when 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 import time
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
+from benchmarks.peers.spark_session import session
+
 SCHEMA = "ts TIMESTAMP, product STRING, directory STRING, clicks_count BIGINT"
-
-
-def session() -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    options = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    spark: SparkSession = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
 
 
 def seen(frame: DataFrame, _batch: int) -> None:
@@ -47,7 +30,7 @@ def seen(frame: DataFrame, _batch: int) -> None:
 
 
 def main(port: int, seconds: float) -> None:
-    spark = session()
+    spark = session(2)
     lines = spark.readStream.format("socket").option("host", "127.0.0.1").option("port", port).load()
     events = lines.select(F.from_json("value", SCHEMA).alias("event")).select("event.*")
     clicks = (

@@ -7,35 +7,18 @@ click an hour later; its own window never comes.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody gives it
 
+from benchmarks.peers.spark_session import session
+
 SCHEMA = "ts TIMESTAMP, product STRING, clicks_count BIGINT"
-
-
-def session() -> SparkSession:
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    options = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    builder = SparkSession.builder.master("local[1]")
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    spark: SparkSession = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
 
 
 def show(frame: DataFrame, _batch: int) -> None:
@@ -60,7 +43,7 @@ def main(_work: str, path: str) -> None:
         logs.mkdir()
         (logs / "0.ndjson").symlink_to(path)
         (logs / "1.ndjson").write_text(last_click(Path(path)))
-        spark = session()
+        spark = session(1)
         clicks = spark.readStream.schema(SCHEMA).json(str(logs))
         sums = (
             clicks.withWatermark("ts", "1 second")
