@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "get": (_CLIENT, "List jobs, agents, streams or trees."),
     "describe": (_CLIENT, "Everything about one job, agent or stream."),
     "results": (_CLIENT, "A job's results, interval by interval."),
+    "why": (_CLIENT, "Which agent and which interval hold a job."),
     "pause": (_CLIENT, "Stop a job's intervals for a while."),
     "resume": (_CLIENT, "Go on with a paused job."),
     "delete": (_CLIENT, "End a job and forget its results."),

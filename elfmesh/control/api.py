@@ -10,6 +10,7 @@ address, gets nothing (the API has no password yet).
     POST   /v1/jobs                        {"text", "creator"?, "dry_run"?} -> as `elf apply -o json` prints
     GET    /v1/jobs                        the jobs of the overlay
     GET    /v1/jobs/NS/NAME                one job in full
+    GET    /v1/jobs/NS/NAME/why            what holds its first open interval
     DELETE /v1/jobs/NS/NAME
     POST   /v1/jobs/NS/NAME/pause|resume
     GET    /v1/jobs/NS/NAME/results        ?from=I&to=J&limit=N&wait=S&state=all or &follow=1: JSON lines
@@ -63,6 +64,7 @@ def make_app(backend: Backend) -> web.Application:
     app.router.add_post("/v1/jobs", _apply)
     app.router.add_get("/v1/jobs", _plain("list"))
     app.router.add_get(job, _about("describe"))
+    app.router.add_get(f"{job}/why", _about("why"))
     app.router.add_delete(job, _about("delete"))
     app.router.add_post(f"{job}/{{verb:pause|resume}}", _pause)
     app.router.add_get(f"{job}/results", _results)

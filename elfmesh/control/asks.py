@@ -22,6 +22,7 @@ from elfmesh.control.messages import Ask, AskAll, Question, Submit
 from elfmesh.control.office import Office
 from elfmesh.control.plan import read_plan
 from elfmesh.control.records import FIRST, encode_json
+from elfmesh.control.why import explanation
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
@@ -159,6 +160,8 @@ class Asks:
             master.desk.ask(ask, body)
         elif ask.verb == "describe":
             respond(self._office, ask.origin, ask.token, OK, description(self._office, master))
+        elif ask.verb == "why":
+            respond(self._office, ask.origin, ask.token, OK, explanation(self._office, master))
         elif ask.verb in ("pause", "resume"):
             master.pause(ask.verb == "pause")
             master.activation.applied(ask.origin, ask.token, "paused" if master.paused else "running")

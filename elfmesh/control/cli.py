@@ -26,6 +26,7 @@ from elfmesh.control.cli_common import (
     with_caret,
 )
 from elfmesh.control.cli_results import results_command
+from elfmesh.control.cli_why import why_command
 from elfmesh.control.client import KINDS, Client
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 from elfmesh.text import printable, suggest
@@ -242,6 +243,7 @@ def add_commands(group: click.Group) -> None:
         get_command,
         describe_command,
         results_command,
+        why_command,
         pause_command,
         resume_command,
         delete_command,

@@ -138,6 +138,10 @@ class Client:
         """Everything about a job."""
         return self._ask("GET", job_path(job))
 
+    def why(self, job: str) -> dict[str, Any]:
+        """What holds a job: interval, stage, agents that are waited for; see `control.why`."""
+        return self._ask("GET", f"{job_path(job)}/why")
+
     def delete(self, job: str) -> dict[str, Any]:
         """End a job and forget its results."""
         return self._ask("DELETE", job_path(job))

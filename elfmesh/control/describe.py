@@ -38,7 +38,7 @@ def description(office: Office, master: Master) -> dict[str, Any]:
     missing = closer.missing()
     due = closer.due_since(closer.next)
     waiting = {
-        "index": _interval(closer.next),
+        "index": shown_interval(closer.next),
         "start": _start(master, closer.next),
         "due_for_seconds": None if due is None else round(office.now - due, 3),
         "missing": master.book.names(missing) if due is not None else [],
@@ -53,7 +53,7 @@ def description(office: Office, master: Master) -> dict[str, Any]:
         "labels": dict(plan.labels),
         "partitions": manifest.partitions,
         "on_straggler": plan.on_straggler,
-        "closed_below": _interval(closer.closed),
+        "closed_below": shown_interval(closer.closed),
         "collecting": waiting,
         "roster": {"version": master.book.version, "agents": [_member(master, n) for n in _numbers(master)]},
         "counts": master.totals | {"expired": master.totals["expired"] + closer.expired},
@@ -76,19 +76,19 @@ def _member(master: Master, number: int) -> dict[str, Any]:
         "agent": entry.name,
         "id": entry.contact.id.hex(),
         "number": number,
-        "from": _interval(entry.start),
-        "frontier": _interval(frontier),
+        "from": shown_interval(entry.start),
+        "frontier": shown_interval(frontier),
         "dead": number in master.closer.judge.dead,
     }
 
 
-def _interval(index: int) -> int | None:
+def shown_interval(index: int) -> int | None:
     """An interval index for people: "since ever" and "for ever" are null."""
     return None if index <= FIRST or index >= END else index
 
 
 def _start(master: Master, index: int) -> str | None:
-    shown = _interval(index)
+    shown = shown_interval(index)
     return None if shown is None else iso_us(master.plan.window(shown)[0])
 
 

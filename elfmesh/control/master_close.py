@@ -114,6 +114,14 @@ class Closer:
         """One past the highest interval that anybody has sealed, None before the first seal."""
         return self._seen[-1][0] if self._seen else None
 
+    @property
+    def held(self) -> int:
+        """The first interval that is not published and that anybody is known to have records for."""
+        if self._closing or self.frontier is None:
+            return self.closed
+        first = self._first(self.next, self.frontier)
+        return self.next if first is None else first
+
     def missing(self) -> int:
         """The members that the first open interval waits for."""
         return self._book.required(self.next) & ~self._covered(self.next)
@@ -152,6 +160,10 @@ class Closer:
             self._seen[-1] = (stop, self._seen[-1][1])
         else:
             self._seen.append((stop, self._office.now))
+
+    def reported_frontier(self, number: int) -> int | None:
+        """How far a member says it has sealed, None if it never had to say so."""
+        return self._reported.get(number)
 
     def reported(self, number: int, frontier: int) -> None:
         """A member says how far it has sealed."""

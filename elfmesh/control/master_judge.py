@@ -85,6 +85,10 @@ class Judge:
         """Numbers of the members known to be dead."""
         return tuple(self._dead)
 
+    def dead_since(self, number: int) -> float | None:
+        """Since when a member is known to be dead, None if it is not."""
+        return self._dead.get(number)
+
     def seen(self, mask: int) -> None:
         """Something new came from these members: they are not dead."""
         for number in list(self._dead):

@@ -1,0 +1,117 @@
+"""Why a job's root does not go on: which interval holds it, who it waits for, and what is known of them.
+
+Reads a master; changes nothing. The answer is for people first: `because` says it in a sentence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from elfmesh.control.cover import numbers
+from elfmesh.control.describe import shown_interval
+from elfmesh.control.master import Master
+from elfmesh.control.office import Office
+from elfmesh.control.records import iso_us
+from elfmesh.units import format_duration
+
+SHOWN_MAX = 256
+"""Agents named in an answer."""
+
+
+def explanation(office: Office, master: Master) -> dict[str, Any]:
+    """What holds the first open interval of a job.
+
+    Returns:
+        job, state, stage; interval: {index, start, end} or null; held_for_seconds: since somebody was seen
+        beyond it; tentative_rev: the revision that is shown of it, 0 if none is; in, expected: members;
+        agents: one object per member that is waited for, {agent, state, frontier, behind, dead_for_seconds,
+        error}; because: all that in a sentence.
+    """
+    closer, book = master.closer, master.book
+    index = closer.held
+    due = closer.due_since(index)
+    missing = closer.missing() if closer.idle and due is not None else 0
+    agents = [_agent(office, master, number, index) for number in numbers(missing)[:SHOWN_MAX]]
+    stage = _stage(master, due, missing)
+    shown = shown_interval(index)
+    start, end = master.plan.window(shown) if shown is not None else (None, None)
+    held = None if due is None else round(office.now - due, 3)
+    return {
+        "job": master.manifest.qualified,
+        "state": master.state,
+        "interval": None if shown is None else {"index": shown, "start": iso_us(start), "end": iso_us(end)},
+        "held_for_seconds": held,
+        "stage": stage,
+        "tentative_rev": closer.tentative.rev(index),
+        "in": (book.required(index) & ~missing).bit_count(),
+        "expected": book.required(index).bit_count(),
+        "agents": agents,
+        "because": _sentence(stage, agents, len(numbers(missing)), held, master),
+    }
+
+
+def _stage(master: Master, due: float | None, missing: int) -> str:
+    closer = master.closer
+    if master.stopping or master.state in ("starting", "waiting for agents"):
+        return master.state
+    if closer.paused:
+        return "paused"
+    if closer.behind:
+        return "fetching earlier results"
+    if not closer.idle:
+        return "finishing"
+    if master.handing_over:
+        return "handing over"
+    if closer.founding:
+        return "founding"
+    if due is None:
+        return "in time"
+    return "waiting for agents to contribute" if missing else "closing"
+
+
+def _agent(office: Office, master: Master, number: int, index: int) -> dict[str, Any]:
+    entry = master.book.entry(number)
+    assert entry is not None, "only members are missing"
+    dead_since = master.closer.judge.dead_since(number)
+    reported = master.closer.reported_frontier(number)
+    if dead_since is not None:
+        state = "dead"
+    elif reported is not None and reported > index:
+        state = "on the way"
+    else:
+        state = "behind"
+    frontier = master.closer.frontier_of(number)
+    return {
+        "agent": entry.name,
+        "state": state,
+        "frontier": shown_interval(frontier),
+        "behind": max(0, (master.closer.frontier or index) - max(frontier, index)),
+        "dead_for_seconds": None if dead_since is None else round(office.now - dead_since, 3),
+        "error": master.worker_errors.get(entry.name, ""),
+    }
+
+
+_MEANING = {
+    "dead": "does not answer",
+    "on the way": "has sealed it, and its contribution is not here",
+    "behind": "has not sealed it",
+}
+
+
+def _sentence(
+    stage: str, agents: list[dict[str, Any]], missing: int, held: float | None, master: Master
+) -> str:
+    if not agents:
+        return {
+            "in time": "nothing is held: no agent has sealed the next interval yet",
+            "finishing": "its rows are being made or its record is being written",
+            "closing": "everybody is in; it closes now",
+            "paused": "the job is paused: `elf resume` lets it go on",
+            "waiting for agents": "no agent carries the stream with the job's labels",
+            "fetching earlier results": "a new master fetches the results that it lacks",
+            "founding": "the job begins: agents that carry its stream are still being gathered",
+        }.get(stage, stage)
+    named = [f"{each['agent']} {_MEANING[each['state']]}" for each in agents[:3]]
+    more = f", and {missing - len(named)} more" if missing > len(named) else ""
+    since = "" if held is None else f"; due for {format_duration(round(held * 1_000_000))}"
+    return f"{'; '.join(named)}{more}{since} (ON STRAGGLER {master.plan.on_straggler.upper()})"

@@ -1,0 +1,87 @@
+"""Why an interval does not close: the answer names the interval, the agents and what is known of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from click.testing import CliRunner
+
+from elfmesh.agent.cli import elf
+from elfmesh.control.events import Reply
+from tests.control.clicks import BASE, SLIDE, fill
+from tests.control.fakes import FakeBackend, served
+from tests.control.harness import World
+
+
+def why(world: World) -> dict[str, Any]:
+    reply = world.ask(world.living[0], "why", {"job": "shop/top"})
+    assert reply.status == 200
+    return reply.body
+
+
+def started(agents: int = 3) -> World:
+    world = World(agents)
+    fill(world, intervals=2)
+    world.apply(world[0])
+    return world
+
+
+def test_nothing_is_held_while_nobody_is_ahead() -> None:
+    found = why(started())
+    assert (found["stage"], found["agents"]) == ("in time", [])
+    assert "nothing is held" in found["because"]
+
+
+def test_who_is_behind_is_named_with_the_interval_and_since_when() -> None:
+    world = started()
+    for number in (0, 1):
+        world[number].seal("clicks", BASE + 2 * SLIDE)
+    world.run(10.0)
+    found = why(world)
+    assert found["interval"]["index"] == 1000
+    assert found["held_for_seconds"] >= 9
+    assert (found["in"], found["expected"], found["tentative_rev"]) == (2, 3, 1)
+    ((agent),) = found["agents"]
+    assert (agent["agent"], agent["state"], agent["behind"]) == ("agent-2", "behind", 2)
+    assert "agent-2 has not sealed it" in found["because"]
+
+
+def test_who_is_dead_is_told_from_who_is_behind() -> None:
+    world = started(4)
+    dead = next(agent for agent in world.living if agent is not world.master())
+    slow = next(agent for agent in world.living if agent not in (dead, world.master()))
+    world.kill(dead)
+    for agent in world.living:
+        if agent is not slow:
+            agent.seal("clicks", BASE + SLIDE)
+    world.run(10.0)
+    states = {agent["agent"]: agent["state"] for agent in why(world)["agents"]}
+    assert states == {f"agent-{dead.number}": "dead", f"agent-{slow.number}": "behind"}
+
+
+def test_a_paused_job_says_that_it_is_paused() -> None:
+    world = started()
+    world.ask(world[0], "pause", {"job": "shop/top"})
+    assert "elf resume" in why(world)["because"]
+
+
+def test_the_command_says_it_in_a_sentence_and_never_prints_control_characters() -> None:
+    backend = FakeBackend()
+    agent = {
+        "agent": "web\x1b[31m", "state": "behind", "frontier": 7, "behind": 3, "dead_for_seconds": None,
+        "error": "",
+    }  # fmt: skip
+    interval = {"index": 7, "start": "2015-05-17T10:05:00Z", "end": "2015-05-17T10:05:30Z"}
+    backend.replies["why"] = Reply(
+        0, 200, {
+            "job": "shop/top", "interval": interval, "in": 1, "expected": 2, "tentative_rev": 4,
+            "agents": [agent], "because": "web\x1b[31m has not sealed it",
+        },
+    )  # fmt: skip
+    with served(backend) as api:
+        shown = CliRunner().invoke(elf, ["why", "shop/top", "--api", api]).stdout
+        assert "interval 7" in shown
+        assert "TENTATIVE rev 4" in shown
+        assert "\x1b" not in shown
+        lines = CliRunner().invoke(elf, ["why", "shop/top", "--api", api, "-o", "csv"]).stdout
+        assert lines.count("\n") == 2
