@@ -7,6 +7,7 @@ tables and LIMIT always keeps the same rows (interface: "ties are broken by the 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,13 +19,19 @@ import pyarrow.compute as pc
 from elfmesh.control.ql.analysis import distinct_columns
 from elfmesh.control.ql.columns import as_array, bool_values, float_values, int_values, null_mask
 from elfmesh.control.ql.compiler import Compiler, read_column, window_column
-from elfmesh.control.ql.nodes import Expr, Ref
-from elfmesh.control.ql.operand import Env
+from elfmesh.control.ql.nodes import Expr, Ref, WindowBound, walk
+from elfmesh.control.ql.operand import Env, Operand
 from elfmesh.control.ql.operators import condition_operand
-from elfmesh.control.ql.statement import MAIN, OrderItem, Plan, Statement
-from elfmesh.control.ql.types import BIGINT, BOOLEAN, DOUBLE, TIMESTAMP, VOID
+from elfmesh.control.ql.statement import MAIN, OrderItem, Statement
+from elfmesh.control.ql.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, VOID
 
 Ints = npt.NDArray[np.int64]
+SCHEMAS_MAX = 16
+"""Compiled sets of column types kept: a sum that is a decimal now and then makes a second one."""
+
+_SELECTED = frozenset({pa.int8(), BIGINT, DOUBLE, STRING, TIMESTAMP, DATE})
+"""What rows are selected by without sorting them all; pyarrow crashes on views of strings there."""
+
 DISTINCT_ROWS = "\0rows"
 """The column of a distinct table that was counted before: how many values each key has."""
 
@@ -61,61 +68,119 @@ class Finished:
         )
 
 
-def finalise(
-    statement: Statement, tables: Mapping[str, pa.Table], window: tuple[int, int] | None
-) -> pa.Table:
-    """The result rows of one interval; see `Query.finalise`."""
-    return result(statement.plan, finished(statement, tables, window))
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """The operands of a plan for reduced columns of certain types; None for a column shown as it is."""
+
+    outputs: tuple[Operand | None, ...]
+    order: tuple[Operand | None, ...]
+    having: Operand | None
 
 
-def finished(
-    statement: Statement, tables: Mapping[str, pa.Table], window: tuple[int, int] | None
-) -> Finished:
-    """The outputs of all reduced rows that pass HAVING."""
-    plan = statement.plan
-    reduced, rows = _reduced_columns(statement, tables)
-    # A sum beyond 64 bits stays exact where it is shown as it is; in expressions it is a double.
-    columns = {name: read_column(array) for name, array in reduced.items()}
-    compiler = Compiler({name: array.type for name, array in columns.items()}, statement.origin)
-    if window is not None:
-        for side, bound in zip(("start", "end"), window, strict=True):
-            columns[window_column(side)] = pa.repeat(pa.scalar(bound, BIGINT), rows).view(TIMESTAMP)
-    env = Env(columns, rows)
+class Finaliser:
+    """The last step of one statement: compiles its outputs once for each set of column types.
 
-    def evaluate(expr: Expr) -> pa.Array:
-        return reduced[expr.name] if isinstance(expr, Ref) else compiler.compile(expr).array(env)
+    Attributes:
+        statement: the query.
+    """
 
-    passed = Finished(
-        {name: evaluate(expr) for name, expr in plan.outputs},
-        [evaluate(item.expr) for item in plan.order],
-        int_values(columns[plan.repeat]) if plan.repeat else None,
-        tuple(array.type for array in reduced.values()),
-    )
-    if plan.having is None:
-        return passed
-    having = condition_operand(compiler, plan.having, compiler.compile(plan.having))
-    return passed.take(np.flatnonzero(bool_values(having.array(env))))
+    def __init__(self, statement: Statement) -> None:
+        self.statement = statement
+        plan = statement.plan
+        shown = [expr for _, expr in plan.outputs]
+        ordered = [item.expr for item in plan.order]
+        self._shown, self._ordered = shown, ordered
+        wanted = [*shown, *ordered, *([] if plan.having is None else [plan.having])]
+        self._bounded = any(isinstance(node, WindowBound) for expr in wanted for node in walk(expr))
+        self._ties = _ties_needed(statement.tables[0].keys, ordered, shown)
+        self._compiled: OrderedDict[tuple[pa.DataType, ...], _Compiled] = OrderedDict()
+
+    def finalise(self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None) -> pa.Table:
+        """The result rows of one interval; see `Query.finalise`."""
+        return self.result(self.finished(tables, window))
+
+    def finished(self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None) -> Finished:
+        """The outputs of all reduced rows that pass HAVING."""
+        plan = self.statement.plan
+        reduced, rows = _reduced_columns(self.statement, tables)
+        # A sum beyond 64 bits stays exact where it is shown as it is; in expressions it is a double.
+        columns = {name: read_column(array) for name, array in reduced.items()}
+        compiled = self._compile(columns)
+        if window is not None and self._bounded:
+            for side, bound in zip(("start", "end"), window, strict=True):
+                columns[window_column(side)] = pa.repeat(pa.scalar(bound, BIGINT), rows).view(TIMESTAMP)
+        env = Env(columns, rows)
+
+        def evaluate(expr: Expr, operand: Operand | None) -> pa.Array:
+            if operand is None:
+                assert isinstance(expr, Ref)
+                return reduced[expr.name]
+            return operand.array(env)
+
+        outputs = zip(plan.outputs, compiled.outputs, strict=True)
+        passed = Finished(
+            {name: evaluate(expr, operand) for (name, expr), operand in outputs},
+            [evaluate(*each) for each in zip(self._ordered, compiled.order, strict=True)],
+            int_values(columns[plan.repeat]) if plan.repeat else None,
+            tuple(array.type for array in reduced.values()),
+        )
+        if compiled.having is None:
+            return passed
+        return passed.take(np.flatnonzero(bool_values(compiled.having.array(env))))
+
+    def best_rows(self, rows: Finished) -> Ints:
+        """Which rows the result has, in order; of a plain projection each once, before they are repeated."""
+        plan = self.statement.plan
+        outputs = list(rows.outputs.values())
+        order = list(zip(rows.order, plan.order, strict=True))
+        if plan.distinct:
+            ranked = _first_of_equal(sorted_rows(order, outputs, rows.rows), outputs)
+            return ranked if plan.limit is None else ranked[: plan.limit]
+        return sorted_rows(order, outputs[: self._ties], rows.rows, plan.limit)
+
+    def result(self, rows: Finished) -> pa.Table:
+        """The rows in order, repeated and limited as the query says."""
+        limit = self.statement.plan.limit
+        ranked = self.best_rows(rows)
+        if rows.repeat is not None:
+            ranked = _repeated(ranked, rows.repeat, limit)
+        if limit is not None:
+            ranked = ranked[:limit]
+        places = pa.array(ranked)
+        outputs = rows.outputs
+        return pa.Table.from_arrays([array.take(places) for array in outputs.values()], names=list(outputs))
+
+    def _compile(self, columns: Mapping[str, pa.Array]) -> _Compiled:
+        types = tuple(array.type for array in columns.values())
+        known = self._compiled.get(types)
+        if known is None:
+            named = {name: array.type for name, array in columns.items()}
+            known = self._compiled[types] = self._build(Compiler(named, self.statement.origin))
+            if len(self._compiled) > SCHEMAS_MAX:
+                self._compiled.popitem(last=False)
+        return known
+
+    def _build(self, compiler: Compiler) -> _Compiled:
+        def operands(exprs: Sequence[Expr]) -> tuple[Operand | None, ...]:
+            return tuple(None if isinstance(expr, Ref) else compiler.compile(expr) for expr in exprs)
+
+        having = self.statement.plan.having
+        return _Compiled(
+            operands(self._shown),
+            operands(self._ordered),
+            None if having is None else condition_operand(compiler, having, compiler.compile(having)),
+        )
 
 
-def best_rows(plan: Plan, rows: Finished) -> Ints:
-    """Which rows the result has, in its order; of a plain projection each once, before they are repeated."""
-    outputs = list(rows.outputs.values())
-    ranked = sorted_rows(list(zip(rows.order, plan.order, strict=True)), outputs)
-    if plan.distinct:
-        ranked = _first_of_equal(ranked, outputs)
-    return ranked if plan.limit is None else ranked[: plan.limit]
-
-
-def result(plan: Plan, rows: Finished) -> pa.Table:
-    """The rows in order, repeated and limited as the query says."""
-    ranked = best_rows(plan, rows)
-    if rows.repeat is not None:
-        ranked = _repeated(ranked, rows.repeat, plan.limit)
-    if plan.limit is not None:
-        ranked = ranked[: plan.limit]
-    places = pa.array(ranked)
-    outputs = rows.outputs
-    return pa.Table.from_arrays([array.take(places) for array in outputs.values()], names=list(outputs))
+def _ties_needed(keys: Sequence[str], ordered: Sequence[Expr], shown: Sequence[Expr]) -> int:
+    """How many outputs decide between rows: once all keys are among what is compared, no two are equal."""
+    missing = set(keys) - {expr.name for expr in ordered if isinstance(expr, Ref)}
+    for count, expr in enumerate(shown):
+        if not missing:
+            return count
+        if isinstance(expr, Ref):
+            missing.discard(expr.name)
+    return len(shown)
 
 
 def _reduced_columns(statement: Statement, tables: Mapping[str, pa.Table]) -> tuple[dict[str, pa.Array], int]:
@@ -185,22 +250,33 @@ def _distinct_counts(
 # -- order
 
 
-def sorted_rows(order: Sequence[tuple[pa.Array, OrderItem]], ties: Sequence[pa.Array]) -> Ints:
+def sorted_rows(
+    order: Sequence[tuple[pa.Array, OrderItem]],
+    ties: Sequence[pa.Array],
+    rows: int,
+    limit: int | None = None,
+) -> Ints:
     """Row numbers in result order: by `order`, then by `ties` ascending with nulls first.
 
-    Strings compare by their bytes; NaN is greater than every number, as in Spark.
+    Strings compare by their bytes; NaN is greater than every number, as in Spark. With a limit, of so many
+    first rows only; rows that are equal in everything come in any order.
     """
-    rows = len(order[0][0]) if order else (len(ties[0]) if ties else 0)
     keys: list[tuple[pa.Array, str]] = []
-    for array, item in order:
-        keys += _sort_keys(array, item.descending, item.nulls_first)
-    for array in ties:
-        keys += _sort_keys(array, False, True)
-    if not keys or rows < 2:
-        return np.arange(rows, dtype=np.int64)
-    table = pa.table({f"s{at}": array for at, (array, _) in enumerate(keys)})
-    directions = [(f"s{at}", direction) for at, (_, direction) in enumerate(keys)]
-    return np.asarray(pc.sort_indices(table, sort_keys=directions).to_numpy(), dtype=np.int64)
+    if rows >= 2:
+        for array, item in order:
+            keys += _sort_keys(array, item.descending, item.nulls_first)
+        for array in ties:
+            keys += _sort_keys(array, False, True)
+    if not keys:
+        return np.arange(rows if limit is None else min(rows, limit), dtype=np.int64)
+    names = [f"s{at}" for at in range(len(keys))]
+    batch = pa.RecordBatch.from_arrays([array for array, _ in keys], names=names)
+    directions = list(zip(names, (direction for _, direction in keys), strict=True))
+    if limit is not None and 0 < limit < rows and all(array.type in _SELECTED for array, _ in keys):
+        places = pc.select_k_unstable(batch, limit, sort_keys=directions)
+    else:
+        places = pc.sort_indices(batch, sort_keys=directions)
+    return np.asarray(places.to_numpy(), dtype=np.int64)[:limit]
 
 
 def _sort_keys(array: pa.Array, descending: bool, nulls_first: bool) -> list[tuple[pa.Array, str]]:

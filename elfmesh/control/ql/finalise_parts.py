@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.control.ql.columns import as_array
-from elfmesh.control.ql.finalise import DISTINCT_ROWS, Finished, best_rows, finalise, finished, result
-from elfmesh.control.ql.statement import MAIN, Statement
+from elfmesh.control.ql.finalise import DISTINCT_ROWS, Finaliser, Finished
+from elfmesh.control.ql.statement import MAIN
 
 PART_ROWS_MIN = 1 << 17
 """Rows of a table up to which it is taken as a whole: that is faster, and a few MB."""
@@ -41,7 +41,7 @@ class Reduced(Protocol):
 
 
 def finalise_parts(
-    statement: Statement,
+    finaliser: Finaliser,
     tables: Mapping[str, Reduced],
     window: tuple[int, int] | None,
     part_rows_min: int = PART_ROWS_MIN,
@@ -49,24 +49,24 @@ def finalise_parts(
     """The result rows of one interval; see `Query.finalise`.
 
     Args:
-        statement: the query.
+        finaliser: of the query.
         tables: per PAO table its rows.
         window: start and end in microseconds since the epoch; None without a window.
         part_rows_min: see PART_ROWS_MIN.
     """
-    plan = statement.plan
-    keys = statement.tables[0].keys
+    statement = finaliser.statement
+    plan, keys = statement.plan, statement.tables[0].keys
     main = tables.get(MAIN)
     if main is not None and not plan.distincts and main.rows_max > part_rows_min:
-        found = _by_parts(statement, main.blocks(), window)
+        found = _by_parts(finaliser, main.blocks(), window)
         if found is not None:
             return found
     whole: dict[str, pa.Table] = {}
     for name, table in tables.items():
         blocks = [block for block in _needed(name, table, keys, part_rows_min) if block.num_rows]
         if blocks:
-            whole[name] = _concatenated(blocks)
-    return finalise(statement, whole, window)
+            whole[name] = blocks[0] if len(blocks) == 1 else _concatenated(blocks)
+    return finaliser.finalise(whole, window)
 
 
 def _needed(name: str, table: Reduced, keys: tuple[str, ...], part_rows_min: int) -> Iterable[pa.Table]:
@@ -112,23 +112,23 @@ def _summed(held: list[pa.Table], keys: tuple[str, ...]) -> pa.Table:
 
 
 def _by_parts(
-    statement: Statement, blocks: Iterable[pa.Table], window: tuple[int, int] | None
+    finaliser: Finaliser, blocks: Iterable[pa.Table], window: tuple[int, int] | None
 ) -> pa.Table | None:
     """The result of blocks that are finished one by one; None if their types differ."""
-    plan = statement.plan
+    plan = finaliser.statement.plan
     held: list[Finished] = []
     rows = 0
     for block in blocks:
         if not block.num_rows:
             continue
-        held.append(finished(statement, {MAIN: block}, window))
+        held.append(finaliser.finished({MAIN: block}, window))
         if held[-1].kinds != held[0].kinds:
             return None
         rows += held[-1].rows
         if plan.limit is not None and rows > max(HELD_ROWS_MAX, 2 * plan.limit):
-            held = [together.take(best_rows(plan, together)) for together in [_together(held)]]
+            held = [together.take(finaliser.best_rows(together)) for together in [_together(held)]]
             rows = held[0].rows
-    return result(plan, _together(held)) if held else None
+    return finaliser.result(_together(held)) if held else None
 
 
 def _together(held: list[Finished]) -> Finished:

@@ -21,7 +21,7 @@ from elfmesh.control.ql.analysis import distinct_columns, record_expressions
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.ql.columns import as_array, bool_values, null_mask
 from elfmesh.control.ql.compiler import Compiler
-from elfmesh.control.ql.finalise import finalise
+from elfmesh.control.ql.finalise import Finaliser
 from elfmesh.control.ql.finalise_parts import Reduced, finalise_parts
 from elfmesh.control.ql.nodes import Expr, Field, place_of, walk
 from elfmesh.control.ql.operand import Env, ExprKey, Operand
@@ -87,6 +87,7 @@ class Query:
     """
 
     statement: Statement
+    finaliser: Finaliser = field(init=False, repr=False)
     _fields: tuple[str, ...] = field(init=False, repr=False)
     _compiled: OrderedDict[tuple[pa.DataType | None, ...], _Compiled] = field(
         default_factory=OrderedDict, repr=False
@@ -106,6 +107,7 @@ class Query:
             if isinstance(node, Field)
         }
         self._fields = tuple(sorted(used))
+        self.finaliser = Finaliser(self.statement)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -181,7 +183,7 @@ class Query:
             The output columns, ordered by ORDER BY and then by all columns ascending, nulls first: the same
             table for the same content, whatever the order of the rows that came in.
         """
-        return finalise(self.statement, tables, window)
+        return self.finaliser.finalise(tables, window)
 
     def finalise_parts(self, tables: Mapping[str, Reduced], window: tuple[int, int] | None) -> pa.Table:
         """The same of tables that are too large to be held at once.
@@ -189,7 +191,7 @@ class Query:
         Cost: memory for the result (of a query with LIMIT: for so many rows) and for one block, except where
         counts of distinct values are joined to many groups.
         """
-        return finalise_parts(self.statement, tables, window)
+        return finalise_parts(self.finaliser, tables, window)
 
     # -- compiling
 

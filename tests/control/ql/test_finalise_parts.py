@@ -76,7 +76,7 @@ def test_parts_give_the_rows_of_the_whole(
     whole = query.finalise(tables, None)
     parts = {name: Parts(table, seed) for name, table in tables.items()}
     assert query.finalise_parts(parts, None).equals(whole)
-    assert finalise_parts(query.statement, parts, None, part_rows_min=0).equals(whole)
+    assert finalise_parts(query.finaliser, parts, None, part_rows_min=0).equals(whole)
 
 
 def test_a_sum_that_is_wide_in_one_block_is_wide_in_all() -> None:
@@ -91,7 +91,7 @@ def test_a_sum_that_is_wide_in_one_block_is_wide_in_all() -> None:
             yield narrow
             yield wide
 
-    found = finalise_parts(query.statement, {"main": Blocks()}, None, part_rows_min=0)
+    found = finalise_parts(query.finaliser, {"main": Blocks()}, None, part_rows_min=0)
     whole = pa.concat_tables([narrow, wide], promote_options="permissive")
     assert found.equals(query.finalise({"main": whole}, None))
     assert [int(value) for value in found.column("s").to_pylist()] == [1, 2, 2**63]
@@ -102,6 +102,6 @@ def test_only_the_best_rows_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
     query = Query(parse("SELECT k, sum(v) AS s FROM t GROUP BY k ORDER BY s DESC LIMIT 3"))
     table = pa.table({"k0": [f"{n:04}" for n in range(1000)], "a0": [(n * 7919) % 1000 for n in range(1000)]})
     parts = {"main": Parts(table, 1)}
-    found = finalise_parts(query.statement, parts, None, part_rows_min=0)
+    found = finalise_parts(query.finaliser, parts, None, part_rows_min=0)
     assert found.equals(query.finalise({"main": table}, None))
     assert found.column("s").to_pylist() == [999, 998, 997]
