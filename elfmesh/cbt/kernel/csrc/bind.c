@@ -59,6 +59,15 @@ bool parts_in(const Py_buffer *order, const Py_buffer *cuts, int64_t rows)
     return !wrong;
 }
 
+bool room_for_parts(const Py_buffer *order, const Py_buffer *cuts, int64_t rows, unsigned bits)
+{
+    if (bits > PLACE_BITS_MAX) {
+        PyErr_SetString(PyExc_ValueError, "at most 16 bits place a key");
+        return false;
+    }
+    return has_items(order, sizeof(int64_t), rows) && has_items(cuts, sizeof(int64_t), ((int64_t)1 << bits) + 1);
+}
+
 PyObject *written_run(const run_writer *w)
 {
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, writer_size(w));

@@ -22,6 +22,8 @@ bool has_items(const Py_buffer *view, size_t size, int64_t count);
 bool keys_in(keys_view *keys, const Py_buffer *offsets, const Py_buffer *data);
 /* order: rows of the keys; cuts: ascending places in it. False with an exception. */
 bool parts_in(const Py_buffer *order, const Py_buffer *cuts, int64_t rows);
+/* order, cuts: room for the rows and for the places between 2**bits parts. False with an exception. */
+bool room_for_parts(const Py_buffer *order, const Py_buffer *cuts, int64_t rows, unsigned bits);
 
 /* What was written, as (rows, key_bytes, wide, bytes). */
 PyObject *written_run(const run_writer *w);
@@ -29,6 +31,6 @@ PyObject *written_run(const run_writer *w);
 PyObject *coded_parts(const keys_view *keys, const int64_t *order, const int64_t *cuts, int64_t parts);
 
 extern PyType_Spec table_spec;
-extern PyMethodDef run_functions[], array_functions[];
+extern PyMethodDef run_functions[], array_functions[], column_functions[];
 
 #endif

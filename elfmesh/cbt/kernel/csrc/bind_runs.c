@@ -26,10 +26,7 @@ static PyObject *py_sort_keys(PyObject *Py_UNUSED(module), PyObject *args)
     keys_view keys;
     PyObject *result = NULL;
     if (!PyArg_ParseTuple(args, "y*y*Iw*w*", &offsets, &data, &bits, &order, &cuts)) return NULL;
-    if (bits > PLACE_BITS_MAX) {
-        PyErr_SetString(PyExc_ValueError, "at most 16 bits place a key");
-    } else if (keys_in(&keys, &offsets, &data) && has_items(&order, sizeof(int64_t), keys.count) &&
-               has_items(&cuts, sizeof(int64_t), ((int64_t)1 << bits) + 1)) {
+    if (keys_in(&keys, &offsets, &data) && room_for_parts(&order, &cuts, keys.count, bits)) {
         fault wrong;
         Py_BEGIN_ALLOW_THREADS
         wrong = sort_keys(&keys, bits, order.buf, cuts.buf);
@@ -119,13 +116,10 @@ static PyObject *py_place_rows(PyObject *Py_UNUSED(module), PyObject *args)
     keys_view keys;
     PyObject *result = NULL;
     if (!PyArg_ParseTuple(args, "y*y*IIw*w*", &offsets, &data, &skip, &bits, &order, &cuts)) return NULL;
-    if (bits > PLACE_BITS_MAX || skip > 64 - bits || skip > 63) {
-        PyErr_SetString(PyExc_ValueError, "at most 16 bits of 64 place a key");
-    } else if (keys_in(&keys, &offsets, &data) && has_items(&order, sizeof(int64_t), keys.count) &&
-               has_items(&cuts, sizeof(int64_t), ((int64_t)1 << bits) + 1)) {
-        fault wrong;
+    if (keys_in(&keys, &offsets, &data) && room_for_parts(&order, &cuts, keys.count, bits)) {
+        fault wrong = skip > 63 || skip > 64 - bits ? "a key is placed by bits of 64" : NULL;
         Py_BEGIN_ALLOW_THREADS
-        wrong = place_rows(&keys, skip, bits, order.buf, cuts.buf);
+        if (!wrong) wrong = place_rows(&keys, skip, bits, order.buf, cuts.buf);
         Py_END_ALLOW_THREADS
         result = none_or_fault(wrong);
     }

@@ -94,10 +94,7 @@ static PyObject *order(PyObject *object, PyObject *args)
     PyObject *result = NULL;
     if (begin(self)) {
         keys_view keys = table_keys(self->table);
-        if (bits > PLACE_BITS_MAX) {
-            PyErr_SetString(PyExc_ValueError, "at most 16 bits place a key");
-        } else if (has_items(&order, sizeof(int64_t), keys.count) &&
-                   has_items(&cuts, sizeof(int64_t), ((int64_t)1 << bits) + 1)) {
+        if (room_for_parts(&order, &cuts, keys.count, bits)) {
             fault wrong;
             Py_BEGIN_ALLOW_THREADS
             wrong = sort_keys(&keys, bits, order.buf, cuts.buf);
