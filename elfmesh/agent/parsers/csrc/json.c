@@ -87,28 +87,22 @@ static const uint8_t *skip_word(const uint8_t *p, const uint8_t *end, const char
 }
 
 static const uint8_t *skip_array(const uint8_t *p, const Line *line, int depth) {
+    bool last;
     p = skip_space(p + 1, line->end);
     if (p < line->end && *p == ']') {
         return p + 1;
     }
     for (;;) {
         p = skip_value(p, line, depth + 1);
-        if (!p) {
-            return NULL;
-        }
-        p = skip_space(p, line->end);
-        if (p == line->end || (*p != ',' && *p != ']')) {
-            return NULL;
-        }
-        if (*p++ == ']') {
+        p = p ? next_member(p, line->end, ']', &last) : NULL;
+        if (!p || last) {
             return p;
         }
-        p = skip_space(p, line->end);
     }
 }
 
 static const uint8_t *skip_object(const uint8_t *p, const Line *line, int depth) {
-    bool escaped;
+    bool escaped, last;
     p = skip_space(p + 1, line->end);
     if (p < line->end && *p == '}') {
         return p + 1;
@@ -122,17 +116,10 @@ static const uint8_t *skip_object(const uint8_t *p, const Line *line, int depth)
             return NULL;
         }
         p = skip_value(skip_space(p + 1, line->end), line, depth + 1);
-        if (!p) {
-            return NULL;
-        }
-        p = skip_space(p, line->end);
-        if (p == line->end || (*p != ',' && *p != '}')) {
-            return NULL;
-        }
-        if (*p++ == '}') {
+        p = p ? next_member(p, line->end, '}', &last) : NULL;
+        if (!p || last) {
             return p;
         }
-        p = skip_space(p, line->end);
     }
 }
 

@@ -228,6 +228,7 @@ static const uint8_t *walk_object(Walk *walk, const Node *node, const uint8_t *p
     if (depth > DEPTH_MAX) {
         return NULL;
     }
+    bool last;
     p = skip_space(p, line->end);
     if (p < line->end && *p == '}') {
         return p + 1;
@@ -248,17 +249,10 @@ static const uint8_t *walk_object(Walk *walk, const Node *node, const uint8_t *p
         }
         p = skip_space(p + 1, line->end);
         p = child == NONE ? skip_value(p, line, depth) : walk_value(walk, child, p, line, depth);
-        if (!p) {
-            return NULL;
-        }
-        p = skip_space(p, line->end);
-        if (p == line->end || (*p != ',' && *p != '}')) {
-            return NULL;
-        }
-        if (*p++ == '}') {
+        p = p ? next_member(p, line->end, '}', &last) : NULL;
+        if (!p || last) {
             return p;
         }
-        p = skip_space(p, line->end);
     }
 }
 

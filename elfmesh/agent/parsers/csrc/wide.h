@@ -5,6 +5,7 @@
 #ifndef ELFMESH_WIDE_H
 #define ELFMESH_WIDE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -84,6 +85,17 @@ static inline const uint8_t *skip_space(const uint8_t *p, const uint8_t *end) {
         p++;
     }
     return p;
+}
+
+/* Behind a member of an array or object that ends with `close`: at the next member, or behind the whole with *last
+ * set; NULL where neither may follow. */
+static inline const uint8_t *next_member(const uint8_t *p, const uint8_t *end, uint8_t close, bool *last) {
+    p = skip_space(p, end);
+    if (p == end || (*p != ',' && *p != close)) {
+        return NULL;
+    }
+    *last = *p == close;
+    return *last ? p + 1 : skip_space(p + 1, end);
 }
 
 /* The first byte that is not ASCII, else end. */
