@@ -24,6 +24,10 @@ _LENGTHS = struct.Struct(">II")
 ITEMS_MAX = 200_000
 """Elements of one list or map in a header: bounds what a hostile header can make us allocate."""
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are not what they should be; for text that is not UTF-8 and for deep
+nesting it is none of its own errors."""
+
 
 class Codec:
     """Encodes and decodes the messages of a fixed set of types.

@@ -28,6 +28,7 @@ import msgspec
 from elfmesh.agent.failpoints import reach
 from elfmesh.agent.storage import AppendFile, Storage
 from elfmesh.errors import StorageError
+from elfmesh.wire import UNREADABLE
 
 FILE_NAME = "frames.log"
 MARK = b"\xe1\xf0\x4c\x67"
@@ -282,7 +283,7 @@ def _unpack(data: bytes, at: int) -> tuple[Frame, int] | None:
         return None
     try:
         return _DECODER.decode(body), end - at
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
 
 

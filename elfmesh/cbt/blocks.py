@@ -30,6 +30,7 @@ import zstandard
 from elfmesh.cbt.codec import UNPACKED_BYTES_MAX, Chunk, Packed, PackedHeader, pack, unpack
 from elfmesh.cbt.sorted_rows import SortedRows
 from elfmesh.errors import ProtocolError
+from elfmesh.wire import UNREADABLE
 
 FRAME_BYTES_MAX = UNPACKED_BYTES_MAX
 """A longer frame is not one of ours: compressed, a block is smaller than what it may unfold to."""
@@ -67,7 +68,7 @@ def encode_head(packed: Packed) -> bytes:
 
 
 def decode_head(data: bytes | memoryview) -> Head:
-    """The inverse; raises msgspec.DecodeError."""
+    """The inverse; raises one of `wire.UNREADABLE`."""
     return _decode_head(data)
 
 
@@ -191,7 +192,7 @@ def read_block(data: Chunk, *, trusted: bool = False, budget_bytes: int = UNPACK
     try:
         start = _LENGTH.size + _LENGTH.unpack_from(body)[0]
         head = decode_head(body[_LENGTH.size : start])
-    except (struct.error, msgspec.DecodeError) as error:
+    except (struct.error, *UNREADABLE) as error:
         raise ProtocolError(f"malformed block: {error}") from None
     if sum(head.sizes) > budget_bytes:
         raise ProtocolError(f"a block unfolds to over {budget_bytes} bytes")

@@ -15,6 +15,7 @@ from elfmesh.control.records import encode_json
 from elfmesh.errors import ElfError, ProtocolError, QueryError
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
+from elfmesh.wire import UNREADABLE
 
 OK, BAD_REQUEST, NOT_FOUND, CONFLICT, GONE, FAILED, UNAVAILABLE = 200, 400, 404, 409, 410, 500, 503
 _DECODE = msgspec.json.Decoder(dict[str, Any])
@@ -61,5 +62,5 @@ def decode_body(text: bytes) -> dict[str, Any]:
     """
     try:
         return _DECODE.decode(text)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise ProtocolError(f"malformed JSON: {error}") from None

@@ -15,6 +15,8 @@ from typing import Protocol
 import msgspec
 
 from elfmesh import ids
+from elfmesh.errors import ProtocolError
+from elfmesh.wire import UNREADABLE
 
 NAMESPACE = "default"
 """Namespace of a job whose name has no dot."""
@@ -71,8 +73,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_canonical(cls, data: bytes) -> Manifest:
-        """Read `canonical` bytes; raises msgspec.DecodeError or ValidationError on anything else."""
-        return _UNPACK.decode(data)
+        """Read `canonical` bytes.
+
+        Raises:
+            ProtocolError: anything else.
+        """
+        try:
+            return _UNPACK.decode(data)
+        except UNREADABLE as error:
+            raise ProtocolError(f"not a manifest: {error}") from None
 
 
 _UNPACK = msgspec.msgpack.Decoder(Manifest)

@@ -16,6 +16,7 @@ import msgspec
 from elfmesh.control.records import ResultRecord
 from elfmesh.errors import ProtocolError
 from elfmesh.limits import CONTROL_FRAME_BYTES_MAX, DATA_FRAME_BYTES_MAX
+from elfmesh.wire import UNREADABLE
 
 HEAD = struct.Struct(">III")
 FRAME_BYTES_MAX = CONTROL_FRAME_BYTES_MAX + DATA_FRAME_BYTES_MAX
@@ -66,7 +67,7 @@ def frames(data: bytes, start: int = 0) -> Iterator[tuple[ResultRecord, bytes, i
             raise ProtocolError(f"record at byte {at} has a wrong checksum")
         try:
             record = _UNPACK.decode(body[4 : 4 + header])
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise ProtocolError(f"record at byte {at} has a wrong header: {error}") from None
         yield record, bytes(body[4 + header :]), end
         at = end

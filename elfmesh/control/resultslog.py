@@ -27,6 +27,7 @@ from elfmesh.control.events import LOG_PAGE_BYTES_MAX, Append, LogInfo, LogRead,
 from elfmesh.control.pages import encode_frame, frames
 from elfmesh.control.records import ResultRecord, ipc_schema
 from elfmesh.errors import ElfError, ProtocolError, StorageError
+from elfmesh.wire import UNREADABLE
 
 INTERVALS_MAX = 10_000
 """Intervals kept per job: a week of minutes."""
@@ -184,7 +185,7 @@ class ResultsLog:
             return _Meta("")
         try:
             return msgspec.msgpack.decode(path.read_bytes(), type=_Meta)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise StorageError(
                 f"the results log's description is damaged: {error}", where=str(path)
             ) from None

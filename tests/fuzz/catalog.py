@@ -1,0 +1,37 @@
+"""Every harness by name; what it needs is imported when it is built."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from tests.fuzz.engine import Harness
+
+_WHERE: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "frames": ("wire_targets", "frames", ()),
+    "handshake": ("wire_targets", "handshake", ()),
+    **{f"messages-{room}": ("wire_targets", "messages", (room,)) for room in ("overlay", "srt", "control")},
+    "cores": ("core_targets", "cores", ()),
+    "partials": ("state_targets", "partials", ()),
+    "checkpoints": ("state_targets", "checkpoints", ()),
+    "frame-logs": ("disk_targets", "frame_logs", ()),
+    "results-logs": ("disk_targets", "results_logs", ()),
+    "manifests": ("disk_targets", "manifests", ()),
+    "identities": ("disk_targets", "identities", ()),
+    "elf-ql": ("text_targets", "queries", ()),
+    "configurations": ("text_targets", "configurations", ()),
+    "settings": ("text_targets", "settings", ()),
+    **{
+        f"lines-{name}": ("line_targets", "lines", (name,))
+        for name in ("json", "combined", "common", "logfmt", "csv", "csv-header", "regex", "auto")
+    },
+    "http": ("http_targets", "http", ()),
+}
+NAMES = tuple(_WHERE)
+
+
+def build(name: str) -> Harness:
+    """The harness of a name. Cost: its imports and examples; `cores` simulates a fleet for some seconds."""
+    module, function, arguments = _WHERE[name]
+    harness: Harness = getattr(import_module(f"tests.fuzz.{module}"), function)(*arguments)
+    assert harness.name == name
+    return harness

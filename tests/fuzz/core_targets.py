@@ -1,0 +1,142 @@
+"""What a peer may say to a whole agent: recorded talk of a working fleet, changed, repeated, out of order.
+
+An input is a script of messages and pauses for a copy of a master's machines, or a member's, in the middle of
+their work. Nothing a peer says may raise out of `step`, or take long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import random
+import time
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from elfmesh.agent.core import AgentCore, codec
+from elfmesh.errors import ProtocolError
+from elfmesh.machine import Contact, Event, Received, Tick
+from tests.fuzz.engine import SECONDS_MAX, Harness
+from tests.fuzz.examples import example
+from tests.fuzz.mutate import mutated
+from tests.fuzz.wire_targets import packed, repacked
+from tests.sim import vloop
+from tests.sim.agents import SimFleet, line, wall_us
+
+JOB = """CREATE JOB sim.sums PARTITIONS 2 DEADLINE '2 s' AS SELECT k, count(*) AS n, sum(v) AS s FROM log
+GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k ORDER BY k"""
+SCRIPT_MAX = 60
+Script = list[tuple[int, bytes, bytes, float]]
+"""Number of the sender, header, payload, seconds before it comes."""
+
+
+class _Scene:
+    """Two agents in the middle of a job, and what each of them has heard."""
+
+    def __init__(self) -> None:
+        self.heard: list[list[tuple[Contact, bytes, bytes]]] = []
+        self.cores: list[AgentCore] = []
+        self.kept: list[Any] = []
+        self.now = 0.0
+        self.contacts: list[Contact] = []
+
+    async def play(self) -> None:
+        """Five agents run a job with two trees; one dies, and another leads for a while."""
+        fleet, rng = SimFleet(11, 5), random.Random(4)
+        await fleet.start()
+        wire = codec()
+        for agent in fleet.agents:
+            self.heard.append([])
+            assert agent.local is not None
+            _listen(agent.local.pump, self.heard[-1], wire)
+        await fleet.apply(JOB)
+        for round_ in range(60):
+            for agent in fleet.agents:
+                agent.log.write(line(wall_us(), rng.choice("abc"), rng.randrange(100)))
+            await asyncio.sleep(0.2)
+            if round_ == 30:
+                fleet.agents[4].crash()
+        living = [agent for agent in fleet.agents if agent.local is not None]
+        living.sort(key=lambda agent: not agent.local.control.leadership.masters if agent.local else True)
+        self.now = asyncio.get_running_loop().time()
+        self.contacts = [agent.contact for agent in living]
+        for agent in living[:2]:
+            assert agent.local is not None
+            self.cores.append(agent.local.core)
+            self.kept.append(agent.local)
+        self.heard = [self.heard[agent.number] for agent in living[:2]]
+
+
+def _listen(pump: Any, heard: list[tuple[Contact, bytes, bytes]], wire: Any) -> None:
+    received = pump.received
+
+    def note(sender: Contact, message: Any, payload: bytes) -> None:
+        heard.append((sender, wire.encode(message)[8:], payload))
+        received(sender, message, payload)
+
+    pump.received = note
+
+
+def cores() -> Harness:
+    """Scripts of messages for a whole agent."""
+    scene, wire = _Scene(), codec()
+    vloop.run(scene.play())
+    by_kind: list[dict[type[Any], list[tuple[Contact, bytes, bytes]]]] = []
+    for heard in scene.heard:
+        kinds: dict[type[Any], list[tuple[Contact, bytes, bytes]]] = {}
+        for each in heard:
+            kinds.setdefault(type(wire.decode_header(each[1])), []).append(each)
+        by_kind.append(kinds)
+    strangers = (
+        Contact(b"\x77" * 20, "10.9.9.9", 1),
+        Contact(b"", "x", 0),
+        Contact(b"\x01" * 20, "10.0.0.1", 7400, 2**63 - 1),
+    )
+    senders = (*scene.contacts, *strangers)
+
+    def generate(rng: random.Random) -> bytes:
+        who = rng.randrange(len(scene.cores))
+        script: Script = []
+        for _ in range(rng.randrange(1, SCRIPT_MAX)):
+            if rng.random() < 0.15:
+                header, payload = (
+                    packed(example(rng, rng.choice(wire.kinds))),
+                    rng.randbytes(rng.randrange(30)),
+                )
+                sender = rng.choice(senders)
+            else:
+                kinds = by_kind[who]
+                sender, header, payload = rng.choice(kinds[rng.choice(list(kinds))])
+                if rng.random() < 0.7:
+                    header = repacked(rng, msgspec.msgpack.decode(header))
+                if rng.random() < 0.15:
+                    payload = mutated(rng, payload)
+                if rng.random() < 0.15:
+                    sender = rng.choice(senders)
+            number = senders.index(sender) if sender in senders else 0
+            script.append((number, header, payload, rng.choice((0.0, 0.0, 0.001, 0.2, 3.0, 40.0))))
+        return msgspec.msgpack.encode((who, script))
+
+    def run(data: bytes) -> None:
+        who, script = msgspec.msgpack.decode(data, type=tuple[int, Script])
+        memo = {id(local): local for local in scene.kept}
+        core = copy.deepcopy(scene.cores[who], memo)
+        now = scene.now
+        for number, header, payload, pause in script:
+            now += pause
+            events: list[Event] = [Tick()] if pause else []
+            with suppress(ProtocolError):  # then no such message reaches a machine
+                events.append(Received(senders[number], wire.decode_header(header), payload))
+            for event in events:
+                began = time.thread_time()
+                core.step(event, now)
+                spent = time.thread_time() - began
+                assert spent < SECONDS_MAX, f"{event!r} took {spent * 1000:.0f} ms"
+        core.step(Tick(), now + 100.0)
+
+    def count(data: bytes) -> int:
+        return len(msgspec.msgpack.decode(data)[1])
+
+    return Harness("cores", "scripts of messages for a whole agent", generate, run, 40_000, (), count, 5.0)

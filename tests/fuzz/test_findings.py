@@ -1,0 +1,59 @@
+"""What fuzzing has found, each with its input."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from elfmesh.agent import framelog
+from elfmesh.agent.framelog import FrameLog
+from elfmesh.agent.storage import MemoryStorage
+from elfmesh.cbt.blocks import frame, read_block
+from elfmesh.control.answers import decode_body
+from elfmesh.control.manifest import Manifest
+from elfmesh.control.pages import decode_page
+from elfmesh.control.resultslog import ResultsLog
+from elfmesh.errors import ProtocolError, StorageError
+
+NOT_UTF8 = b"\xa3sh\xff"
+"""A msgpack string that is none; msgspec reports it by an error that is none of its own."""
+
+
+def test_text_that_is_not_utf8_is_refused_wherever_it_comes_from() -> None:
+    with pytest.raises(ProtocolError, match="manifest"):
+        Manifest.from_canonical(b"\x81\xa9namespace" + NOT_UTF8)
+    with pytest.raises(ProtocolError, match="JSON"):
+        decode_body(b'{"job": "\xff"}')
+    record = b"\x81\xa3job" + NOT_UTF8
+    body = len(record).to_bytes(4) + record
+    with pytest.raises(ProtocolError, match="header"):
+        decode_page(len(body).to_bytes(4) + zlib.crc32(body).to_bytes(4) + body)
+    head = msgspec.msgpack.encode([[], [1, 1, False, 0, 0, [["k", "string", False]], []]])
+    head = head.replace(b"\xa6string", b"\xa6str\xffng")
+    with pytest.raises(ProtocolError, match="malformed"):
+        read_block(frame(len(head).to_bytes(4, "little") + head))
+
+
+def test_a_question_of_nested_lists_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="JSON"):
+        decode_body(b'{"job": ' + b"[" * 100_000)
+
+
+def test_a_frame_whose_text_is_not_utf8_is_a_gap(tmp_path: Path) -> None:
+    storage = MemoryStorage()
+    log = FrameLog(storage)
+    log.append(framelog.Released("a/b", 1))
+    storage.files[framelog.FILE_NAME].append(framelog._pack(b"\x93\xa8released" + NOT_UTF8 + b"\x05"))
+    log.append(framelog.Released("a/b", 2))
+    again = FrameLog(storage)
+    assert len(again.recovery.gaps) == 1
+    assert again.released("a/b") == 2
+
+
+def test_a_description_of_results_whose_text_is_not_utf8_is_a_damaged_one(tmp_path: Path) -> None:
+    (tmp_path / "meta").write_bytes(b"\x81\xabincarnation" + NOT_UTF8)
+    with pytest.raises(StorageError, match="damaged"):
+        ResultsLog(tmp_path, None)
