@@ -86,47 +86,4 @@ static inline uint64_t place_hash(const uint8_t *key, uint32_t size)
     return mix(hash ^ (hash >> 32));
 }
 
-/* What the index of a hot table is keyed by; all of it is secret, so that no operand of a product can be
- * forced to zero from outside. */
-typedef struct {
-    uint64_t word[3];
-} secret;
-
-static inline secret secret_of(uint64_t seed)
-{
-    secret s;
-    for (uint64_t i = 0; i < 3; i++) s.word[i] = mix(seed + (i + 1) * GOLDEN) | 1;
-    return s;
-}
-
-/* Both halves of the 128-bit product, folded. */
-static inline uint64_t fold(uint64_t a, uint64_t b)
-{
-    __extension__ typedef unsigned __int128 wide;
-    wide product = (wide)a * b;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-/* The hash of a hot table's index: 16 bytes per multiplication. Withstands keys chosen without knowing the
- * secret; it is no cryptographic hash. Only where a key lies in the index depends on it, no result does. */
-static inline uint32_t index_hash(const uint8_t *key, uint32_t size, const secret *s)
-{
-    uint64_t a, b, hash = s->word[0] ^ size;
-    if (size > 16) {
-        uint32_t i = 0;
-        for (; i + 16 < size; i += 16) hash = fold(load64(key + i) ^ s->word[1], load64(key + i + 8) ^ hash);
-        a = load64(key + size - 16);
-        b = load64(key + size - 8);
-    } else if (size >= 8) {
-        a = load64(key);
-        b = load64(key + size - 8);
-    } else {
-        a = load_short(key, size);
-        b = 0;
-    }
-    hash = fold(a ^ s->word[1], b ^ hash);
-    hash = fold(hash ^ s->word[2], GOLDEN);
-    return (uint32_t)(hash ^ (hash >> 32));
-}
-
 #endif

@@ -4,23 +4,24 @@
  * key's hash, whose low s bits say where the search begins: so the tag shrinks as ids grow, and any number of
  * ids fits that the key bytes allow. At most two thirds of the slots are taken, neighbours are tried in turn.
  *
- * A batch is worked in a pipeline, because for a table larger than the caches all time is waiting for memory:
- * slots, offsets and key bytes of later keys are on their way while the present one is compared. */
+ * A batch is worked in blocks, each in a few passes without a branch that is hard to guess: hash all keys and ask
+ * for their slots; look at two slots each for the likely row, and ask for its bytes; compare. Rows of later keys are
+ * on their way meanwhile, because for a table larger than the caches all time is waiting for memory. What is not
+ * where it was looked for, 1 or 2 in 100 keys of a hot set, is searched for slot by slot, as are new keys. */
 #include "kernel.h"
 
 #include <stdlib.h>
 
 #include "bytes.h"
+#include "index_hash.h"
 
 #define SLOTS_MIN 256u
-#define BLOCK 1024           /* keys hashed at a time */
-#define AHEAD_SLOT 24        /* keys ahead of the present one whose slot is fetched */
-#define AHEAD_OFFSET 14      /* ... whose offset is fetched: its slot has arrived */
-#define AHEAD_KEY 6          /* ... whose bytes are fetched: its offset has arrived */
+#define BLOCK 128 /* keys worked at a time: what is asked for must still be there when it is needed */
+#define APART __attribute__((noinline)) /* kept out of loops that it would take registers from */
 
 struct table {
     uint32_t *slots;   /* mask + 1 of them */
-    int32_t *offsets;  /* rows + 1 in use, rows_max + 1 there */
+    int32_t *offsets;  /* rows + 1 in use, rows_max + 2 there */
     uint32_t *hashes;  /* rows in use */
     uint8_t *arena;    /* key bytes, offsets[rows] in use */
     uint32_t mask;
@@ -34,7 +35,7 @@ table *table_new(uint64_t seed, int64_t key_bytes_max)
     table *t = calloc(1, sizeof *t);
     if (!t) return NULL;
     t->slots = calloc(SLOTS_MIN, sizeof *t->slots);
-    t->offsets = calloc(1, sizeof *t->offsets);
+    t->offsets = calloc(2, sizeof *t->offsets);
     if (!t->slots || !t->offsets) {
         table_free(t);
         return NULL;
@@ -61,7 +62,7 @@ uint64_t table_probes(const table *t) { return t->probes; }
 
 int64_t table_bytes(const table *t)
 {
-    return (int64_t)sizeof *t + ((int64_t)t->mask + 1) * 4 + (t->rows_max + 1) * 4 + t->rows_max * 4 + t->arena_max;
+    return (int64_t)sizeof *t + ((int64_t)t->mask + 1) * 4 + (t->rows_max + 2) * 4 + t->rows_max * 4 + t->arena_max;
 }
 
 static void wipe_slots(table *t) { memset(t->slots, 0, ((size_t)t->mask + 1) * sizeof *t->slots); }
@@ -114,7 +115,7 @@ static int64_t grown_size(int64_t have, int64_t needed)
 static fault grow_rows(table *t)
 {
     int64_t rows_max = grown_size(t->rows_max, 128);
-    int32_t *offsets = realloc(t->offsets, ((size_t)rows_max + 1) * sizeof *offsets);
+    int32_t *offsets = realloc(t->offsets, ((size_t)rows_max + 2) * sizeof *offsets);
     if (!offsets) return NO_MEMORY;
     t->offsets = offsets;
     uint32_t *hashes = realloc(t->hashes, (size_t)rows_max * sizeof *hashes);
@@ -150,68 +151,117 @@ static fault insert(table *t, const uint8_t *key, uint32_t size, uint32_t hash, 
     return index_full(t) ? grow_index(t) : NULL;
 }
 
-static inline void fetch_slot(const table *t, uint32_t hash) { __builtin_prefetch(&t->slots[hash & t->mask]); }
-
-static inline void fetch_offset(const table *t, uint32_t hash)
+static inline uint32_t size_at(const int32_t *offsets, int64_t row)
 {
-    uint32_t id = t->slots[hash & t->mask] & t->mask;
-    if (id) __builtin_prefetch(&t->offsets[id - 1]);
+    return (uint32_t)(offsets[row + 1] - offsets[row]);
 }
 
-static inline void fetch_key(const table *t, uint32_t hash)
+/* Search slot by slot; insert a key that is not there. */
+static APART fault find(table *t, const uint8_t *key, uint32_t size, uint32_t hash, int64_t *row)
 {
-    uint32_t id = t->slots[hash & t->mask] & t->mask;
-    if (id) __builtin_prefetch(t->arena + t->offsets[id - 1]);
-}
-
-static fault upsert_block(table *t, const int32_t *offsets, const uint8_t *data, int count, int64_t *ids)
-{
-    uint32_t hashes[BLOCK + AHEAD_SLOT];
-    uint64_t probes = 0;
-    for (int i = 0; i < count; i++)
-        hashes[i] = index_hash(data + offsets[i], (uint32_t)(offsets[i + 1] - offsets[i]), &t->key);
-    for (int i = count; i < count + AHEAD_SLOT; i++) hashes[i] = hashes[count - 1];
-    for (int i = 0; i < AHEAD_SLOT; i++) fetch_slot(t, hashes[i]);
-    for (int i = 0; i < AHEAD_OFFSET; i++) fetch_offset(t, hashes[i]);
-    for (int i = 0; i < count; i++) {
-        fetch_slot(t, hashes[i + AHEAD_SLOT]);
-        fetch_offset(t, hashes[i + AHEAD_OFFSET]);
-        fetch_key(t, hashes[i + AHEAD_KEY]);
-        const uint8_t *key = data + offsets[i];
-        uint32_t size = (uint32_t)(offsets[i + 1] - offsets[i]), hash = hashes[i];
-        for (uint32_t place = hash & t->mask;; place = (place + 1) & t->mask) {
-            uint32_t slot = t->slots[place];
-            if (!slot) {
-                ids[i] = t->rows;
-                fault wrong = insert(t, key, size, hash, place);
-                if (wrong) return wrong;
-                break;
-            }
-            if (((slot ^ hash) & ~t->mask) == 0) {
-                uint32_t id = (slot & t->mask) - 1;
-                const int32_t *at = t->offsets + id;
-                if ((uint32_t)(at[1] - at[0]) == size && same_bytes(t->arena + at[0], key, size)) {
-                    ids[i] = id;
-                    break;
-                }
-            }
-            probes++;
+    for (uint32_t place = hash & t->mask;; place = (place + 1) & t->mask) {
+        uint32_t slot = t->slots[place];
+        if (!slot) {
+            *row = t->rows;
+            return insert(t, key, size, hash, place);
         }
+        if (((slot ^ hash) & ~t->mask) == 0) {
+            *row = (int64_t)(slot & t->mask) - 1;
+            if (size_at(t->offsets, *row) == size && same_bytes(t->arena + t->offsets[*row], key, size)) return NULL;
+        }
+        t->probes++;
+    }
+}
+
+static APART uint32_t hash_apart(const uint8_t *key, uint32_t size, const secret *s)
+{
+    return hash_far(key, size, s);
+}
+
+/* One key, of which no byte beyond its own may be read. */
+static fault upsert_one(table *t, const uint8_t *key, uint32_t size, int64_t *row)
+{
+    uint8_t padded[NEAR] = {0};
+    if (size > NEAR) return find(t, key, size, hash_far(key, size, &t->key), row);
+    if (size) memcpy(padded, key, size);
+    return find(t, key, size, hash_near(padded, size, &t->key), row);
+}
+
+static void hash_block(const table *t, const int32_t *offsets, const uint8_t *data, int count, uint32_t *hashes)
+{
+    const secret key = t->key;
+    for (int i = 0; i < count; i++) {
+        uint32_t size = size_at(offsets, i);
+        const uint8_t *bytes = data + offsets[i];
+        hashes[i] = size <= NEAR ? hash_near(bytes, size, &key) : hash_apart(bytes, size, &t->key);
+        __builtin_prefetch(&t->slots[hashes[i] & t->mask]);
+    }
+}
+
+/* The row in the slot of each hash or the one behind it, by their tags; the first row if there is none. */
+static void guess_rows(table *t, const uint32_t *hashes, int count, uint32_t *rows)
+{
+    const uint32_t mask = t->mask, *slots = t->slots;
+    uint64_t probes = 0;
+    for (int i = 0; i < count; i++) {
+        uint32_t place = hashes[i] & mask, slot = slots[place], next = slots[(place + 1) & mask];
+        bool other = (slot ^ hashes[i]) & ~mask;
+        uint32_t id = (other ? next : slot) & mask;
+        probes += other;
+        rows[i] = id - (id != 0);
+        __builtin_prefetch(&t->offsets[rows[i]]);
     }
     t->probes += probes;
+    for (int i = 0; i < count; i++) {
+        const int32_t *at = t->offsets + rows[i];
+        __builtin_prefetch(t->arena + at[0]);
+        __builtin_prefetch(t->arena + at[1]);
+    }
+}
+
+/* There must be a row to compare with, and WINDOW readable bytes from the start of each key. */
+static fault upsert_block(table *t, const int32_t *offsets, const uint8_t *data, int count, int64_t *ids)
+{
+    uint32_t hashes[BLOCK], rows[BLOCK];
+    hash_block(t, offsets, data, count, hashes);
+    guess_rows(t, hashes, count, rows);
+    for (int i = 0; i < count; i++) {
+        const uint8_t *key = data + offsets[i];
+        uint32_t size = size_at(offsets, i);
+        ids[i] = rows[i];
+        if (size_at(t->offsets, rows[i]) == size) {
+            const uint8_t *there = t->arena + t->offsets[rows[i]];
+            if (size <= NEAR ? same_near(there, key, size) : same_bytes(there, key, size)) continue;
+        }
+        fault wrong = find(t, key, size, hashes[i], &ids[i]);
+        if (wrong) return wrong;
+    }
     return NULL;
+}
+
+static fault upsert_all(table *t, const keys_view *keys, int64_t *ids)
+{
+    const int32_t *offsets = keys->offsets;
+    int64_t at = 0, whole = keys->count; /* up to where a window may be read */
+    while (whole && offsets[keys->count] - offsets[whole - 1] < (int32_t)WINDOW) whole--;
+    fault wrong = NULL;
+    while (!wrong && at < keys->count) {
+        if (t->rows == 0 || at >= whole) {
+            wrong = upsert_one(t, keys->data + offsets[at], size_at(offsets, at), ids + at);
+            at++;
+        } else {
+            int count = whole - at < BLOCK ? (int)(whole - at) : BLOCK;
+            wrong = upsert_block(t, offsets + at, keys->data, count, ids + at);
+            at += count;
+        }
+    }
+    return wrong;
 }
 
 fault table_upsert(table *t, const keys_view *keys, int64_t *ids)
 {
     int64_t before = t->rows;
-    for (int64_t at = 0; at < keys->count; at += BLOCK) {
-        int count = keys->count - at < BLOCK ? (int)(keys->count - at) : BLOCK;
-        fault wrong = upsert_block(t, keys->offsets + at, keys->data, count, ids + at);
-        if (wrong) {
-            truncate_rows(t, before);
-            return wrong;
-        }
-    }
-    return NULL;
+    fault wrong = upsert_all(t, keys, ids);
+    if (wrong) truncate_rows(t, before);
+    return wrong;
 }
