@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Union
+from typing import Any
 
 import msgpack
 import msgspec
@@ -37,8 +37,11 @@ class Codec:
     """
 
     def __init__(self, kinds: Sequence[type[Message]]) -> None:
-        self._union: Any = Union[tuple(kinds)]  # noqa: UP007 - built at run time from a sequence
         self.kinds = tuple(kinds)
+        # By tag: to convert to a union, msgspec looks at all its types again for every message.
+        self._by_tag: dict[Any, type[Message]] = {kind.__struct_config__.tag: kind for kind in kinds}
+        if len(self._by_tag) < len(self.kinds):
+            raise ValueError("two kinds of messages have the same tag")
 
     def encode(self, message: Message, payload: bytes = b"") -> bytes:
         """One frame. Cost: one copy of the payload.
@@ -69,7 +72,10 @@ class Codec:
                 max_map_len=ITEMS_MAX,
                 max_ext_len=0,
             )
-            message = msgspec.convert(raw, self._union)
+            kind = self._by_tag.get(raw.get("t")) if isinstance(raw, dict) else None
+            if kind is None:
+                raise ProtocolError("malformed message: no known tag")
+            message: Message = msgspec.convert(raw, kind)
         except (
             ValueError,
             msgspec.ValidationError,
@@ -78,7 +84,6 @@ class Codec:
             TypeError,
         ) as error:
             raise ProtocolError(f"malformed message: {error}") from None
-        assert isinstance(message, Message)
         return message
 
     def decode(self, frame: bytes | bytearray | memoryview) -> tuple[Message, bytes]:

@@ -74,6 +74,7 @@ def test_lengths_that_do_not_fit_are_refused_before_anything_is_decoded(total: i
         {"t": "test.unknown"},
         {"t": "test.ping", "sender": [b"x", "h", 1], "nonce": "no"},
         {"t": "test.ping"},
+        {"t": ["test.ping"]},
         {"nonce": 1},
         [1, 2],
         7,
@@ -95,3 +96,11 @@ def test_our_own_oversized_message_is_a_bug_of_ours() -> None:
         CODEC.encode(Chunk(digest=b"x"), b"x" * (DATA_FRAME_BYTES_MAX + 1))
     with pytest.raises(ValueError, match="over the limit"):
         CODEC.encode(Chunk(digest=b"x" * (CONTROL_FRAME_BYTES_MAX + 1)))
+
+
+def test_two_kinds_with_one_tag_are_refused() -> None:
+    class Other(Message, frozen=True, tag="test.ping"):
+        pass
+
+    with pytest.raises(ValueError, match="same tag"):
+        Codec([Ping, Other])
