@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import msgspec
 
+from elfmesh.ids import ID_BYTES
+
 T = TypeVar("T")
+Id = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
+"""An id as a field of a message: one of another length is refused with the message (ids.py)."""
 
 
 class Rng(Protocol):

@@ -17,6 +17,9 @@ _DURATION_US = {
     "week": 7 * 86_400 * MICROS,
 }
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+LARGEST = 2.0**62
+"""Microseconds or bytes: what still fits a signed 64-bit number, with room to add two."""
+
 _NUMBER_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -44,6 +47,8 @@ def parse_duration_us(text: str) -> int:
         raise ConfigError(
             f"{text!r} is not a duration", hint='Write a number and a unit: "30 s", "5 minutes".'
         )
+    if total > LARGEST:
+        raise ConfigError(f"{text!r} is longer than any clock runs", hint="Write at most 100,000 years.")
     return round(total)
 
 
@@ -71,4 +76,7 @@ def parse_size(text: str) -> int:
     scale = _SIZES.get(match[2].lower()) if match else None
     if match is None or scale is None:
         raise ConfigError(f"{text!r} is not a size", hint='Write a number and a unit: "200 MB", "64 KiB".')
-    return round(float(match[1]) * scale)
+    size = float(match[1]) * scale
+    if size > LARGEST:
+        raise ConfigError(f"{text!r} is more than any machine has", hint='Write "4 GB", for example.')
+    return round(size)

@@ -16,6 +16,7 @@ import msgspec
 
 from elfmesh import ids
 from elfmesh.errors import ProtocolError
+from elfmesh.machine import Id
 from elfmesh.wire import UNREADABLE
 
 NAMESPACE = "default"
@@ -52,7 +53,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     creator: str
     text: str
     version: int
-    job_id: bytes
+    job_id: Id
     partitions: int = 1
     created: int = 0
     incarnation: str = ""

@@ -16,7 +16,7 @@ import msgspec
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.records import FIRST
 from elfmesh.control.terms import Participant, Terms
-from elfmesh.machine import Contact, Message
+from elfmesh.machine import Contact, Id, Message
 from elfmesh.srt.messages import Segment
 from elfmesh.wire import Codec
 
@@ -62,7 +62,7 @@ class Verdict(Message, frozen=True, tag="ctl.verdict"):
 class Announced(Message, frozen=True, tag="ctl.announced"):
     """The rendezvous to the master: who will take part, who cannot and why, how many carriers there are."""
 
-    job: bytes
+    job: Id
     epoch: int
     participants: tuple[Participant, ...]
     errors: tuple[str, ...]
@@ -86,7 +86,7 @@ class Running(Message, frozen=True, tag="ctl.running"):
 class Withdraw(Message, frozen=True, tag="ctl.withdraw"):
     """This incarnation of the job is over: routed to the rendezvous, sent to the holders of replicas."""
 
-    job: bytes
+    job: Id
     stream: str
     incarnation: str
     epoch: int
@@ -95,7 +95,7 @@ class Withdraw(Message, frozen=True, tag="ctl.withdraw"):
 class Enroll(Message, frozen=True, tag="ctl.enroll"):
     """A member to its master, or routed to the job: here I am, this is the newest roster I know."""
 
-    job: bytes
+    job: Id
     incarnation: str
     participant: Participant
     epoch: int = 0
@@ -111,7 +111,7 @@ class Roster(Message, frozen=True, tag="ctl.roster"):
 class RosterAck(Message, frozen=True, tag="ctl.roster_ack"):
     """A member has taken the roster `version` of this epoch; it knows that all below `closed` is closed."""
 
-    job: bytes
+    job: Id
     epoch: int
     version: int
     number: int
@@ -121,7 +121,7 @@ class RosterAck(Message, frozen=True, tag="ctl.roster_ack"):
 class Mark(Message, frozen=True, tag="ctl.mark"):
     """Everything below `closed` is closed; multicast to the members."""
 
-    job: bytes
+    job: Id
     incarnation: str
     epoch: int
     version: int
@@ -131,7 +131,7 @@ class Mark(Message, frozen=True, tag="ctl.mark"):
 class Stop(Message, frozen=True, tag="ctl.stop"):
     """This incarnation of the job is over: members stop and forget it."""
 
-    job: bytes
+    job: Id
     incarnation: str
     epoch: int
 
@@ -139,14 +139,14 @@ class Stop(Message, frozen=True, tag="ctl.stop"):
 class Fenced(Message, frozen=True, tag="ctl.fenced"):
     """What you said is from a term that is over; this is the newest I know."""
 
-    job: bytes
+    job: Id
     epoch: int
 
 
 class Waiting(Message, frozen=True, tag="ctl.waiting"):
     """A member to its master: I have sealed everything below `frontier` and it is not closed."""
 
-    job: bytes
+    job: Id
     epoch: int
     number: int
     frontier: int
@@ -155,7 +155,7 @@ class Waiting(Message, frozen=True, tag="ctl.waiting"):
 class Rate(Message, frozen=True, tag="ctl.rate"):
     """A member to its master: how many records an interval of mine usually has."""
 
-    job: bytes
+    job: Id
     epoch: int
     number: int
     records: float
@@ -164,7 +164,7 @@ class Rate(Message, frozen=True, tag="ctl.rate"):
 class Report(Message, frozen=True, tag="ctl.report"):
     """A member to its master: what is worth showing to people."""
 
-    job: bytes
+    job: Id
     name: str
     samples: tuple[str, ...]
     error: str = ""
@@ -173,7 +173,7 @@ class Report(Message, frozen=True, tag="ctl.report"):
 class PartRoot(Message, frozen=True, tag="ctl.part_root"):
     """The master to the root of a partition's tree, routed: send me what you collect."""
 
-    job: bytes
+    job: Id
     partition: int
     master: Contact
     epoch: int
@@ -183,7 +183,7 @@ class PartRoot(Message, frozen=True, tag="ctl.part_root"):
 class Part(Message, frozen=True, tag="ctl.part"):
     """The root of a tree to the master: a collected segment; the payload is its entries' in order."""
 
-    job: bytes
+    job: Id
     partition: int
     seq: int
     segment: Segment
@@ -192,7 +192,7 @@ class Part(Message, frozen=True, tag="ctl.part"):
 class PartFault(Message, frozen=True, tag="ctl.part_fault"):
     """The root of a partition's tree to the master: contributions of `coverage` cannot be merged."""
 
-    job: bytes
+    job: Id
     partition: int
     epoch: int
     start: int
@@ -204,7 +204,7 @@ class PartFault(Message, frozen=True, tag="ctl.part_fault"):
 class PartAck(Message, frozen=True, tag="ctl.part_ack"):
     """The master has the part `seq`."""
 
-    job: bytes
+    job: Id
     partition: int
     seq: int
 
@@ -212,7 +212,7 @@ class PartAck(Message, frozen=True, tag="ctl.part_ack"):
 class TreeOrder(Message, frozen=True, tag="ctl.tree_order"):
     """The master to the root of a partition's tree: collect [start, stop) again, or wait no longer for it."""
 
-    job: bytes
+    job: Id
     partition: int
     epoch: int
     start: int
@@ -225,7 +225,7 @@ class Ask(Message, frozen=True, tag="ctl.ask"):
     """A client's question for a job's master, routed by the job's id and passed on to the master."""
 
     verb: str
-    job: bytes
+    job: Id
     body: bytes
     origin: Contact
     token: int
@@ -259,14 +259,14 @@ class Answered(Message, frozen=True, tag="ctl.reply"):
 class Inquire(Message, frozen=True, tag="ctl.inquire"):
     """The new root of a job's tree to the agents closest to it: what do you know of it?"""
 
-    job: bytes
+    job: Id
     token: int
 
 
 class Known(Message, frozen=True, tag="ctl.known"):
     """The answer to `Inquire`; `terms` is None if nothing is known."""
 
-    job: bytes
+    job: Id
     token: int
     terms: Terms | None
     latest: int | None
@@ -282,7 +282,7 @@ class Replica(Message, frozen=True, tag="ctl.replica"):
 class ReplicaRecord(Message, frozen=True, tag="ctl.replica_record"):
     """A record that was just published; the payload is its page. `previous` is the index before it."""
 
-    job: bytes
+    job: Id
     incarnation: str
     epoch: int
     index: int
@@ -293,7 +293,7 @@ class ReplicaRecord(Message, frozen=True, tag="ctl.replica_record"):
 class Fetch(Message, frozen=True, tag="ctl.fetch"):
     """Send me your records of this incarnation with an index above `after`."""
 
-    job: bytes
+    job: Id
     incarnation: str
     after: int | None
     token: int
@@ -302,7 +302,7 @@ class Fetch(Message, frozen=True, tag="ctl.fetch"):
 class Page(Message, frozen=True, tag="ctl.page"):
     """Records in answer to `Fetch` (the payload); `done` if there are no more now."""
 
-    job: bytes
+    job: Id
     incarnation: str
     token: int
     done: bool

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
-from elfmesh.machine import Contact, Message
+from elfmesh.machine import Contact, Id, Message
 
 FIRST = -(2**62)
 """As an interval index: since ever. Founding members contribute from here."""
@@ -93,7 +93,7 @@ class Join(Message, frozen=True, tag="srt.join"):
         hops: redirects it has followed.
     """
 
-    tree: bytes
+    tree: Id
     token: int
     session: int
     epoch: int
@@ -108,7 +108,7 @@ class Join(Message, frozen=True, tag="srt.join"):
 class Joined(Message, frozen=True, tag="srt.joined"):
     """You are my child, `depth` hops below the root, as one of `load`; below `released` all is closed."""
 
-    tree: bytes
+    tree: Id
     token: int
     depth: int
     load: int
@@ -119,7 +119,7 @@ class Joined(Message, frozen=True, tag="srt.joined"):
 class Redirect(Message, frozen=True, tag="srt.redirect"):
     """Not me: ask `to`, or nobody I know (None)."""
 
-    tree: bytes
+    tree: Id
     token: int
     to: Contact | None
 
@@ -127,21 +127,21 @@ class Redirect(Message, frozen=True, tag="srt.redirect"):
 class Leave(Message, frozen=True, tag="srt.leave"):
     """I am not your child any more. `token` is that of the join it ends."""
 
-    tree: bytes
+    tree: Id
     token: int
 
 
 class Reparent(Message, frozen=True, tag="srt.reparent"):
     """You are not my child any more: join `to` (a closer agent took your slot), or find a parent anew."""
 
-    tree: bytes
+    tree: Id
     to: Contact | None
 
 
 class Frontier(Message, frozen=True, tag="srt.frontier"):
     """From now on I claim from `frontier` on; None = do not wait for me."""
 
-    tree: bytes
+    tree: Id
     seq: int
     epoch: int
     frontier: int | None
@@ -159,7 +159,7 @@ class SegmentUp(Message, frozen=True, tag="srt.segment"):
         released: intervals below are closed, as far as the sender knows.
     """
 
-    tree: bytes
+    tree: Id
     seq: int
     segment: Segment
     claims: bool
@@ -178,7 +178,7 @@ class SegmentAck(Message, frozen=True, tag="srt.segment_ack"):
         refused: ranges whose attempt was too low.
     """
 
-    tree: bytes
+    tree: Id
     seq: int
     epoch: int
     released: int
@@ -191,7 +191,7 @@ class Overlap(Message, frozen=True, tag="srt.overlap"):
     `lagging`: none did, but somebody has not heard that `attempt` is on.
     """
 
-    tree: bytes
+    tree: Id
     seq: int
     epoch: int
     start: int
@@ -203,7 +203,7 @@ class Overlap(Message, frozen=True, tag="srt.overlap"):
 class Fault(Message, frozen=True, tag="srt.fault"):
     """Contributions of `coverage` to [start, stop) were dropped for `error`; goes to the root."""
 
-    tree: bytes
+    tree: Id
     seq: int
     epoch: int
     start: int
@@ -223,7 +223,7 @@ class Multicast(Message, frozen=True, tag="srt.multicast"):
         budget_s: answers that come later than this are lost; 0 = none wanted.
     """
 
-    tree: bytes
+    tree: Id
     era: int
     seq: int
     kind: int
@@ -233,7 +233,7 @@ class Multicast(Message, frozen=True, tag="srt.multicast"):
 class MulticastAck(Message, frozen=True, tag="srt.multicast_ack"):
     """The multicast is here; if `final`, the payload has all answers of the subtree that came in time."""
 
-    tree: bytes
+    tree: Id
     era: int
     seq: int
     final: bool
@@ -243,7 +243,7 @@ class MulticastAck(Message, frozen=True, tag="srt.multicast_ack"):
 class Pull(Message, frozen=True, tag="srt.pull"):
     """Send me the multicasts I have not heard."""
 
-    tree: bytes
+    tree: Id
     heard: tuple[Heard, ...]
 
 

@@ -7,7 +7,6 @@ their work. Nothing a peer says may raise out of `step`, or take long.
 from __future__ import annotations
 
 import asyncio
-import copy
 import random
 import time
 from contextlib import suppress
@@ -18,6 +17,7 @@ import msgspec
 from elfmesh.agent.core import AgentCore, codec
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Event, Received, Tick
+from tests.fuzz.copies import in_a_copy
 from tests.fuzz.engine import SECONDS_MAX, Harness
 from tests.fuzz.examples import example
 from tests.fuzz.mutate import mutated
@@ -119,11 +119,9 @@ def cores() -> Harness:
             script.append((number, header, payload, rng.choice((0.0, 0.0, 0.001, 0.2, 3.0, 40.0))))
         return msgspec.msgpack.encode((who, script))
 
-    def run(data: bytes) -> None:
+    def play(data: bytes) -> None:
         who, script = msgspec.msgpack.decode(data, type=tuple[int, Script])
-        memo = {id(local): local for local in scene.kept}
-        core = copy.deepcopy(scene.cores[who], memo)
-        now = scene.now
+        core, now = scene.cores[who], scene.now
         for number, header, payload, pause in script:
             now += pause
             events: list[Event] = [Tick()] if pause else []
@@ -135,6 +133,9 @@ def cores() -> Harness:
                 spent = time.thread_time() - began
                 assert spent < SECONDS_MAX, f"{event!r} took {spent * 1000:.0f} ms"
         core.step(Tick(), now + 100.0)
+
+    def run(data: bytes) -> None:
+        in_a_copy(lambda: play(data))
 
     def count(data: bytes) -> int:
         return len(msgspec.msgpack.decode(data)[1])

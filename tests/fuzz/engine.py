@@ -44,6 +44,19 @@ class HangError(Exception):
     """An input took so long that it was given up."""
 
 
+class Found(Exception):
+    """Something was found where its traceback cannot come from: another process.
+
+    Attributes:
+        place: see `place_of`.
+        text: its traceback.
+    """
+
+    def __init__(self, place: str, text: str) -> None:
+        super().__init__(place)
+        self.place, self.text = place, text
+
+
 @dataclass(frozen=True, slots=True)
 class Harness:
     """What is fuzzed, and how.
@@ -156,6 +169,8 @@ class Campaign:
         except HangError:
             self._found("hang", f"no end after {HANG_S:g} s", data)
             return 0.0
+        except Found as found:
+            self._found(found.place, found.text, data)
         except Exception as error:
             self._found(place_of(error), "".join(traceback.format_exception(error)), data)
         return time.thread_time() - began

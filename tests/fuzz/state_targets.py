@@ -38,7 +38,7 @@ EVERYTHING = {
 }
 SKETCHES = {
     "h": ("hll", "t"),
-    "k": ("kll", "v"),
+    "p": ("kll", "v"),
     "f": ("frequent", "t"),
     "d": ("distinct", "w"),
     "a": ("first", "t"),

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from elfmesh.agent import framelog
+from elfmesh.agent.core import codec
 from elfmesh.agent.framelog import FrameLog
 from elfmesh.agent.storage import MemoryStorage
 from elfmesh.cbt.blocks import frame, read_block
@@ -16,7 +17,8 @@ from elfmesh.control.answers import decode_body
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.pages import decode_page
 from elfmesh.control.resultslog import ResultsLog
-from elfmesh.errors import ProtocolError, StorageError
+from elfmesh.errors import ConfigError, ProtocolError, StorageError
+from elfmesh.units import parse_duration_us, parse_size
 
 NOT_UTF8 = b"\xa3sh\xff"
 """A msgpack string that is none; msgspec reports it by an error that is none of its own."""
@@ -35,6 +37,21 @@ def test_text_that_is_not_utf8_is_refused_wherever_it_comes_from() -> None:
     head = head.replace(b"\xa6string", b"\xa6str\xffng")
     with pytest.raises(ProtocolError, match="malformed"):
         read_block(frame(len(head).to_bytes(4, "little") + head))
+
+
+def test_an_id_of_another_length_reaches_no_machine() -> None:
+    short = b"\x82\xa1t\xa8ctl.stop\xa3job\xc4\x01\x03\xabincarnation\xa1x\xa5epoch\x01"
+    for header in (b"\x84" + short[1:], b"\x82\xa1t\xa8srt.pull\xa4tree\xc4\x01\x03\xa5heard\x90"):
+        with pytest.raises(ProtocolError, match="malformed"):
+            codec().decode_header(header)
+
+
+@pytest.mark.parametrize("digits", [30, 400])
+def test_sizes_and_durations_beyond_all_numbers_are_refused(digits: int) -> None:
+    with pytest.raises(ConfigError, match="any machine"):
+        parse_size("9" * digits + " MB")
+    with pytest.raises(ConfigError, match="any clock"):
+        parse_duration_us("9" * digits + " s")
 
 
 def test_a_question_of_nested_lists_is_refused() -> None:
