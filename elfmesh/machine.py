@@ -20,6 +20,10 @@ from elfmesh.ids import ID_BYTES
 T = TypeVar("T")
 Id = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
 """An id as a field of a message: one of another length is refused with the message (ids.py)."""
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+"""A number that grows, or that names something: never negative, never beyond what a digest has room for."""
+Index = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+"""An interval's number; room is left to add to it."""
 
 
 class Rng(Protocol):

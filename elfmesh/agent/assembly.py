@@ -19,12 +19,12 @@ from elfmesh.agent.host import Executor
 from elfmesh.agent.ingest import HELD_BYTES_MAX
 from elfmesh.agent.jobs import Reader
 from elfmesh.agent.parsers import static_schema
-from elfmesh.agent.pump import Compute, Pump, Results
+from elfmesh.agent.pump import Compute, Pump, Results, no_logs
 from elfmesh.agent.storage import Storage
 from elfmesh.agent.transport import Transport
 from elfmesh.agent.workers import WorkerHost
 from elfmesh.cbt.budget import MemoryBudget
-from elfmesh.control.events import LocalStreams, StreamInfo
+from elfmesh.control.events import LocalStreams, Recompute, Recomputed, StreamInfo
 from elfmesh.control.machine import Control
 from elfmesh.machine import Contact
 from elfmesh.overlay import Overlay
@@ -50,6 +50,8 @@ class Parts:
         wall_us: wall clock.
         held_bytes_max: sealed but not closed partials of one job before it stops reading.
         memory: the budget of all open intervals; None: without limit.
+        recheck: computes intervals again from the raw logs.
+        self_check: one interval in so many is verified by its master; 0: none.
     """
 
     me: Contact
@@ -66,6 +68,8 @@ class Parts:
     wall_us: Callable[[], int]
     held_bytes_max: int = HELD_BYTES_MAX
     memory: MemoryBudget | None = None
+    recheck: Callable[[Recompute], Recomputed] = no_logs
+    self_check: int = 0
 
 
 class LocalAgent:
@@ -98,6 +102,7 @@ class LocalAgent:
             results=parts.results,
             workers=self._workers,
             wall_us=parts.wall_us,
+            recheck=parts.recheck,
         )
 
     def start(self, seeds: tuple[tuple[str, int], ...]) -> None:
@@ -115,7 +120,9 @@ class LocalAgent:
         return bool(trees) and all(info.root or info.parent is not None for info in trees)
 
     def facts(self, topic: str) -> dict[str, Any]:
-        """What this agent knows about itself: "agent" or "trees"."""
+        """What this agent knows about itself: "agent", "trees" or "limits"."""
+        if topic == "limits":
+            return {"self_check": self._parts.self_check}
         if topic == "trees":
             return {"items": [_tree(info) for info in self.forest.trees()]}
         parts = self._parts

@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "describe": (_CLIENT, "Everything about one job, agent or stream."),
     "results": (_CLIENT, "A job's results, interval by interval."),
     "why": (_CLIENT, "Which agent and which interval hold a job."),
+    "verify": (_CLIENT, "Compute a closed interval again from the raw logs and compare."),
     "pause": (_CLIENT, "Stop a job's intervals for a while."),
     "resume": (_CLIENT, "Go on with a paused job."),
     "delete": (_CLIENT, "End a job and forget its results."),

@@ -66,11 +66,14 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             blocks that are being read. The process itself takes about 100 MB more.
         spill: disk space under the data directory for open intervals that do not fit in memory; "0" for none.
             When neither has room, reading waits.
+        self_check: one interval in so many of the jobs that are led here is verified against the raw logs of
+            all its agents (`elf verify`); 0 for none. It costs each of them a read of all its logs.
     """
 
     cpu_percent: float | None = None
     memory: str = "200 MB"
     spill: str = "4 GB"
+    self_check: int = 0
 
     @property
     def memory_bytes(self) -> int:
@@ -268,6 +271,8 @@ def _check(config: AgentConfig, source: str) -> None:
     _check_values(source, "join_timeout", [config.join_timeout])
     _check_values(source, "limits.memory", [config.limits.memory], size=True)
     _check_values(source, "limits.spill", [config.limits.spill], size=True)
+    if config.limits.self_check < 0:
+        raise ConfigError("is less than 0", where=f"{source}: limits.self_check")
     if config.limits.memory_bytes < MEMORY_BYTES_MIN:
         raise ConfigError(f"is less than {MEMORY_BYTES_MIN // 10**6} MB", where=f"{source}: limits.memory")
     cpu = config.limits.cpu_percent

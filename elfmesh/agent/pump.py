@@ -20,18 +20,21 @@ from typing import Any, Protocol
 
 from elfmesh.agent.core import AgentCore
 from elfmesh.agent.failpoints import reach
+from elfmesh.agent.heavy import Compute, HeavyWork
 from elfmesh.agent.host import Executor
 from elfmesh.agent.storage import Storage
 from elfmesh.agent.transport import Transport
 from elfmesh.control import events as ctl
-from elfmesh.errors import ElfError, Unreachable
+from elfmesh.errors import Unreachable
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Send, Tick
 from elfmesh.overlay.events import ConnectionLost, Joined, JoinFailed, Leave, Start
-from elfmesh.srt.events import Merged, MergeRequest
+from elfmesh.srt.events import MergeRequest
 
 log = logging.getLogger("elf.agent")
 STATE = "state"
 Store = ctl.Persist | ctl.Append | ctl.DropLog | ctl.ReadLog
+APPENDS_MAX = 64
+"""Records that are made durable at once: who waits for the first one waits for the last."""
 
 
 class Workers(Protocol):
@@ -69,8 +72,8 @@ class Workers(Protocol):
 class Results(Protocol):
     """The results logs of the jobs mastered here; synchronous, durable when a call returns."""
 
-    def append(self, effect: ctl.Append) -> None:
-        """Add a record."""
+    def append(self, *effects: ctl.Append) -> None:
+        """Add records, in this order."""
         ...
 
     def drop(self, job: bytes) -> None:
@@ -86,16 +89,9 @@ class Results(Protocol):
         ...
 
 
-class Compute(Protocol):
-    """The heavy work on partials; plain functions that run in a thread."""
-
-    def merge(self, parts: tuple[bytes, ...]) -> bytes:
-        """One partial of several."""
-        ...
-
-    def finalise(self, effect: ctl.Finalise) -> bytes:
-        """The rows of an interval as Arrow IPC."""
-        ...
+def no_logs(effect: ctl.Recompute) -> ctl.Recomputed:
+    """The recheck of an agent whose logs cannot be read twice."""
+    return ctl.Recomputed(effect.token, error="this agent cannot read its logs again")
 
 
 class Pump:
@@ -110,6 +106,7 @@ class Pump:
         results: results logs.
         workers: made with the function that takes their events.
         wall_us: wall clock, for people only.
+        recheck: computes an interval again from the raw logs.
     """
 
     def __init__(
@@ -124,12 +121,15 @@ class Pump:
         results: Results,
         workers: Callable[[Callable[[Event], None]], Workers],
         wall_us: Callable[[], int],
+        recheck: Callable[[ctl.Recompute], ctl.Recomputed] = no_logs,
     ) -> None:
+        self._recheck = recheck
         self.core, self.me, self.transport = core, me, transport
-        self._storage, self._executor, self._compute, self._results = storage, executor, compute, results
+        self._storage, self._executor, self._results = storage, executor, results
         self._wall_us = wall_us
         self.workers = workers(self.step)
         self.counters: Counter[str] = Counter()
+        self._heavy = HeavyWork(compute, executor, self._spawn, self.step, self.counters)
         self.joined = asyncio.Event()
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._inbox: deque[Event] = deque()
@@ -256,10 +256,10 @@ class Pump:
         match effect:
             case Send():
                 self._send(effect)
-            case MergeRequest():
-                self._spawn(self._merge(effect))
-            case ctl.Finalise():
-                self._spawn(self._finalise(effect))
+            case MergeRequest() | ctl.Finalise():
+                self._heavy.ask(effect)
+            case ctl.Recompute():
+                self._spawn(self._recompute(effect))
             case ctl.Reply():
                 future = self._replies.get(effect.token)
                 if future is not None and not future.done():
@@ -312,10 +312,14 @@ class Pump:
             self._stopped = True
             self.failed.set_result(error)
 
+    async def _recompute(self, effect: ctl.Recompute) -> None:
+        self.step(await self._executor.run("verify", partial(self._recheck, effect)))
+
     async def _store(self, effect: Store) -> None:
         match effect:
             case ctl.Append():
-                await self._executor.run("store", partial(self._append, effect))
+                # In a task: by now all that this turn of the loop has for the logs is there.
+                await self._executor.run("store", partial(self._append, [effect, *self._more_appends()]))
             case ctl.DropLog():
                 await self._executor.run("store", partial(self._results.drop, effect.job))
             case ctl.ReadLog():
@@ -328,9 +332,24 @@ class Pump:
         self._stored.set()
         self._drain()
 
-    def _append(self, effect: ctl.Append) -> None:
+    def _more_appends(self) -> list[ctl.Append]:
+        """Take the records out of the effects that wait, up to the next other write: earlier is harmless."""
+        found: list[ctl.Append] = []
+        kept: deque[Effect] = deque()
+        while self._outbox and len(found) < APPENDS_MAX - 1:
+            effect = self._outbox.popleft()
+            if isinstance(effect, ctl.Append):
+                found.append(effect)
+                continue
+            kept.append(effect)
+            if isinstance(effect, Store):
+                break
+        self._outbox.extendleft(reversed(kept))
+        return found
+
+    def _append(self, effects: list[ctl.Append]) -> None:
         reach("results.append")
-        self._results.append(effect)
+        self._results.append(*effects)
         reach("results.appended")
 
     def _persist(self, effect: ctl.Persist) -> None:
@@ -348,28 +367,3 @@ class Pump:
             _, kind, key = name.split("/")
             items.append((kind, bytes.fromhex(key), self._storage.read(name) or b""))
         return tuple(items)
-
-    async def _merge(self, request: MergeRequest) -> None:
-        merge = partial(self._compute.merge, request.parts)
-        try:
-            event = Merged(request.token, await self._executor.run("compute", merge))
-        except Exception as error:  # partials come from peers: whatever they trigger is theirs
-            self._peers_fault("merge", error)
-            event = Merged(request.token, None, str(error) or type(error).__name__)
-        self.step(event)
-
-    async def _finalise(self, effect: ctl.Finalise) -> None:
-        finalise = partial(self._compute.finalise, effect)
-        try:
-            rows = await self._executor.run("compute", finalise)
-            event = ctl.Finalised(effect.job, effect.epoch, effect.interval, rows, rev=effect.rev)
-        except Exception as error:
-            self._peers_fault("finalise", error)
-            text = str(error) or type(error).__name__
-            event = ctl.Finalised(effect.job, effect.epoch, effect.interval, error=text, rev=effect.rev)
-        self.step(event)
-
-    def _peers_fault(self, what: str, error: Exception) -> None:
-        self.counters[f"{what}_failed"] += 1
-        if not isinstance(error, ElfError):
-            log.exception("%s failed", what)

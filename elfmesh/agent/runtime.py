@@ -25,6 +25,7 @@ from elfmesh.agent.core import codec
 from elfmesh.agent.host import ThreadExecutor, load_identity, wall_clock_us
 from elfmesh.agent.native import fallback_reasons
 from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.recheck import Recheck
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.spill import SpillStore
 from elfmesh.agent.storage import DiskStorage
@@ -128,6 +129,8 @@ async def _main(
                 wall_us=wall_clock_us,
                 held_bytes_max=config.limits.memory_bytes // 4,
                 memory=memory,
+                recheck=Recheck(config.streams, _format, spill_dir=config.directory / "verify"),
+                self_check=config.limits.self_check,
             )
         )
         stack.push_async_callback(agent.pump.stop)

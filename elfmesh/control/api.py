@@ -11,6 +11,7 @@ address, gets nothing (the API has no password yet).
     GET    /v1/jobs                        the jobs of the overlay
     GET    /v1/jobs/NS/NAME                one job in full
     GET    /v1/jobs/NS/NAME/why            what holds its first open interval
+    POST   /v1/jobs/NS/NAME/verify         ?interval=I&again=1: made again from the raw logs; ask until done
     DELETE /v1/jobs/NS/NAME
     POST   /v1/jobs/NS/NAME/pause|resume
     GET    /v1/jobs/NS/NAME/results        ?from=I&to=J&limit=N&wait=S&state=all or &follow=1: JSON lines
@@ -65,6 +66,7 @@ def make_app(backend: Backend) -> web.Application:
     app.router.add_get("/v1/jobs", _plain("list"))
     app.router.add_get(job, _about("describe"))
     app.router.add_get(f"{job}/why", _about("why"))
+    app.router.add_post(f"{job}/verify", _verify)
     app.router.add_delete(job, _about("delete"))
     app.router.add_post(f"{job}/{{verb:pause|resume}}", _pause)
     app.router.add_get(f"{job}/results", _results)
@@ -143,6 +145,12 @@ async def _pause(request: web.Request) -> web.StreamResponse:
 async def _offsets(request: web.Request) -> web.StreamResponse:
     body = _job(request) | _numbers(request, "after", "wait")
     return await _passed_on(request, "offsets", body)
+
+
+async def _verify(request: web.Request) -> web.StreamResponse:
+    body = _job(request) | _numbers(request, "interval")
+    again = request.query.get("again") in ("1", "true")
+    return await _passed_on(request, "verify", body | {"again": again})
 
 
 async def _results(request: web.Request) -> web.StreamResponse:

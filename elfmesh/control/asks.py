@@ -12,7 +12,16 @@ from typing import Any
 
 from elfmesh import ids
 from elfmesh.control.activation import summary
-from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, decode_body, error_body, respond
+from elfmesh.control.answers import (
+    BAD_REQUEST,
+    CONFLICT,
+    NOT_FOUND,
+    OK,
+    UNAVAILABLE,
+    decode_body,
+    error_body,
+    respond,
+)
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.describe import description, job_row
 from elfmesh.control.leadership import Leadership
@@ -160,6 +169,8 @@ class Asks:
             master.desk.ask(ask, body)
         elif ask.verb == "describe":
             respond(self._office, ask.origin, ask.token, OK, description(self._office, master))
+        elif ask.verb == "verify":
+            self._verify(master, ask, body)
         elif ask.verb == "why":
             respond(self._office, ask.origin, ask.token, OK, explanation(self._office, master))
         elif ask.verb in ("pause", "resume"):
@@ -169,6 +180,15 @@ class Asks:
             self._delete(master, ask)
         else:
             self._refuse(ask.origin, ask.token, NOT_FOUND, f"no verb {ask.verb!r}")
+
+    def _verify(self, master: Master, ask: Ask, body: dict[str, Any]) -> None:
+        interval = body.get("interval")
+        if not isinstance(interval, int) or isinstance(interval, bool):
+            self._refuse(ask.origin, ask.token, BAD_REQUEST, "verify needs the number of an interval")
+            return
+        if body.get("again"):
+            master.verifier.again(interval)
+        respond(self._office, ask.origin, ask.token, OK, master.verifier.status(interval))
 
     def _delete(self, master: Master, ask: Ask) -> None:
         def ended() -> None:

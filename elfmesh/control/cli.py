@@ -26,6 +26,7 @@ from elfmesh.control.cli_common import (
     with_caret,
 )
 from elfmesh.control.cli_results import results_command
+from elfmesh.control.cli_verify import verify_command
 from elfmesh.control.cli_why import why_command
 from elfmesh.control.client import KINDS, Client
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
@@ -244,6 +245,7 @@ def add_commands(group: click.Group) -> None:
         describe_command,
         results_command,
         why_command,
+        verify_command,
         pause_command,
         resume_command,
         delete_command,

@@ -142,6 +142,17 @@ class Client:
         """What holds a job: interval, stage, agents that are waited for; see `control.why`."""
         return self._ask("GET", f"{job_path(job)}/why")
 
+    def verify(self, job: str, interval: int, *, again: bool = False) -> dict[str, Any]:
+        """How the verification of an interval stands; begins it if need be. See `control.verify`.
+
+        Args:
+            job: its name.
+            interval: number of a closed interval.
+            again: forget an earlier outcome.
+        """
+        query = urlencode({"interval": interval, "again": int(again)})
+        return self._ask("POST", f"{job_path(job)}/verify?{query}")
+
     def delete(self, job: str) -> dict[str, Any]:
         """End a job and forget its results."""
         return self._ask("DELETE", job_path(job))

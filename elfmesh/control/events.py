@@ -195,6 +195,25 @@ class Finalised(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Recompute(Effect):
+    """Compute this agent's share of an interval again from its raw logs: for a thread, and slow."""
+
+    token: int
+    manifest: Manifest
+    interval: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed(Event):
+    """The outcome of a `Recompute`: counts by bucket and one payload per partition, or why there are none."""
+
+    token: int
+    counts: tuple[int, ...] = ()
+    payloads: tuple[bytes, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Append(Effect):
     """Add a record to the results log of a job; the same or a lower index again changes nothing."""
 
@@ -293,6 +312,7 @@ INPUTS: tuple[type[Event], ...] = (
     WorkerReport,
     Finalised,
     LogRead,
+    Recomputed,
     Restored,
 )
 """Every event the control machine takes."""
@@ -317,6 +337,7 @@ OUTPUTS: tuple[type[Effect], ...] = (
     ResumeWorker,
     ReleaseWorker,
     Finalise,
+    Recompute,
     Append,
     DropLog,
     ReadLog,

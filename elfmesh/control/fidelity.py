@@ -6,7 +6,8 @@ one input stream here, so there is no product over joined inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from math import isfinite
 
 from elfmesh.control.cover import numbers
 from elfmesh.control.records import BUCKETS
@@ -22,27 +23,39 @@ READ = tuple(BUCKETS.index(name) for name in ("contributed", "filtered"))
 """Buckets of the records that a result has seen."""
 
 
-def fidelity(required: int, missing: int, rates: Mapping[int, float], counts: Sequence[int]) -> float:
-    """The share of the expected records that is inside, between 0 and 1.
+class Rates:
+    """What the members of a job usually have, as they say it."""
 
-    Args:
-        required: bit set of the members that are expected.
-        missing: those of them that are not inside.
-        rates: records per interval that a member usually has; one that is not known counts as their mean.
-        counts: records per bucket of `BUCKETS`, of those inside.
-    """
-    expected = numbers(required)
-    known = [rates[number] for number in expected if number in rates]
-    usual = sum(known) / len(known) if known else 1.0
-    weights = {number: rates.get(number, usual) for number in expected}
-    total = sum(weights.values())
-    if not total:  # nobody usually has anything: nobody's absence can weigh more than another's
-        weights, total = dict.fromkeys(expected, 1.0), float(len(expected))
-    absent = sum(weights[number] for number in numbers(missing))
-    share = (total - absent) / total if missing else 1.0
-    read = sum(counts[at] for at in READ)
-    shed = counts[BUCKETS.index("shed")] if "shed" in BUCKETS else 0
-    return share * (read / (read + shed)) if shed else share
+    def __init__(self) -> None:
+        self._rates: dict[int, float] = {}
+
+    def said(self, number: int, records: float) -> None:
+        """A member says how many records an interval of its usually has; nonsense is not believed."""
+        if isfinite(records) and records >= 0:
+            self._rates[number] = records
+
+    def fidelity(self, required: int, missing: int, counts: Sequence[int]) -> float:
+        """The share of the expected records that is inside, between 0 and 1.
+
+        Args:
+            required: bit set of the members that are expected.
+            missing: those of them that are not inside.
+            counts: records per bucket of `BUCKETS`, of those inside.
+        """
+        read = sum(counts[at] for at in READ)
+        shed = counts[BUCKETS.index("shed")] if "shed" in BUCKETS else 0
+        kept = read / (read + shed) if shed else 1.0
+        return kept * self._share(numbers(required), numbers(missing)) if missing else kept
+
+    def _share(self, expected: list[int], missing: list[int]) -> float:
+        """By rate; a member that has said none counts as the mean of those that have."""
+        known = [self._rates[number] for number in expected if number in self._rates]
+        usual = sum(known) / len(known) if known else 1.0
+        weights = {number: self._rates.get(number, usual) for number in expected}
+        total = sum(weights.values())
+        if not total:  # nobody usually has anything: nobody's absence can weigh more than another's
+            weights, total = dict.fromkeys(expected, 1.0), float(len(expected))
+        return (total - sum(weights[number] for number in missing)) / total
 
 
 class UsualRate:

@@ -24,6 +24,7 @@ from elfmesh.control.events import (
     Finalised,
     LocalStreams,
     LogRead,
+    Recomputed,
     Restored,
     Sealed,
     WorkerReport,
@@ -36,6 +37,7 @@ from elfmesh.control.rendezvous import Rendezvous
 from elfmesh.control.requests import Requests
 from elfmesh.control.roots import Roots
 from elfmesh.control.terms import Terms
+from elfmesh.control.verify import REV
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Rng, Tick
 from elfmesh.overlay.events import Joined, LookupDone, PeerDown, ProbeDone, RouteDelivered
@@ -166,7 +168,10 @@ class Control:
                     members[event.job].report(event)
             case Finalised():
                 if event.job in masters and masters[event.job].epoch == event.epoch:
-                    masters[event.job].closer.finalised(event)
+                    master = masters[event.job]
+                    (master.verifier if event.rev == REV else master.closer).finalised(event)
+            case Recomputed():
+                any(member.recomputed(event) for member in self.carrier.members.values())
             case LocalStreams():
                 self._local = event
                 if self._joined:

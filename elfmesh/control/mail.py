@@ -69,6 +69,12 @@ class Mail:
             return None
         return member.roster(terms)
 
+    def _verify(self, message: ctl.Verify, sender: Contact) -> None:
+        job = message.manifest.job_id
+        member = self._carrier.members.get(job)
+        if self._leadership.admits(job, message.epoch, sender) and member is not None:
+            member.verify(sender, message)
+
     def _mark(self, message: ctl.Mark) -> None:
         member = self._carrier.members.get(message.job)
         if (
@@ -117,6 +123,8 @@ class Mail:
             case ctl.TreeOrder():
                 if self._leadership.admits(message.job, message.epoch, sender):
                     self._roots.ordered(message)
+            case ctl.Verify():
+                self._verify(message, sender)
             case ctl.Running():
                 self._carrier.running(message)
             case ctl.PartAck():
@@ -139,7 +147,7 @@ class Mail:
                 elif isinstance(message, ctl.Waiting):
                     master.waiting(message)
                 else:
-                    master.rate(message)
+                    master.closer.rates.said(message.number, message.records)
             case ctl.PartFault():
                 master = masters.get(message.job)
                 if master is None or master.epoch != message.epoch:
@@ -196,6 +204,10 @@ class Mail:
                 serve_fetch(self._office, sender, message)
             case ctl.Page():
                 self._page(sender, message, payload)
+            case ctl.Verified():
+                master = leadership.masters.get(message.job)
+                if master is not None:
+                    master.verifier.verified(message, payload)
             case _:
                 return False
         return True

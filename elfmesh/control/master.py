@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from math import isfinite
 from typing import Any
 
 from elfmesh import ids
@@ -31,7 +30,6 @@ from elfmesh.control.messages import (
     Announce,
     Announced,
     Enroll,
-    Rate,
     Replica,
     Report,
     Roster,
@@ -44,6 +42,7 @@ from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import BUCKETS, FIRST, ResultRecord
 from elfmesh.control.terms import Terms
+from elfmesh.control.verify import Verifier
 from elfmesh.srt.events import PublishDone, Subscribe
 
 UPKEEP_S = 5.0
@@ -96,6 +95,7 @@ class Master:
         self.desk = Desk(
             office, self.job, self.manifest.incarnation, lambda: self.replicas.latest, self.closer.tentative
         )
+        self.verifier = Verifier(office, self.manifest, self.book, terms.epoch)
         self.totals = dict.fromkeys(BUCKETS, 0)
         self.recent: deque[ResultRecord] = deque(maxlen=RECENT)
         self.samples: deque[str] = deque(maxlen=SAMPLES_MAX)
@@ -297,11 +297,6 @@ class Master:
         else:
             self.closer.reported(message.number, message.frontier)
 
-    def rate(self, message: Rate) -> None:
-        """A member says how much it usually has: what its absence weighs."""
-        if self.book.entry(message.number) is not None and isfinite(message.records) and message.records >= 0:
-            self.closer.rates[message.number] = message.records
-
     def report(self, message: Report) -> None:
         """A member has something to show to people."""
         self.samples.extend(f"{message.name}: {sample}" for sample in message.samples)
@@ -327,6 +322,7 @@ class Master:
         self.recent.append(record)
         self.replicas.record(record, rows, self.closer.closed)
         self.desk.published(record.index)
+        self.verifier.published(record)
 
     def shown(self) -> None:
         """There is a new tentative record: who reads all revisions may have it."""
@@ -394,6 +390,7 @@ class Master:
     def resign(self) -> None:
         """Somebody else leads from now on, or nobody."""
         self._alive = False
+        self.verifier.stop()
         self.trees.stop()
         self.activation.stop()
         self.closer.stop()

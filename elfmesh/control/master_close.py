@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from elfmesh.control.closing import Closing, Leader
 from elfmesh.control.cover import END
 from elfmesh.control.events import Finalise, Finalised
-from elfmesh.control.fidelity import fidelity
+from elfmesh.control.fidelity import Rates
 from elfmesh.control.gathered import Gathered
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.master_judge import HORIZON_S, Judge
@@ -80,7 +80,7 @@ class Closer:
             office, book, plan.on_straggler, plan.deadline_s, self.advance, horizon_s=plan.horizon_s
         )
         self.tentative = Tentative(office, epoch, self.advance, leader.shown)
-        self.rates: dict[int, float] = {}
+        self.rates = Rates()
         self.next = start
         self.trees = [Gathered(start) for _ in range(manifest.partitions)]
         self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
@@ -366,7 +366,7 @@ class Closer:
             state=state,
             rev=rev,
             completeness=(expected - absent) / expected,
-            fidelity=fidelity(required, missing, self.rates, counts),
+            fidelity=self.rates.fidelity(required, missing, counts),
             agents_in=expected - absent,
             agents_expected=expected,
             missing=self._book.names(missing),

@@ -17,6 +17,8 @@ from elfmesh.control.cover import END
 from elfmesh.control.events import (
     PauseWorker,
     Persist,
+    Recompute,
+    Recomputed,
     ReleaseWorker,
     ResumeWorker,
     Sealed,
@@ -27,11 +29,23 @@ from elfmesh.control.events import (
 )
 from elfmesh.control.fidelity import READ, UsualRate
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.messages import Enroll, Mark, Rate, Report, Roster, RosterAck, Waiting, pack
+from elfmesh.control.messages import (
+    Enroll,
+    Mark,
+    Rate,
+    Report,
+    Roster,
+    RosterAck,
+    Verified,
+    Verify,
+    Waiting,
+    pack,
+)
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import BUCKETS
 from elfmesh.control.terms import Participant, RosterEntry, Terms
+from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Contribute, Release, Subscribe, Unsubscribe
@@ -50,6 +64,7 @@ PATIENCE_S = 1.0
 """How much longer than the job's deadline a sealed interval stays open before a member asks why."""
 
 WAITING_AGAIN_S = 2.0
+BULK_LANE = 2
 
 
 class Member:
@@ -79,6 +94,7 @@ class Member:
         self._unplaced = 0
         self._waiting: Timer | None = None
         self._rate = UsualRate()
+        self._rechecks: dict[int, tuple[Contact, int, int]] = {}
         self._alive = True
         for tree in manifest.trees:
             office.emit(Subscribe(tree))
@@ -203,6 +219,28 @@ class Member:
             self._hold(self.paused)
         else:
             self._contribute(self._placed(event))
+
+    def verify(self, asker: Contact, message: Verify) -> None:
+        """The master wants an interval computed again; one at a time, the newest question counts."""
+        if message.manifest.incarnation != self.manifest.incarnation or self.entry is None:
+            return
+        self._rechecks = {token: each for token, each in self._rechecks.items() if each[1] == message.token}
+        if not self._rechecks:
+            token = self._office.token()
+            self._rechecks[token] = (asker, message.token, self.entry.number)
+            self._office.emit(Recompute(token, message.manifest, message.interval))
+
+    def recomputed(self, event: Recomputed) -> bool:
+        """The interval was computed again; False if it was not for us."""
+        if event.token not in self._rechecks:
+            return False
+        asker, asked, number = self._rechecks.pop(event.token)
+        sizes, payload, error = tuple(map(len, event.payloads)), b"".join(event.payloads), event.error
+        if len(payload) > DATA_FRAME_BYTES_MAX:
+            sizes, payload, error = (), b"", f"{len(payload)} bytes are more than one message holds"
+        answer = Verified(self.job, asked, number, event.counts, sizes, error)
+        self._office.send(asker, answer, payload, lane=BULK_LANE if payload else 0)
+        return True
 
     def report(self, event: WorkerReport) -> None:
         """Pass on what people should see."""

@@ -16,7 +16,7 @@ import msgspec
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.records import FIRST
 from elfmesh.control.terms import Participant, Terms
-from elfmesh.machine import Contact, Id, Message
+from elfmesh.machine import Contact, Count, Id, Index, Message
 from elfmesh.srt.messages import Segment
 from elfmesh.wire import Codec
 
@@ -26,9 +26,9 @@ class Submit(Message, frozen=True, tag="ctl.submit"):
 
     manifest: Manifest
     origin: Contact
-    token: int
+    token: Count
     dry_run: bool = False
-    hops: int = 0
+    hops: Count = 0
 
 
 class Announce(Message, frozen=True, tag="ctl.announce"):
@@ -45,9 +45,9 @@ class Announce(Message, frozen=True, tag="ctl.announce"):
 
     manifest: Manifest
     master: Contact
-    epoch: int
-    version: int = 0
-    start: int = FIRST
+    epoch: Count
+    version: Count = 0
+    start: Index = FIRST
     wanted: bool = False
 
 
@@ -63,10 +63,10 @@ class Announced(Message, frozen=True, tag="ctl.announced"):
     """The rendezvous to the master: who will take part, who cannot and why, how many carriers there are."""
 
     job: Id
-    epoch: int
+    epoch: Count
     participants: tuple[Participant, ...]
     errors: tuple[str, ...]
-    expected: int
+    expected: Count
 
 
 class WhatRuns(Message, frozen=True, tag="ctl.what_runs"):
@@ -89,7 +89,7 @@ class Withdraw(Message, frozen=True, tag="ctl.withdraw"):
     job: Id
     stream: str
     incarnation: str
-    epoch: int
+    epoch: Count
 
 
 class Enroll(Message, frozen=True, tag="ctl.enroll"):
@@ -98,8 +98,8 @@ class Enroll(Message, frozen=True, tag="ctl.enroll"):
     job: Id
     incarnation: str
     participant: Participant
-    epoch: int = 0
-    version: int = 0
+    epoch: Count = 0
+    version: Count = 0
 
 
 class Roster(Message, frozen=True, tag="ctl.roster"):
@@ -112,10 +112,10 @@ class RosterAck(Message, frozen=True, tag="ctl.roster_ack"):
     """A member has taken the roster `version` of this epoch; it knows that all below `closed` is closed."""
 
     job: Id
-    epoch: int
-    version: int
-    number: int
-    closed: int
+    epoch: Count
+    version: Count
+    number: Count
+    closed: Index
 
 
 class Mark(Message, frozen=True, tag="ctl.mark"):
@@ -123,9 +123,9 @@ class Mark(Message, frozen=True, tag="ctl.mark"):
 
     job: Id
     incarnation: str
-    epoch: int
-    version: int
-    closed: int
+    epoch: Count
+    version: Count
+    closed: Index
 
 
 class Stop(Message, frozen=True, tag="ctl.stop"):
@@ -133,31 +133,31 @@ class Stop(Message, frozen=True, tag="ctl.stop"):
 
     job: Id
     incarnation: str
-    epoch: int
+    epoch: Count
 
 
 class Fenced(Message, frozen=True, tag="ctl.fenced"):
     """What you said is from a term that is over; this is the newest I know."""
 
     job: Id
-    epoch: int
+    epoch: Count
 
 
 class Waiting(Message, frozen=True, tag="ctl.waiting"):
     """A member to its master: I have sealed everything below `frontier` and it is not closed."""
 
     job: Id
-    epoch: int
-    number: int
-    frontier: int
+    epoch: Count
+    number: Count
+    frontier: Index
 
 
 class Rate(Message, frozen=True, tag="ctl.rate"):
     """A member to its master: how many records an interval of mine usually has."""
 
     job: Id
-    epoch: int
-    number: int
+    epoch: Count
+    number: Count
     records: float
 
 
@@ -170,22 +170,42 @@ class Report(Message, frozen=True, tag="ctl.report"):
     error: str = ""
 
 
+class Verify(Message, frozen=True, tag="ctl.verify"):
+    """A master to a member: compute this interval again from your raw logs."""
+
+    manifest: Manifest
+    epoch: Count
+    interval: Index
+    token: Count
+
+
+class Verified(Message, frozen=True, tag="ctl.verified"):
+    """The answer to `Verify`; the payload is one part of `sizes` per partition."""
+
+    job: Id
+    token: Count
+    number: Count
+    counts: tuple[Count, ...] = ()
+    sizes: tuple[Count, ...] = ()
+    error: str = ""
+
+
 class PartRoot(Message, frozen=True, tag="ctl.part_root"):
     """The master to the root of a partition's tree, routed: send me what you collect."""
 
     job: Id
-    partition: int
+    partition: Count
     master: Contact
-    epoch: int
-    closed: int
+    epoch: Count
+    closed: Index
 
 
 class Part(Message, frozen=True, tag="ctl.part"):
     """The root of a tree to the master: a collected segment; the payload is its entries' in order."""
 
     job: Id
-    partition: int
-    seq: int
+    partition: Count
+    seq: Count
     segment: Segment
 
 
@@ -193,10 +213,10 @@ class PartFault(Message, frozen=True, tag="ctl.part_fault"):
     """The root of a partition's tree to the master: contributions of `coverage` cannot be merged."""
 
     job: Id
-    partition: int
-    epoch: int
-    start: int
-    stop: int
+    partition: Count
+    epoch: Count
+    start: Index
+    stop: Index
     coverage: bytes
     error: str
 
@@ -205,19 +225,19 @@ class PartAck(Message, frozen=True, tag="ctl.part_ack"):
     """The master has the part `seq`."""
 
     job: Id
-    partition: int
-    seq: int
+    partition: Count
+    seq: Count
 
 
 class TreeOrder(Message, frozen=True, tag="ctl.tree_order"):
     """The master to the root of a partition's tree: collect [start, stop) again, or wait no longer for it."""
 
     job: Id
-    partition: int
-    epoch: int
-    start: int
-    stop: int
-    attempt: int
+    partition: Count
+    epoch: Count
+    start: Index
+    stop: Index
+    attempt: Count
     recollect: bool
 
 
@@ -228,8 +248,8 @@ class Ask(Message, frozen=True, tag="ctl.ask"):
     job: Id
     body: bytes
     origin: Contact
-    token: int
-    hops: int = 0
+    token: Count
+    hops: Count = 0
 
 
 class AskAll(Message, frozen=True, tag="ctl.ask_all"):
@@ -238,7 +258,7 @@ class AskAll(Message, frozen=True, tag="ctl.ask_all"):
     verb: str
     body: bytes
     origin: Contact
-    token: int
+    token: Count
 
 
 class Question(Message, frozen=True, tag="ctl.question"):
@@ -251,32 +271,32 @@ class Question(Message, frozen=True, tag="ctl.question"):
 class Answered(Message, frozen=True, tag="ctl.reply"):
     """The answer to an `Ask`, `AskAll` or `Submit`; the payload is `body_size` bytes of JSON, then data."""
 
-    token: int
-    status: int
-    body_size: int
+    token: Count
+    status: Count
+    body_size: Count
 
 
 class Inquire(Message, frozen=True, tag="ctl.inquire"):
     """The new root of a job's tree to the agents closest to it: what do you know of it?"""
 
     job: Id
-    token: int
+    token: Count
 
 
 class Known(Message, frozen=True, tag="ctl.known"):
     """The answer to `Inquire`; `terms` is None if nothing is known."""
 
     job: Id
-    token: int
+    token: Count
     terms: Terms | None
-    latest: int | None
+    latest: Index | None
 
 
 class Replica(Message, frozen=True, tag="ctl.replica"):
     """The master to the agents closest to the job: what a successor needs, but for the records."""
 
     terms: Terms
-    latest: int | None
+    latest: Index | None
 
 
 class ReplicaRecord(Message, frozen=True, tag="ctl.replica_record"):
@@ -284,10 +304,10 @@ class ReplicaRecord(Message, frozen=True, tag="ctl.replica_record"):
 
     job: Id
     incarnation: str
-    epoch: int
-    index: int
-    previous: int | None
-    closed: int
+    epoch: Count
+    index: Index
+    previous: Index | None
+    closed: Index
 
 
 class Fetch(Message, frozen=True, tag="ctl.fetch"):
@@ -295,8 +315,8 @@ class Fetch(Message, frozen=True, tag="ctl.fetch"):
 
     job: Id
     incarnation: str
-    after: int | None
-    token: int
+    after: Index | None
+    token: Count
 
 
 class Page(Message, frozen=True, tag="ctl.page"):
@@ -304,7 +324,7 @@ class Page(Message, frozen=True, tag="ctl.page"):
 
     job: Id
     incarnation: str
-    token: int
+    token: Count
     done: bool
 
 
@@ -312,7 +332,7 @@ class Handover(Message, frozen=True, tag="ctl.handover"):
     """The old root of a job's tree to the new one: lead it from here, I have stopped closing intervals."""
 
     terms: Terms
-    latest: int | None
+    latest: Index | None
 
 
 MESSAGES: tuple[type[Message], ...] = (
@@ -332,6 +352,8 @@ MESSAGES: tuple[type[Message], ...] = (
     Waiting,
     Rate,
     Report,
+    Verify,
+    Verified,
     PartRoot,
     Part,
     PartFault,

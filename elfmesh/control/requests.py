@@ -37,7 +37,7 @@ from elfmesh.machine import Contact
 
 REQUEST_S = 10.0
 ASK_AGAIN_S = 2.5
-JOB_VERBS = ("describe", "why", "delete", "pause", "resume", "results", "schema", "offsets")
+JOB_VERBS = ("describe", "why", "verify", "delete", "pause", "resume", "results", "schema", "offsets")
 ALL_VERBS = ("list", "agents", "streams", "trees", "whose")
 OPEN_MAX = 1024
 """Requests of clients open at one agent; more are refused, not queued."""

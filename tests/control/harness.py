@@ -24,7 +24,7 @@ from elfmesh.machine import Effect, Event, Message, Received, Send, Tick
 from elfmesh.overlay import events as ov
 from elfmesh.srt import events as srt
 from elfmesh.srt.messages import Segment
-from tests.control.members import TEXT, Agent, Worker, agent_id, finalise, read_log, rows_of
+from tests.control.members import TEXT, Agent, Worker, agent_id, finalise, read_log, recompute, rows_of
 
 HOP_S = 0.001
 DETECT_S = 0.5
@@ -304,6 +304,8 @@ class World:
                 if self.poison:
                     done = ctl.Finalised(effect.job, effect.epoch, effect.interval, error="poisoned")
                 self.post(HOP_S, agent, done)
+            case ctl.Recompute():
+                self.post(HOP_S, agent, recompute(agent, effect))
             case ctl.Append():
                 incarnation, records = agent.results.get(effect.job, (effect.incarnation, []))
                 if incarnation != effect.incarnation:

@@ -16,7 +16,7 @@ from elfmesh.control.answers import decode_body
 from elfmesh.control.machine import Control
 from elfmesh.control.pages import encode_page
 from elfmesh.control.plan import Plan, read_plan
-from elfmesh.control.records import ResultRecord, table_to_ipc
+from elfmesh.control.records import BUCKETS, ResultRecord, table_to_ipc
 from elfmesh.machine import Contact, Event
 from elfmesh.srt.messages import Entry, Segment
 
@@ -32,6 +32,20 @@ def agent_id(number: int) -> bytes:
 
 Post = Callable[[float, "Agent", Event], None]
 """Feeds an event to an agent after some seconds."""
+
+
+def count(agent: Agent, plan: Plan, partitions: int, index: int) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
+    """An interval of an agent's log: records by bucket, and a payload per partition."""
+    keys = Counter(key for at, key in agent.logs.get(plan.stream, []) if at // plan.slide_us == index)
+    payloads = []
+    for partition in range(partitions):
+        mine = {
+            key: number
+            for key, number in sorted(keys.items())
+            if zlib.crc32(key.encode()) % partitions == partition
+        }
+        payloads.append(json.dumps(mine).encode() if mine else b"")
+    return (sum(keys.values()), *(0,) * (len(BUCKETS) - 1)), tuple(payloads)
 
 
 class Worker:
@@ -51,25 +65,22 @@ class Worker:
         stop = self.agent.watermarks[stream] // self.plan.slide_us
         if stop <= self.sealed:
             return
-        counts: dict[int, Counter[str]] = {}
-        for at, key in self.agent.logs.get(stream, []):
-            index = at // self.plan.slide_us
-            if self.sealed <= index < stop:
-                counts.setdefault(index, Counter())[key] += 1
+        partitions = self.manifest.partitions
+        indices = {at // self.plan.slide_us for at, _ in self.agent.logs.get(stream, [])}
+        made = {
+            index: count(self.agent, self.plan, partitions, index)
+            for index in sorted(indices)
+            if self.sealed <= index < stop
+        }
         parts = []
-        for partition in range(self.manifest.partitions):
-            entries, payloads = [], []
-            for index in sorted(counts):
-                mine = {
-                    key: number
-                    for key, number in sorted(counts[index].items())
-                    if zlib.crc32(key.encode()) % self.manifest.partitions == partition
-                }
-                data = json.dumps(mine).encode() if mine else b""
-                total = sum(counts[index].values()) if partition == 0 else 0
-                entries.append(Entry(index, (total, 0, 0, 0, 0), len(data)))
-                payloads.append(data)
-            parts.append(ctl.SealedPart(tuple(entries), tuple(payloads)))
+        for partition in range(partitions):
+            nothing = (0,) * len(BUCKETS)
+            entries = [
+                Entry(index, nothing if partition else counts, len(payloads[partition]))
+                for index, (counts, payloads) in made.items()
+            ]
+            payloads = tuple(payloads[partition] for _, payloads in made.values())
+            parts.append(ctl.SealedPart(tuple(entries), payloads))
         event = ctl.Sealed(self.manifest.job_id, self.manifest.incarnation, self.sealed, stop, tuple(parts))
         self.sealed = stop
         self.agent.post(0.0, self.agent, event)
@@ -134,6 +145,12 @@ def finalise(effect: ctl.Finalise) -> ctl.Finalised:
         rows_of(total), schema=pa.schema([("product", pa.string()), ("hits", pa.int64())])
     )
     return ctl.Finalised(effect.job, effect.epoch, effect.interval, table_to_ipc(table), rev=effect.rev)
+
+
+def recompute(agent: Agent, effect: ctl.Recompute) -> ctl.Recomputed:
+    plan = read_plan(effect.manifest.text)
+    counts, payloads = count(agent, plan, effect.manifest.partitions, effect.interval)
+    return ctl.Recomputed(effect.token, counts, payloads)
 
 
 def read_log(agent: Agent, effect: ctl.ReadLog) -> ctl.LogRead:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from elfmesh.control.fidelity import UsualRate, fidelity
+from elfmesh.control.fidelity import Rates, UsualRate
 from elfmesh.control.machine import no_facts
 from elfmesh.control.office import Office
 from elfmesh.control.pages import decode_page
@@ -212,7 +212,17 @@ NOTHING = (0,) * len(BUCKETS)
 def test_fidelity_is_the_rate_weighted_share_of_the_expected_input(
     required: int, missing: int, rates: dict[int, float], expected: float
 ) -> None:
-    assert fidelity(required, missing, rates, NOTHING) == pytest.approx(expected)
+    said = Rates()
+    for number, records in rates.items():
+        said.said(number, records)
+    assert said.fidelity(required, missing, NOTHING) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("nonsense", [-1.0, float("nan"), float("inf")])
+def test_a_rate_that_cannot_be_is_not_believed(nonsense: float) -> None:
+    said = Rates()
+    said.said(0, nonsense)
+    assert said.fidelity(0b11, 0b01, NOTHING) == pytest.approx(0.5)
 
 
 def test_a_rate_is_said_at_once_then_only_when_it_has_changed_or_the_master_has() -> None:

@@ -103,6 +103,34 @@ def test_logs_split_over_agents_give_what_one_process_gives(fleet: Fleet) -> Non
         assert results[index]["state"] == "FINAL"
         assert results[index]["completeness"] == 1.0
         assert results[index]["agents"] == {"in": 4, "expected": 4, "missing": []}
+    assert verify(fleet[3], "e2e/hits", max(expected)) == (0, "equal")
+    tamper(fleet.log(2))
+    assert verify(fleet[3], "e2e/hits", max(expected)) == (1, "different")
+
+
+def tamper(path: Path) -> None:
+    """Other keys in the same bytes: nothing that an agent looks at has changed."""
+    data = path.read_bytes().replace(b'"k": "a"', b'"k": "b"')
+    with path.open("r+b") as file:
+        file.write(data)
+
+
+def verify(agent: Agent, job: str, interval: int) -> tuple[int, str]:
+    """What `elf verify` says of a closed interval."""
+    command = [
+        sys.executable,
+        "-m",
+        "elfmesh.agent",
+        "verify",
+        job,
+        "--interval",
+        str(interval),
+        "-o",
+        "json",
+    ]
+    done = subprocess.run([*command, "--api", agent.api], capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)["state"]
 
 
 class Traffic:

@@ -1,0 +1,114 @@
+"""The heavy work of an agent: merges and last steps, off the loop, in the order in which they were asked for.
+
+What waits is handed to the thread together as long as it is small: where many jobs close an interval at once,
+a hand-over each would cost as much as the work. Owns what waits. Decides nothing.
+
+Invariants: outcomes come in the order of the requests; a request that fails costs no other one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol
+
+from elfmesh.agent.host import Executor
+from elfmesh.control import events as ctl
+from elfmesh.errors import ElfError
+from elfmesh.machine import Event
+from elfmesh.srt.events import Merged, MergeRequest
+
+log = logging.getLogger("elf.agent")
+Request = MergeRequest | ctl.Finalise
+TOGETHER_MAX, TOGETHER_BYTES_MAX = 32, 1 << 20
+"""Requests done in one go, and the bytes of their payloads: the first waits for the last one's outcome."""
+
+
+class Compute(Protocol):
+    """The heavy work on partials; plain functions that run in a thread."""
+
+    def merge(self, parts: tuple[bytes, ...]) -> bytes:
+        """One partial of several."""
+        ...
+
+    def finalise(self, effect: ctl.Finalise) -> bytes:
+        """The rows of an interval as Arrow IPC."""
+        ...
+
+
+class HeavyWork:
+    """See the module.
+
+    Args:
+        compute: does it.
+        executor: its threads; the lane is "compute".
+        spawn: runs a coroutine on the loop.
+        step: takes the outcomes.
+        counters: of work that failed.
+    """
+
+    def __init__(
+        self,
+        compute: Compute,
+        executor: Executor,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        step: Callable[[Event], None],
+        counters: Counter[str],
+    ) -> None:
+        self._compute, self._executor, self._spawn, self._step = compute, executor, spawn, step
+        self._counters = counters
+        self._waiting: deque[Request] = deque()
+        self._working = False
+
+    def ask(self, request: Request) -> None:
+        """Do it soon. Cost: no waiting."""
+        self._waiting.append(request)
+        if not self._working:
+            self._working = True
+            self._spawn(self._work())
+
+    async def _work(self) -> None:
+        while self._waiting:
+            batch = [self._waiting.popleft()]
+            size = _bytes_of(batch[0])
+            while self._waiting and len(batch) < TOGETHER_MAX:
+                size += _bytes_of(self._waiting[0])
+                if size > TOGETHER_BYTES_MAX:
+                    break
+                batch.append(self._waiting.popleft())
+            for event in await self._executor.run("compute", partial(self._outcomes, batch)):
+                self._step(event)
+        self._working = False
+
+    def _outcomes(self, batch: list[Request]) -> list[Event]:
+        return [
+            self._merged(each) if isinstance(each, MergeRequest) else self._finalised(each) for each in batch
+        ]
+
+    def _merged(self, request: MergeRequest) -> Merged:
+        try:
+            return Merged(request.token, self._compute.merge(request.parts))
+        except Exception as error:  # partials come from peers: whatever they trigger is theirs
+            return Merged(request.token, None, self._peers_fault("merge", error))
+
+    def _finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
+        job, epoch, interval, rev = effect.job, effect.epoch, effect.interval, effect.rev
+        try:
+            return ctl.Finalised(job, epoch, interval, self._compute.finalise(effect), rev=rev)
+        except Exception as error:  # as above
+            return ctl.Finalised(job, epoch, interval, error=self._peers_fault("finalise", error), rev=rev)
+
+    def _peers_fault(self, what: str, error: Exception) -> str:
+        self._counters[f"{what}_failed"] += 1
+        if not isinstance(error, ElfError):
+            log.exception("%s failed", what)
+        return str(error) or type(error).__name__
+
+
+def _bytes_of(request: Request) -> int:
+    """Payloads that the work reads."""
+    if isinstance(request, MergeRequest):
+        return sum(map(len, request.parts))
+    return sum(len(part) for partition in request.parts for part in partition)

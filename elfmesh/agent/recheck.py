@@ -1,0 +1,109 @@
+"""One interval of one job computed again from this host's raw logs, for `elf verify`.
+
+Owns which files that means: those of the stream's path, and what rotation has made of them beside it. Shares
+parsers, evaluation and encoding with the worker, and nothing else: no offsets, no frames, no watermark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import logging
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.sources.blocks import is_compressed, read_blocks
+from elfmesh.agent.sources.reader import parse_block
+from elfmesh.agent.spill import SpillStore
+from elfmesh.agent.worker import JobWorker
+from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.control import events as ctl
+from elfmesh.control import ql
+from elfmesh.errors import ElfError, RuntimeFailure
+
+log = logging.getLogger("elf.worker")
+MEMORY_BYTES = 32_000_000
+"""What the panes of a recheck may take; what is beyond goes to files."""
+
+ROTATED = ("{}.*", "{}-*")
+"""Names that rotation gives to the files of a path."""
+
+
+class Recheck:
+    """Computes intervals again.
+
+    Args:
+        streams: this agent's streams.
+        new_format: the format of a stream, with a schema of its own.
+        spill_dir: where state beyond the memory goes; None: the system's directory for temporary files.
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[str, StreamConfig],
+        new_format: Callable[[str, StreamConfig], StreamFormat],
+        *,
+        spill_dir: Path | None,
+    ) -> None:
+        self._streams, self._new_format, self._spill_dir = streams, new_format, spill_dir
+
+    def __call__(self, effect: ctl.Recompute) -> ctl.Recomputed:
+        """The share of this host, for a thread of its own. Cost: reads all of the stream's logs once."""
+        try:
+            counts, payloads = self._compute(effect)
+        except Exception as error:  # whatever it is, it must not cost the agent
+            if not isinstance(error, ElfError):
+                log.exception("interval %d cannot be computed again", effect.interval)
+            return ctl.Recomputed(effect.token, error=str(error) or type(error).__name__)
+        return ctl.Recomputed(effect.token, counts, payloads)
+
+    def _compute(self, effect: ctl.Recompute) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
+        statement = ql.parse(effect.manifest.text)
+        config = self._streams.get(statement.stream)
+        if config is None:
+            raise RuntimeFailure(f"no stream {statement.stream!r} here")
+        formats = self._new_format(statement.stream, config)
+        with contextlib.closing(SpillStore(self._spill_dir)) as store:
+            budget = MemoryBudget(MEMORY_BYTES, store)
+            worker = JobWorker(
+                statement, start_index=effect.interval, max_future_us=None, budget=budget, seed=effect.token
+            )
+            for path in raw_logs(config.path):
+                parser = formats.parser(path)
+                for block in read_blocks(path):
+                    worker.feed(parse_block(parser, block, worker.columns), block, 0)
+                    if budget.over and budget.problem is not None:
+                        raise budget.problem
+            for sealed in worker.seal(effect.interval + 1):
+                if sealed.index == effect.interval:
+                    return sealed.counts, sealed.payloads
+        return (), (b"",) * effect.manifest.partitions
+
+
+def raw_logs(pattern: str) -> list[str]:
+    """The files of a path or glob and what was rotated away from it, each content once, in a fixed order.
+
+    A compressed file whose plain one is still there is its copy.
+    """
+    found = set(glob.glob(pattern, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    for path in list(found) or [pattern]:
+        for name in ROTATED:
+            found.update(glob.glob(name.format(glob.escape(path))))  # noqa: PTH207 - as above
+    seen: set[tuple[int, int]] = set()
+    paths: list[str] = []
+    for path in sorted(found):
+        try:
+            info = Path(path).stat()
+        except OSError:
+            continue
+        identity = (info.st_dev, info.st_ino)
+        if not stat.S_ISREG(info.st_mode) or identity in seen:
+            continue
+        if is_compressed(path) and str(Path(path).with_suffix("")) in found:
+            continue
+        seen.add(identity)
+        paths.append(path)
+    return paths

@@ -1,0 +1,247 @@
+"""Verification of a closed interval: agents compute it again from their raw logs, the rows are compared.
+
+Owns what is being verified and what came out, for one job. Changes nothing about the job or its results.
+
+Invariants: one interval is verified at a time, at most `WAITING_MAX` wait; an answer counts once and only for
+the verification it was made for; a verification ends, at the latest `VERIFY_S` after it began.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from elfmesh.control.cover import numbers
+from elfmesh.control.events import Finalise, Finalised, LogRead
+from elfmesh.control.manifest import Manifest
+from elfmesh.control.master_roster import RosterBook
+from elfmesh.control.messages import Verified, Verify
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.pages import decode_page
+from elfmesh.control.records import ResultRecord, add_counts, counts_dict, ipc_to_table, rows_to_json
+from elfmesh.errors import ProtocolError
+
+VERIFY_S = 900.0
+"""How long agents may take to read their logs again."""
+
+WAITING_MAX = 16
+KEPT_MAX = 64
+"""Outcomes remembered."""
+
+DIFFERENCES_MAX = 10
+SELF_CHECK_DELAY_S = 2.0
+REV = 0
+"""The revision of rows that are made for a comparison: nothing that is published has it."""
+
+
+@dataclass(slots=True)
+class _Check:
+    """One verification."""
+
+    index: int
+    token: int
+    record: ResultRecord
+    rows: bytes
+    waits_for: dict[int, str]
+    timer: Timer
+    payloads: list[tuple[bytes, ...]] = field(default_factory=list)
+    counts: list[tuple[int, ...]] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
+    agents: dict[str, int] = field(default_factory=dict)
+
+
+class Verifier:
+    """Verifies intervals of one job.
+
+    Args:
+        office: the way out.
+        manifest: the job.
+        book: its roster.
+        epoch: the master's term.
+    """
+
+    def __init__(self, office: Office, manifest: Manifest, book: RosterBook, epoch: int) -> None:
+        self._office, self._manifest, self._book, self._epoch = office, manifest, book, epoch
+        self._check: _Check | None = None
+        self._opening: int | None = None
+        self._waiting: deque[int] = deque()
+        self._done: OrderedDict[int, dict[str, Any]] = OrderedDict()
+        self._every = int(office.facts("limits").get("self_check", 0))
+        self.equal = self.different = 0
+
+    def status(self, index: int) -> dict[str, Any]:
+        """How the verification of an interval stands; begins it if nobody has."""
+        job = self._manifest.qualified
+        if index in self._done:
+            return self._done[index]
+        if self._check is not None and self._check.index == index:
+            waits = sorted(self._check.waits_for.values())
+            return {"job": job, "interval": index, "state": "running", "waits_for": waits}
+        if index != self._opening and index not in self._waiting:
+            if len(self._waiting) >= WAITING_MAX:
+                return {"job": job, "interval": index, "state": "refused", "error": "too many wait already"}
+            self._waiting.append(index)
+            self._next()
+        return {"job": job, "interval": index, "state": "running", "waits_for": []}
+
+    def again(self, index: int) -> None:
+        """Forget an outcome, so that the interval is verified anew."""
+        self._done.pop(index, None)
+
+    def published(self, record: ResultRecord) -> None:
+        """A record is final: one in so many is checked by ourselves, a little later."""
+        if self._every and record.state == "FINAL" and record.index % self._every == 0:
+            self._office.after(SELF_CHECK_DELAY_S, lambda: self._check_self(record.index))
+
+    def _check_self(self, index: int) -> None:
+        self.status(index)
+
+    def stop(self) -> None:
+        """Not the master any more."""
+        self._waiting.clear()
+        self._opening = None
+        if self._check is not None:
+            self._check.timer.cancel()
+            self._check = None
+
+    # -- one after the other ---------------------------------------------------------------------------
+
+    def _next(self) -> None:
+        if self._check is None and self._opening is None and self._waiting:
+            index = self._opening = self._waiting.popleft()
+            self._office.read_log(
+                self._manifest.job_id, index, index + 1, 1, lambda read: self._read(index, read)
+            )
+
+    def _read(self, index: int, read: LogRead | None) -> None:
+        if index != self._opening:
+            return
+        self._opening = None
+        if read is None or read.error:
+            self._end(index, "failed", error=read.error if read else "the results log does not answer")
+            return
+        try:
+            page = decode_page(read.page)
+        except ProtocolError as error:
+            self._end(index, "failed", error=str(error))
+            return
+        if not page:
+            expired = read.expired is not None and index <= read.expired
+            text = "is not kept any more" if expired else "has no final record"
+            self._end(index, "unknown", error=f"interval {index} {text}")
+        elif page[0][0].state == "SKIPPED":
+            self._end(index, "unknown", error=f"interval {index} was skipped: there is nothing to compare")
+        else:
+            self._begin(*page[0])
+
+    def _begin(self, record: ResultRecord, rows: bytes) -> None:
+        absent = set(record.missing)
+        entries = [self._book.entry(number) for number in numbers(self._book.required(record.index))]
+        inside = [entry for entry in entries if entry is not None and entry.name not in absent]
+        timer = self._office.after(VERIFY_S, self._late)
+        names = {entry.number: entry.name for entry in inside}
+        self._check = _Check(record.index, self._office.token(), record, rows, names, timer)
+        for entry in inside:
+            self._office.send(
+                entry.contact, Verify(self._manifest, self._epoch, record.index, self._check.token)
+            )
+        if not inside:
+            self._finish()
+
+    def verified(self, message: Verified, payload: bytes) -> None:
+        """An agent has computed its share again."""
+        check = self._check
+        if check is None or message.token != check.token or message.number not in check.waits_for:
+            self._office.stats["control.misplaced"] += 1
+            return
+        sizes = message.sizes
+        wrong = sum(sizes) != len(payload) or min(sizes, default=0) < 0
+        if wrong or (not message.error and len(sizes) != self._manifest.partitions):
+            self._office.stats["control.malformed"] += 1
+            return
+        name = check.waits_for.pop(message.number)
+        if message.error:
+            check.errors[name] = message.error
+        else:
+            parts, at = [], 0
+            for size in sizes:
+                parts.append(payload[at : at + size])
+                at += size
+            check.payloads.append(tuple(parts))
+            check.counts.append(message.counts)
+            check.agents[name] = message.counts[0] if message.counts else 0
+        if not check.waits_for:
+            self._finish()
+
+    def _late(self) -> None:
+        check = self._check
+        if check is not None:
+            check.errors.update(dict.fromkeys(check.waits_for.values(), "no answer"))
+            self._finish()
+
+    def _finish(self) -> None:
+        check = self._check
+        assert check is not None, "nothing is being verified"
+        check.timer.cancel()
+        check.waits_for.clear()
+        if check.errors:
+            self._conclude("incomplete")
+            return
+        parts = tuple(
+            tuple(each[partition] for each in check.payloads if each[partition])
+            for partition in range(self._manifest.partitions)
+        )
+        effect = Finalise(self._manifest.job_id, self._epoch, self._manifest, check.index, parts, REV)
+        self._office.emit(effect)
+
+    def finalised(self, event: Finalised) -> None:
+        """The rows of the interval, made anew."""
+        check = self._check
+        if check is None or check.index != event.interval:
+            return
+        if event.error:
+            check.errors["the root"] = event.error
+            self._conclude("incomplete")
+            return
+        published, again = ipc_to_table(check.rows), ipc_to_table(event.rows)
+        if check.rows == event.rows or published.equals(again) or not (len(published) or len(again)):
+            self._conclude("equal", rows=len(published))
+            return
+        before, after = rows_to_json(published), rows_to_json(again)
+        differing = [each for each in zip(before, after, strict=False) if each[0] != each[1]]
+        longer = [(row, None) for row in before[len(after) :]] + [(None, row) for row in after[len(before) :]]
+        self._conclude(
+            "different",
+            rows=len(after),
+            differences=[
+                {"published": row, "recomputed": other}
+                for row, other in [*differing, *longer][:DIFFERENCES_MAX]
+            ],
+        )
+
+    def _conclude(self, state: str, **more: Any) -> None:
+        check, self._check = self._check, None
+        assert check is not None, "nothing is being verified"
+        if state == "equal":
+            self.equal += 1
+        elif state == "different":
+            self.different += 1
+            self._office.stats["control.verify_different"] += 1
+        self._end(
+            check.index,
+            state,
+            digest=hashlib.blake2b(check.rows, digest_size=16).hexdigest(),
+            published=dict(check.record.counts),
+            recomputed=counts_dict(add_counts(check.counts)),
+            agents=[{"agent": name, "records": number} for name, number in sorted(check.agents.items())],
+            errors=[{"agent": name, "error": text} for name, text in sorted(check.errors.items())],
+            **more,
+        )
+
+    def _end(self, index: int, state: str, **more: Any) -> None:
+        self._done[index] = {"job": self._manifest.qualified, "interval": index, "state": state, **more}
+        while len(self._done) > KEPT_MAX:
+            self._done.popitem(last=False)
+        self._next()
