@@ -67,10 +67,14 @@ class Grid:
         self.kinds[slot, row] = kind
         self.words[slot, row] = word
 
-    def keep(self, rows: Words) -> None:
-        """Drop all rows but these."""
-        self.kinds = np.ascontiguousarray(self.kinds[:, rows])
-        self.words = np.ascontiguousarray(self.words[:, rows])
+    def drop(self, rows: Words) -> Words | None:
+        """Leave out some rows; those that are left, None for all."""
+        if not len(rows):
+            return None
+        left = np.delete(np.arange(self.kinds.shape[1]), rows)
+        self.kinds = np.ascontiguousarray(self.kinds[:, left])
+        self.words = np.ascontiguousarray(self.words[:, left])
+        return left
 
     def field(self, slots: Sequence[int]) -> Field:
         """One field that may stand in several slots: of each row the first that is not null."""

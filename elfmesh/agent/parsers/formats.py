@@ -17,15 +17,9 @@ from elfmesh.agent.parsers.access import COMBINED_COLUMNS, COMMON_COLUMNS, INTEG
 from elfmesh.agent.parsers.base import META_COLUMNS, TIMESTAMP, Columns, Parsed, Parser, sample
 from elfmesh.agent.parsers.json_lines import JsonParser, json_fields
 from elfmesh.agent.parsers.lines import Lines
+from elfmesh.agent.parsers.logfmt import LogfmtParser, logfmt_fields
 from elfmesh.agent.parsers.schema import DECLARABLE, StreamSchema
-from elfmesh.agent.parsers.text_fields import (
-    CsvParser,
-    LogfmtParser,
-    RegexParser,
-    compile_pattern,
-    csv_row,
-    logfmt_fields,
-)
+from elfmesh.agent.parsers.text_fields import CsvParser, RegexParser, compile_pattern, csv_row
 from elfmesh.errors import ConfigError
 from elfmesh.text import suggest
 

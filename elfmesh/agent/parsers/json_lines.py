@@ -29,14 +29,10 @@ from elfmesh.agent.parsers.base import TIMESTAMP_FIELDS, Columns, LazyArrays, Pa
 from elfmesh.agent.parsers.cells import BOOL, FLOAT, INT, TEXT_MASK, Field, Grid
 from elfmesh.agent.parsers.json_plan import Plan
 from elfmesh.agent.parsers.lines import Lines
+from elfmesh.agent.parsers.scanner import refused_room
 from elfmesh.agent.parsers.schema import StreamSchema, timestamps
 
 OPEN, CLOSE = ord("{"), ord("}")
-REFUSED_SHARE = 8
-"""If the scanner refuses more than one line of so many, the decoder takes the whole block: that is faster."""
-
-REFUSED_FREE = 16
-"""Refused lines of any block, however short, that are decoded one by one."""
 _DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
 
 
@@ -152,7 +148,7 @@ def _scan(lines: Lines, plan: Plan) -> tuple[Grid, np.ndarray[Any, Any] | None, 
     """The cells of all good lines, the rows they came from (None: every row), samples of the bad lines."""
     count = len(lines)
     grid = Grid(lines.scan, lines.data, plan.slot_count, count)
-    refused = np.empty(REFUSED_FREE + count // REFUSED_SHARE, np.int64)
+    refused = refused_room(count)
     open_lines = lines.scan.project(
         plan.compiled(lines.scan), lines.data, lines.starts, lines.ends, grid.kinds, grid.words, refused
     )
@@ -163,13 +159,7 @@ def _scan(lines: Lines, plan: Plan) -> tuple[Grid, np.ndarray[Any, Any] | None, 
     for path, slots in plan.slots.items() if objects else ():
         for row, value in zip(good, plan.values(path, objects, cache), strict=True):
             grid.put(slots[0], row, value)
-    if len(good) == open_lines:
-        return grid, None, samples
-    keep = np.ones(count, np.bool_)
-    keep[np.setdiff1d(refused[:open_lines], good)] = False
-    rows = np.flatnonzero(keep)
-    grid.keep(rows)
-    return grid, rows, samples
+    return grid, grid.drop(np.setdiff1d(refused[:open_lines], good)), samples
 
 
 def _decode(lines: Lines, decoder: Any) -> tuple[list[Any], np.ndarray[Any, Any] | None, list[str]]:

@@ -18,18 +18,25 @@ PARTS_MAX = 16
 """Longer paths are nested or one key: what a path may mean grows with the square of its parts."""
 
 
-class _Tree:
-    """The asked paths as nested names; `asked` marks a path that ends here."""
+class Tree:
+    """The asked paths as nested names.
+
+    Attributes:
+        asked: a path ends here.
+        children: by the next name.
+        kind: what the decoder makes of an object here; None: a dict.
+        slot: the scanner's place for what stands here; -1: none.
+    """
 
     __slots__ = ("asked", "children", "kind", "slot")
 
-    def __init__(self) -> None:
+    def __init__(self, slot: int = -1) -> None:
         self.asked = False
-        self.children: dict[str, _Tree] = {}
+        self.children: dict[str, Tree] = {}
         self.kind: Any = None
-        self.slot = -1
+        self.slot = slot
 
-    def walk(self) -> Iterator[_Tree]:
+    def walk(self) -> Iterator[Tree]:
         """This node and all below it, parents first."""
         yield self
         for child in self.children.values():
@@ -40,7 +47,7 @@ class Plan:
     """A decoder for a set of dotted paths, and how to read each path from what it returns."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self._root = _Tree()
+        self._root = Tree()
         self.slots: dict[str, tuple[int, ...]] = {}
         """By path: the scanner's slots of its readings, best first."""
         count = 0
@@ -49,7 +56,7 @@ class Plan:
             for slot, parts in enumerate(readings, count):
                 node = self._root
                 for part in parts:
-                    node = node.children.setdefault(part, _Tree())
+                    node = node.children.setdefault(part, Tree())
                 node.asked = True
                 node.slot = slot
             self.slots[path] = tuple(range(count, count + len(readings)))
@@ -62,20 +69,8 @@ class Plan:
     def compiled(self, scan: Any) -> Any:
         """The plan as the C module wants it; made once."""
         if self._compiled[0] is not scan:
-            self._compiled = scan, scan.plan(self._description())
+            self._compiled = scan, scan.plan(describe(self._root, self.slot_count))
         return self._compiled[1]
-
-    def _description(self) -> bytes:
-        """Nodes, parents first: slot plus one, number of names, and for each its node, length and text."""
-        nodes = list(self._root.walk())
-        number = {id(node): at for at, node in enumerate(nodes)}
-        parts = [struct.pack("=II", len(nodes), self.slot_count)]
-        for node in nodes:
-            parts.append(struct.pack("=II", node.slot + 1, len(node.children)))
-            for name, child in node.children.items():
-                text = name.encode()
-                parts += [struct.pack("=II", number[id(child)], len(text)), text]
-        return b"".join(parts)
 
     def values(self, path: str, objects: list[Any], cache: dict[str, list[Any]]) -> list[Any]:
         """The value at `path` in every object, None where there is none."""
@@ -117,6 +112,22 @@ class Plan:
         return walk
 
 
+def describe(root: Tree, slots: int) -> bytes:
+    """A tree of names for the scanner.
+
+    Nodes, parents first: slot plus one, number of names, and for each its node, length and text.
+    """
+    nodes = list(root.walk())
+    number = {id(node): at for at, node in enumerate(nodes)}
+    parts = [struct.pack("=II", len(nodes), slots)]
+    for node in nodes:
+        parts.append(struct.pack("=II", node.slot + 1, len(node.children)))
+        for name, child in node.children.items():
+            text = name.encode()
+            parts += [struct.pack("=II", number[id(child)], len(text)), text]
+    return b"".join(parts)
+
+
 def _readings(path: str) -> list[list[str]]:
     """The keys a dotted path may mean, best first: all nested, then with one key that contains dots."""
     parts = path.split(".")
@@ -131,7 +142,7 @@ def _readings(path: str) -> list[list[str]]:
     return readings
 
 
-def _struct(node: _Tree) -> Any:
+def _struct(node: Tree) -> Any:
     """A msgspec type for an object with the node's children; sets the `kind` of every inner object.
 
     A node that is asked for itself and has children is decoded whole (kind None) and walked as a dict.
@@ -147,7 +158,7 @@ def _struct(node: _Tree) -> Any:
     return node.kind
 
 
-def _field_step(node: _Tree, name: str) -> Getter:
+def _field_step(node: Tree, name: str) -> Getter:
     attribute = f"f{list(node.children).index(name)}"
     get, kind = attrgetter(attribute), node.kind
 

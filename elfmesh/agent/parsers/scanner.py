@@ -12,6 +12,8 @@ import importlib
 import os
 from typing import Any
 
+import numpy as np
+
 from elfmesh.errors import ConfigError
 
 CHOICES = ("native", "python")
@@ -23,6 +25,18 @@ active: Any = None
 
 fallback_reason = ""
 """Why there is no C module although nobody asked for that; "" otherwise."""
+
+
+REFUSED_SHARE = 8
+"""If the scanner refuses more than one line of so many, the slow path takes the whole block, faster."""
+
+REFUSED_FREE = 16
+"""Refused lines of any block, however short, that the slow path takes one by one."""
+
+
+def refused_room(lines: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Room for the refused lines of a block, before the slow path takes all of it."""
+    return np.empty(REFUSED_FREE + lines // REFUSED_SHARE, np.int64)
 
 
 def choose(wanted: str) -> None:

@@ -1,12 +1,10 @@
-r"""Formats whose values are text: logfmt, csv and a user's regular expression.
+"""Formats whose values are text: csv, a user's regular expression, and what they share with logfmt.
 
 These formats carry no types, so every column is a string and every agent agrees on it whatever it happened
 to read first; a query casts where it needs a number. `ts` is read from the declared field or the usual
 names, like in JSON. A stream may declare types: then values are cast, and what cannot be cast is null and a
 field error.
 
-- logfmt: `key=value`, `key="quoted \" value"`, a bare `key` is "true", `key=` is "". Of duplicate keys the
-  last wins. A line without any `=` is an error.
 - csv: RFC 4180 quoting, comma. The columns are declared or the file's first line. A record is a line: a
   quoted newline is not supported. An empty field is null. A line with another number of fields is an error.
 - regex: google-re2, unanchored search, named groups are the columns; a group that took no part is null.
@@ -16,7 +14,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,12 +24,14 @@ import pyarrow.compute as pc
 
 from elfmesh.agent.parsers.base import TIMESTAMP_FIELDS, Columns, Parsed, Parser, sample, strings
 from elfmesh.agent.parsers.cells import event_times
-from elfmesh.agent.parsers.lines import Lines
+from elfmesh.agent.parsers.lines import Lines, Positions
 from elfmesh.agent.parsers.schema import STRING
 from elfmesh.errors import ConfigError
 from elfmesh.limits import LINE_BYTES_MAX
 
 Texts = Sequence[str | None]
+Kept = list[int] | Positions | None
+"""The lines that are good, ascending; None: all."""
 
 
 class TextParser(Parser):
@@ -56,9 +55,7 @@ class TextParser(Parser):
         self._timestamps = (timestamp,) if timestamp else TIMESTAMP_FIELDS
 
     @abstractmethod
-    def texts(
-        self, lines: Lines, names: Sequence[str]
-    ) -> tuple[dict[str, Texts], list[int] | None, list[str]]:
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[dict[str, Texts], Kept, list[str]]:
         """The named fields as text, the good lines (None: all) and samples of bad ones."""
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
@@ -111,45 +108,6 @@ def _cast(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[str]]:
     return pa.array(out, kind), bad
 
 
-_PAIR = re.compile(r'([^\s="]+)(?:(=)(?:"((?:[^"\\]|\\.)*+)"|([^\s"]*+)))?')
-_ESCAPE = re.compile(r"\\(.)")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
-
-
-class LogfmtParser(TextParser):
-    """Parses `key=value` lines."""
-
-    name = "logfmt"
-
-    def texts(
-        self, lines: Lines, names: Sequence[str]
-    ) -> tuple[dict[str, Texts], list[int] | None, list[str]]:
-        """One dict per line, read by name."""
-        rows: list[int] = []
-        records: list[dict[str, str]] = []
-        samples: list[str] = []
-        for row, text in enumerate(lines.texts()):
-            record = logfmt_fields(text)
-            if record is not None:
-                rows.append(row)
-                records.append(record)
-            elif len(samples) < 3:
-                samples.append(sample("no key=value pair", text))
-        return {name: [record.get(name) for record in records] for name in names}, rows, samples
-
-
-def logfmt_fields(text: str) -> dict[str, str] | None:
-    """The pairs of one logfmt line; None when it has no `key=value` at all."""
-    pairs = _PAIR.findall(text)
-    if not any(equals for _, equals, _, _ in pairs):
-        return None
-    return {key: (_unescape(quoted) or plain) if equals else "true" for key, equals, quoted, plain in pairs}
-
-
-def _unescape(text: str) -> str:
-    return _ESCAPE.sub(lambda m: _ESCAPED.get(m[1], m[1]), text) if "\\" in text else text
-
-
 class CsvParser(TextParser):
     """Parses comma-separated lines.
 
@@ -187,9 +145,7 @@ class CsvParser(TextParser):
                 block = lines.data[newline + 1 :] if newline >= 0 else b""
         return super().parse(block, columns)
 
-    def texts(
-        self, lines: Lines, names: Sequence[str]
-    ) -> tuple[dict[str, Texts], list[int] | None, list[str]]:
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[dict[str, Texts], Kept, list[str]]:
         """By pyarrow's reader where no quote is in the block, else by the csv module, line by line."""
         header = self.header or ()
         wanted = [name for name in names if name in header]
@@ -276,9 +232,7 @@ class RegexParser(TextParser):
         self._text = pattern
         self._optional = any(sign in pattern for sign in ("|", ")?", ")*", "){"))
 
-    def texts(
-        self, lines: Lines, names: Sequence[str]
-    ) -> tuple[dict[str, Texts], list[int] | None, list[str]]:
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[dict[str, Texts], Kept, list[str]]:
         """All lines at once when every group takes part in every match, else line by line."""
         known = [name for name in names if name in self.groups]
         if len(lines) and not self._optional:
@@ -296,9 +250,7 @@ class RegexParser(TextParser):
                 samples.append(sample("the pattern does not match", text))
         return {name: [match[name] for match in found] for name in known}, rows, samples
 
-    def _block(
-        self, lines: Lines, known: Sequence[str]
-    ) -> tuple[dict[str, Texts], list[int] | None, list[str]]:
+    def _block(self, lines: Lines, known: Sequence[str]) -> tuple[dict[str, Texts], Kept, list[str]]:
         """Arrow's extraction, which is RE2 too but cannot tell an empty group from one that took no part."""
         found = pc.extract_regex(lines.raw(), self._text)
         samples: list[str] = []

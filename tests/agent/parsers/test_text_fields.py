@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.agent.parsers import StreamFormat
-from elfmesh.agent.parsers.text_fields import CsvParser, LogfmtParser, RegexParser, csv_row, logfmt_fields
+from elfmesh.agent.parsers.logfmt import LogfmtParser, logfmt_fields
+from elfmesh.agent.parsers.text_fields import CsvParser, RegexParser, csv_row
 from elfmesh.errors import ConfigError
 
 

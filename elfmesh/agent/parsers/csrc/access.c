@@ -163,9 +163,7 @@ size_t access_lines(bool combined, Bytes block, Lines lines, const uint8_t *want
             store_fields(&fields, block.data, wanted, grid, row);
             continue;
         }
-        for (size_t slot = 0; slot < grid.slots; slot++) {
-            grid.kinds[slot * grid.lines + row] = CELL_NULL;
-        }
+        clear_row(&grid, row);
         refused[count++] = (int64_t)row;
     }
     return count;

@@ -114,12 +114,12 @@ static PyObject *scan_plan(PyObject *self, PyObject *args) {
     return capsule;
 }
 
-static PyObject *scan_project(PyObject *self, PyObject *args) {
+/* Shared by the formats whose wanted names are a plan. */
+static PyObject *scan_by_plan(plan_scan *scan, PyObject *args) {
     PyObject *capsule;
     Py_buffer v[6] = {{0}};
     Lines lines;
     Grid grid;
-    (void)self;
     if (!PyArg_ParseTuple(args, "Oy*y*y*w*w*w*", &capsule, &v[0], &v[1], &v[2], &v[3], &v[4], &v[5])) {
         return NULL;
     }
@@ -135,12 +135,23 @@ static PyObject *scan_project(PyObject *self, PyObject *args) {
     if (!grid_of(&v[3], &v[4], plan_slots(plan), lines.count, &grid)) {
         return refuse(v, 6, "kinds and cells must have a row per slot and a column per line");
     }
-    size_t refused;
+    Refused refused = {v[5].buf, 0, (size_t)v[5].len / sizeof(int64_t)};
+    bool done;
     Py_BEGIN_ALLOW_THREADS
-    refused = project_lines(plan, block, lines, grid, v[5].buf, (size_t)v[5].len / sizeof(int64_t));
+    done = scan(plan, block, lines, grid, &refused);
     Py_END_ALLOW_THREADS
     release(v, 6);
-    return refused == SIZE_MAX ? PyErr_NoMemory() : PyLong_FromSize_t(refused);
+    return done ? PyLong_FromSize_t(refused.count) : PyErr_NoMemory();
+}
+
+static PyObject *scan_project(PyObject *self, PyObject *args) {
+    (void)self;
+    return scan_by_plan(project_lines, args);
+}
+
+static PyObject *scan_logfmt(PyObject *self, PyObject *args) {
+    (void)self;
+    return scan_by_plan(logfmt_lines, args);
 }
 
 static PyObject *scan_access(PyObject *self, PyObject *args) {
@@ -290,6 +301,7 @@ static PyMethodDef METHODS[] = {
     {"split", scan_split, METH_VARARGS, "split(block, starts, ends) -> int: the non-blank lines, how many."},
     {"plan", scan_plan, METH_VARARGS, "plan(description) -> capsule"},
     {"project", scan_project, METH_VARARGS, "project(plan, block, starts, ends, kinds, cells, refused) -> int"},
+    {"logfmt", scan_logfmt, METH_VARARGS, "logfmt(plan, block, starts, ends, kinds, cells, refused) -> int"},
     {"access", scan_access, METH_VARARGS, "access(combined, block, starts, ends, wanted, kinds, cells, refused)"},
     {"times", scan_times, METH_VARARGS, "times(block, side, kinds, cells, times, outcome) -> int: still open"},
     {"offsets", scan_offsets, METH_VARARGS, "offsets(block, side, kinds, cells, offsets) -> int: room needed"},

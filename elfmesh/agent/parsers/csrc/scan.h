@@ -72,8 +72,13 @@ const uint8_t *skip_string(const uint8_t *p, const Line *line, bool *escaped);
 const uint8_t *skip_value(const uint8_t *p, const Line *line, int depth);
 size_t unescape(Bytes text, uint8_t *out);
 
-/* project.c */
+/* plan.c */
 typedef struct Plan Plan;
+
+/* NULL when the description is not sound or memory ran out. */
+Plan *plan_new(Bytes description);
+void plan_free(Plan *plan);
+size_t plan_slots(const Plan *plan);
 
 typedef struct {
     const int64_t *starts, *ends;
@@ -87,13 +92,31 @@ typedef struct {
     size_t slots, lines;
 } Grid;
 
-Plan *plan_new(Bytes description);
-void plan_free(Plan *plan);
-size_t plan_slots(const Plan *plan);
+static inline void clear_row(const Grid *grid, size_t row) {
+    for (size_t slot = 0; slot < grid->slots; slot++) {
+        grid->kinds[slot * grid->lines + row] = CELL_NULL;
+    }
+}
 
-/* Lines that were refused, ascending; more than `capacity` of them end the scan. Returns their number, or
- * SIZE_MAX if memory ran out. */
-size_t project_lines(const Plan *plan, Bytes block, Lines lines, Grid grid, int64_t *refused, size_t capacity);
+/* Rows that are left to the caller, ascending, up to `capacity`. */
+typedef struct {
+    int64_t *rows;
+    size_t count, capacity;
+} Refused;
+
+/* Leave a row to the caller. False when that is one too many, which ends the scan. */
+static inline bool refuse_row(Refused *refused, const Grid *grid, size_t row) {
+    clear_row(grid, row);
+    if (refused->count < refused->capacity) {
+        refused->rows[refused->count] = (int64_t)row;
+    }
+    return ++refused->count <= refused->capacity;
+}
+
+/* project.c and logfmt.c: the lines of a format, by a plan. False if memory ran out.
+ * A bare key of logfmt has the text of four bytes that the caller puts behind the block. */
+typedef bool plan_scan(const Plan *plan, Bytes block, Lines lines, Grid grid, Refused *refused);
+plan_scan project_lines, logfmt_lines;
 
 /* access.c */
 enum access_field {
