@@ -16,7 +16,7 @@ import msgspec
 
 from elfmesh import ids
 from elfmesh.errors import ProtocolError
-from elfmesh.machine import Id
+from elfmesh.machine import Count, Id
 from elfmesh.wire import UNREADABLE
 
 NAMESPACE = "default"
@@ -52,10 +52,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     creator: str
     text: str
-    version: int
+    version: Count
     job_id: Id
-    partitions: int = 1
-    created: int = 0
+    partitions: Count = 1
+    created: Count = 0
     incarnation: str = ""
 
     @property

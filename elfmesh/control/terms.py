@@ -9,7 +9,7 @@ import msgspec
 
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.records import FIRST
-from elfmesh.machine import Contact
+from elfmesh.machine import Contact, Count, Index
 
 
 class Participant(msgspec.Struct, frozen=True, array_like=True):
@@ -30,11 +30,11 @@ class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
         until: first interval it is not expected in any more, None while it is a member.
     """
 
-    number: int
+    number: Count
     contact: Contact
     name: str
-    start: int = FIRST
-    until: int | None = None
+    start: Index = FIRST
+    until: Index | None = None
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,9 +53,9 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
     manifest: Manifest
     master: Contact
-    epoch: int
-    version: int = 0
-    start: int = FIRST
-    closed: int = FIRST
+    epoch: Count
+    version: Count = 0
+    start: Index = FIRST
+    closed: Index = FIRST
     paused: bool = False
     members: tuple[RosterEntry, ...] = ()

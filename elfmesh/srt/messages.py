@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
-from elfmesh.machine import Contact, Id, Message
+from elfmesh.machine import Contact, Count, Id, Index, Message
 
 FIRST = -(2**62)
 """As an interval index: since ever. Founding members contribute from here."""
@@ -28,9 +28,9 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         size: payload bytes, 0 = no rows.
     """
 
-    interval: int
-    counts: tuple[int, ...]
-    size: int = 0
+    interval: Index
+    counts: tuple[Count, ...]
+    size: Count = 0
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
@@ -45,10 +45,10 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
         entries: sorted by interval, at most one each, all within the range.
     """
 
-    epoch: int
-    attempt: int
-    start: int
-    stop: int
+    epoch: Count
+    attempt: Count
+    start: Index
+    stop: Index
     coverage: bytes
     entries: tuple[Entry, ...] = ()
 
@@ -56,24 +56,24 @@ class Segment(msgspec.Struct, frozen=True, array_like=True):
 class Heard(msgspec.Struct, frozen=True, array_like=True):
     """Multicasts of one era are known up to `upto` without a gap."""
 
-    era: int
-    upto: int
+    era: Count
+    upto: Count
 
 
 class Refused(msgspec.Struct, frozen=True, array_like=True):
     """[start, stop) is being collected as `attempt` by now: send your own contribution alone."""
 
-    start: int
-    stop: int
-    attempt: int
+    start: Index
+    stop: Index
+    attempt: Count
 
 
 class Order(msgspec.Struct, frozen=True, array_like=True):
     """The body of a multicast to the forests themselves."""
 
-    epoch: int
+    epoch: Count
     ranges: tuple[Refused, ...] = ()
-    stop: int = 0
+    stop: Index = 0
 
 
 class Join(Message, frozen=True, tag="srt.join"):
@@ -94,33 +94,33 @@ class Join(Message, frozen=True, tag="srt.join"):
     """
 
     tree: Id
-    token: int
-    session: int
-    epoch: int
-    frontier: int | None
+    token: Count
+    session: Count
+    epoch: Count
+    frontier: Index | None
     heard: tuple[Heard, ...] = ()
-    load: int = 0
-    size: int = 0
-    climb: int = 0
-    hops: int = 0
+    load: Count = 0
+    size: Count = 0
+    climb: Count = 0
+    hops: Count = 0
 
 
 class Joined(Message, frozen=True, tag="srt.joined"):
     """You are my child, `depth` hops below the root, as one of `load`; below `released` all is closed."""
 
     tree: Id
-    token: int
-    depth: int
-    load: int
-    epoch: int
-    released: int
+    token: Count
+    depth: Count
+    load: Count
+    epoch: Count
+    released: Index
 
 
 class Redirect(Message, frozen=True, tag="srt.redirect"):
     """Not me: ask `to`, or nobody I know (None)."""
 
     tree: Id
-    token: int
+    token: Count
     to: Contact | None
 
 
@@ -128,7 +128,7 @@ class Leave(Message, frozen=True, tag="srt.leave"):
     """I am not your child any more. `token` is that of the join it ends."""
 
     tree: Id
-    token: int
+    token: Count
 
 
 class Reparent(Message, frozen=True, tag="srt.reparent"):
@@ -142,9 +142,9 @@ class Frontier(Message, frozen=True, tag="srt.frontier"):
     """From now on I claim from `frontier` on; None = do not wait for me."""
 
     tree: Id
-    seq: int
-    epoch: int
-    frontier: int | None
+    seq: Count
+    epoch: Count
+    frontier: Index | None
 
 
 class SegmentUp(Message, frozen=True, tag="srt.segment"):
@@ -160,11 +160,11 @@ class SegmentUp(Message, frozen=True, tag="srt.segment"):
     """
 
     tree: Id
-    seq: int
+    seq: Count
     segment: Segment
     claims: bool
     alone: bool
-    released: int
+    released: Index
 
 
 class SegmentAck(Message, frozen=True, tag="srt.segment_ack"):
@@ -179,9 +179,9 @@ class SegmentAck(Message, frozen=True, tag="srt.segment_ack"):
     """
 
     tree: Id
-    seq: int
-    epoch: int
-    released: int
+    seq: Count
+    epoch: Count
+    released: Index
     refused: tuple[Refused, ...] = ()
 
 
@@ -192,11 +192,11 @@ class Overlap(Message, frozen=True, tag="srt.overlap"):
     """
 
     tree: Id
-    seq: int
-    epoch: int
-    start: int
-    stop: int
-    attempt: int
+    seq: Count
+    epoch: Count
+    start: Index
+    stop: Index
+    attempt: Count
     lagging: bool = False
 
 
@@ -204,10 +204,10 @@ class Fault(Message, frozen=True, tag="srt.fault"):
     """Contributions of `coverage` to [start, stop) were dropped for `error`; goes to the root."""
 
     tree: Id
-    seq: int
-    epoch: int
-    start: int
-    stop: int
+    seq: Count
+    epoch: Count
+    start: Index
+    stop: Index
     coverage: bytes
     error: str
 
@@ -224,9 +224,9 @@ class Multicast(Message, frozen=True, tag="srt.multicast"):
     """
 
     tree: Id
-    era: int
-    seq: int
-    kind: int
+    era: Count
+    seq: Count
+    kind: Count
     budget_s: float
 
 
@@ -234,10 +234,10 @@ class MulticastAck(Message, frozen=True, tag="srt.multicast_ack"):
     """The multicast is here; if `final`, the payload has all answers of the subtree that came in time."""
 
     tree: Id
-    era: int
-    seq: int
+    era: Count
+    seq: Count
     final: bool
-    expected: int = 0
+    expected: Count = 0
 
 
 class Pull(Message, frozen=True, tag="srt.pull"):

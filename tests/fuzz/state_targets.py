@@ -41,8 +41,8 @@ SKETCHES = {
     "p": ("kll", "v"),
     "f": ("frequent", "t"),
     "d": ("distinct", "w"),
-    "a": ("first", "t"),
-    "z": ("last", "v"),
+    "a": ("first", ("t", "w")),
+    "z": ("last", ("v", "w")),
 }
 
 

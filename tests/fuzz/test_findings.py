@@ -74,3 +74,10 @@ def test_a_description_of_results_whose_text_is_not_utf8_is_a_damaged_one(tmp_pa
     (tmp_path / "meta").write_bytes(b"\x81\xabincarnation" + NOT_UTF8)
     with pytest.raises(StorageError, match="damaged"):
         ResultsLog(tmp_path, None)
+
+
+def test_numbers_that_no_digest_has_room_for_reach_no_machine() -> None:
+    for epoch in (b"\xff", b"\xcf\xff\xff\xff\xff\xff\xff\xff\xff"):  # -1 and 2**64 - 1
+        body = b"\x84\xa1t\xa8ctl.stop\xa3job\xc4\x14" + b"j" * 20 + b"\xabincarnation\xa1x\xa5epoch" + epoch
+        with pytest.raises(ProtocolError, match="malformed"):
+            codec().decode_header(body)
