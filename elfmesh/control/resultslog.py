@@ -4,10 +4,12 @@ Owns files only; the records' meaning is the control machine's. Plain and synchr
 
     DIR/<job id hex>/meta               incarnation and unified schema of the rows, replaced atomically
     DIR/<job id hex>/<first index>.seg  framed records (see pages.py), indices ascending
+    DIR/journal                         records that segments may not have durably yet (see resultsjournal.py)
 
 Invariants: a record is either whole and checksummed or not there (a torn tail is cut off when the log is
 opened); indices only grow, so that appending a record again changes nothing; retention drops whole segments,
-oldest first, and never the newest; `append` returns when the record is durable (D-17).
+oldest first, and never the newest; `append` returns when the record is durable (D-17), in its segment or, of
+several at once, in the journal.
 """
 
 from __future__ import annotations
@@ -17,16 +19,17 @@ import os
 import shutil
 from bisect import bisect_left
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 
 from elfmesh.control.events import LOG_PAGE_BYTES_MAX, Append, LogInfo, LogRead, ReadLog
-from elfmesh.control.pages import encode_frame, frames
+from elfmesh.control.pages import encode_frame
 from elfmesh.control.records import ResultRecord, ipc_schema
-from elfmesh.errors import ElfError, ProtocolError, StorageError
+from elfmesh.control.resultsjournal import FILE_NAME, Entry, Journal
+from elfmesh.control.resultssegment import Segment, scan, sync_directory
+from elfmesh.errors import ElfError, StorageError
 from elfmesh.wire import UNREADABLE
 
 INTERVALS_MAX = 10_000
@@ -37,6 +40,9 @@ SEGMENT_BYTES = 8 << 20
 """A segment is closed beyond this size; retention works in such steps."""
 
 SEGMENT_RECORDS = 1000
+JOURNAL_BYTES_MAX = 8 << 20
+"""A journal beyond this size is emptied: what it held is synced where it belongs."""
+
 LOGS_OPEN_MAX = 256
 
 
@@ -44,24 +50,6 @@ class _Meta(msgspec.Struct):
     incarnation: str
     schema: bytes = b""
     expired: int | None = None
-
-
-@dataclass(slots=True)
-class _Segment:
-    """One file: the indices of its records and where each ends."""
-
-    path: Path
-    indices: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-
-    @property
-    def size(self) -> int:
-        return self.ends[-1] if self.ends else 0
-
-    def span(self, position: int) -> tuple[int, int]:
-        """Offset and length of a record."""
-        start = self.ends[position - 1] if position else 0
-        return start, self.ends[position] - start
 
 
 class ResultsLog:
@@ -101,6 +89,10 @@ class ResultsLog:
             self._meta = _Meta(incarnation)
             self._write_meta()
         self._segments = self._open_segments()
+        self._unsynced = False
+        # Whether the directory durably names the last segment.
+        self._named = True
+        self._learned = b""
 
     @property
     def incarnation(self) -> str:
@@ -119,27 +111,48 @@ class ResultsLog:
 
     def append(self, record: ResultRecord, rows: bytes) -> None:
         """Add a record behind the last one; durable when this returns. Lower indices change nothing."""
+        if self.write(record, rows):
+            self.sync()
+
+    def write(self, record: ResultRecord, rows: bytes) -> bytes:
+        """The same, durable after the next `sync`; returns the framed record, b"" if nothing has changed."""
         if self.latest is not None and record.index <= self.latest:
-            return
+            return b""
         segment = self._segments[-1] if self._segments else None
         full = segment is not None and (
             segment.size >= self._segment_bytes or len(segment.indices) >= self._segment_records
         )
         if segment is None or full:
-            segment = _Segment(self._directory / f"{record.index:+020d}.seg")
+            self.sync()
+            segment = Segment(self._directory / f"{record.index:+020d}.seg")
             self._segments.append(segment)
+            self._named = False
         self._learn(rows)
         frame = encode_frame(record, rows)
-        new = not segment.indices
         with segment.path.open("ab") as file:
             file.write(frame)
-            file.flush()
-            os.fsync(file.fileno())
-        if new:
-            _sync_directory(self._directory)
+        self._unsynced = True
         segment.ends.append(segment.size + len(frame))
         segment.indices.append(record.index)
         self._retain()
+        return frame
+
+    def distrust(self) -> None:
+        """Sync the last segment again: a process that was killed may have written to it and not synced it."""
+        if self._segments:
+            self._unsynced, self._named = True, False
+
+    def sync(self) -> None:
+        """Make everything written durable."""
+        if not self._unsynced:
+            return
+        segment = self._segments[-1]
+        with segment.path.open("r+b") as file:
+            os.fsync(file.fileno())
+        if not self._named:
+            sync_directory(self._directory)
+            self._named = True
+        self._unsynced = False
 
     def read(self, start: int | None, stop: int | None, limit: int) -> tuple[bytes, int | None]:
         """A page of records with start <= index < stop, and the index to go on from (None if empty).
@@ -198,14 +211,14 @@ class ResultsLog:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        _sync_directory(self._directory)
+        sync_directory(self._directory)
 
-    def _open_segments(self) -> list[_Segment]:
+    def _open_segments(self) -> list[Segment]:
         paths = sorted(self._directory.glob("*.seg"), key=lambda path: int(path.stem))
-        segments: list[_Segment] = []
+        segments: list[Segment] = []
         for path in paths:
             last = path == paths[-1]
-            segment = _scan(path, cut=last)
+            segment = scan(path, cut=last)
             if segment.indices:
                 segments.append(segment)
             else:
@@ -214,9 +227,11 @@ class ResultsLog:
 
     def _learn(self, rows: bytes) -> None:
         """Widen the log's schema by that of these rows, so that readers know the columns of all of them."""
-        if not rows:
+        message = _schema_message(rows)
+        if not rows or message == self._learned:
             return
         new = ipc_schema(rows)
+        self._learned = message
         known = pa.ipc.read_schema(pa.py_buffer(self._meta.schema)) if self._meta.schema else None
         try:
             merged = new if known is None else pa.unify_schemas([known, new], promote_options="permissive")
@@ -237,30 +252,9 @@ class ResultsLog:
             oldest.path.unlink()
 
 
-def _scan(path: Path, *, cut: bool) -> _Segment:
-    """The records of a segment; a torn tail is cut off if this is the last segment."""
-    segment, data = _Segment(path), path.read_bytes()
-    try:
-        for record, _, end in frames(data):
-            if segment.indices and record.index <= segment.indices[-1]:
-                raise ProtocolError(f"interval {record.index} stands behind {segment.indices[-1]}")
-            segment.indices.append(record.index)
-            segment.ends.append(end)
-    except ProtocolError as error:
-        if not cut:
-            raise StorageError(f"the results log is damaged: {error}", where=str(path)) from None
-        with path.open("r+b") as file:
-            file.truncate(segment.size)
-            os.fsync(file.fileno())
-    return segment
-
-
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _schema_message(rows: bytes) -> bytes:
+    """What an Arrow IPC stream begins with, unread: where it is equal, so are the schemas."""
+    return rows[: 8 + int.from_bytes(rows[4:8], "little")]
 
 
 class ResultsLogs:
@@ -270,27 +264,54 @@ class ResultsLogs:
         directory: of all of them, created if need be.
         intervals_max: records kept per job.
         bytes_max: bytes kept per job.
+        journal_bytes_max: see JOURNAL_BYTES_MAX.
+
+    Raises:
+        StorageError: the disk refuses, or a log is damaged.
     """
 
     def __init__(
-        self, directory: Path, *, intervals_max: int = INTERVALS_MAX, bytes_max: int = BYTES_MAX
+        self,
+        directory: Path,
+        *,
+        intervals_max: int = INTERVALS_MAX,
+        bytes_max: int = BYTES_MAX,
+        journal_bytes_max: int = JOURNAL_BYTES_MAX,
     ) -> None:
         self._directory = directory
         self._intervals_max, self._bytes_max = intervals_max, bytes_max
+        self._journal_bytes_max = journal_bytes_max
         self._open: OrderedDict[bytes, ResultsLog] = OrderedDict()
         try:
             directory.mkdir(parents=True, exist_ok=True)
+            self._journal = Journal(directory / FILE_NAME)
+            sync_directory(directory)
+            self._put_back()
         except OSError as error:
             raise StorageError(f"cannot create it: {error.strerror}", where=str(directory)) from None
 
-    def append(self, effect: Append) -> None:
-        """Add a record; durable when this returns.
+    def append(self, *effects: Append) -> None:
+        """Add records, in this order; all are durable when this returns.
 
         Raises:
             StorageError: the disk refuses.
+
+        Cost: one sync; of several records two writes each.
         """
         try:
-            self._log(effect.job, effect.incarnation).append(effect.record, effect.rows)
+            if len(effects) == 1:
+                self._log(effects[0].job, effects[0].incarnation).append(effects[0].record, effects[0].rows)
+                return
+            entries = []
+            for effect in effects:
+                log = self._log(effect.job, effect.incarnation)
+                frame = log.write(effect.record, effect.rows)
+                if frame:
+                    entries.append(Entry(effect.job, effect.incarnation, frame))
+            if entries:
+                self._journal.append(entries)
+            if self._journal.size > self._journal_bytes_max:
+                self._empty_journal()
         except OSError as error:
             raise StorageError(f"cannot write results: {error}", where=str(self._directory)) from None
 
@@ -339,8 +360,24 @@ class ResultsLogs:
             self._open[job] = log
         self._open.move_to_end(job)
         while len(self._open) > LOGS_OPEN_MAX:
-            self._open.popitem(last=False)
+            _, oldest = self._open.popitem(last=False)
+            oldest.sync()
         return log
+
+    def _put_back(self) -> None:
+        """Write again what a power cut took from the segments; logs that were dropped stay so."""
+        for entry in self._journal.entries():
+            if self._path(entry.job).exists():
+                log = self._log(entry.job, None)
+                if log.incarnation == entry.incarnation:
+                    log.distrust()
+                    log.write(*entry.result())
+        self._empty_journal()
+
+    def _empty_journal(self) -> None:
+        for log in self._open.values():
+            log.sync()
+        self._journal.clear()
 
     def _path(self, job: bytes) -> Path:
         return self._directory / job.hex()

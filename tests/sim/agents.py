@@ -45,13 +45,14 @@ class MemoryResults:
     def __init__(self) -> None:
         self.logs: dict[bytes, tuple[str, list[tuple[ResultRecord, bytes]]]] = {}
 
-    def append(self, effect: ctl.Append) -> None:
-        incarnation, records = self.logs.get(effect.job, (effect.incarnation, []))
-        if incarnation != effect.incarnation:
-            records = []
-        if not records or records[-1][0].index < effect.record.index:
-            records.append((effect.record, effect.rows))
-        self.logs[effect.job] = (effect.incarnation, records)
+    def append(self, *effects: ctl.Append) -> None:
+        for effect in effects:
+            incarnation, records = self.logs.get(effect.job, (effect.incarnation, []))
+            if incarnation != effect.incarnation:
+                records = []
+            if not records or records[-1][0].index < effect.record.index:
+                records.append((effect.record, effect.rows))
+            self.logs[effect.job] = (effect.incarnation, records)
 
     def drop(self, job: bytes) -> None:
         self.logs.pop(job, None)
