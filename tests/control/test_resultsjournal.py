@@ -10,7 +10,7 @@ import pytest
 
 from elfmesh.control import resultsjournal, resultslog
 from elfmesh.control.events import Append, ReadLog
-from elfmesh.control.pages import decode_page
+from elfmesh.control.pages import decode_page, encode_frame
 from elfmesh.control.resultsjournal import Entry, Journal
 from elfmesh.control.resultslog import ResultsLogs
 from tests.control.test_resultslog import record, rows
@@ -132,7 +132,7 @@ def test_a_journal_is_emptied_when_it_is_long(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", range(0, 120, 7))
 def test_a_torn_entry_and_all_behind_it_are_cut_off(tmp_path: Path, place: int) -> None:
     path = tmp_path / "journal"
-    frame = resultslog.encode_frame(record(4), rows(1))
+    frame = encode_frame(record(4), rows(1))
     journal = Journal(path)
     journal.append([Entry(JOBS[0], "a", frame), Entry(JOBS[1], "a", frame), Entry(JOBS[2], "a", frame)])
     whole = path.read_bytes()
