@@ -180,10 +180,22 @@ async def _serve(agent: LocalAgent, sock: socket.socket) -> Callable[[], Awaitab
 
     from elfmesh.control.api import make_app
 
-    runner = web.AppRunner(make_app(agent.pump), access_log=None, shutdown_timeout=0.2)
+    runner = web.AppRunner(make_app(agent.pump), access_log=None, logger=_api_log(), shutdown_timeout=0.2)
     await runner.setup()
     await web.SockSite(runner, sock).start()
     return runner.cleanup
+
+
+def _api_log() -> logging.Logger:
+    """Where aiohttp complains; not about what is no request, or a client that left: that is not our fault."""
+    from aiohttp.http_exceptions import HttpProcessingError
+
+    def ours(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))
+
+    logger = logging.getLogger("elf.api.server")
+    logger.addFilter(ours)
+    return logger
 
 
 async def _first(*waits: Awaitable[object]) -> None:

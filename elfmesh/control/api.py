@@ -111,9 +111,12 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
 @web.middleware
 async def _local_only(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse what a web page could make a browser send here."""
-    host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
-    origin = request.headers.get("Origin")
-    foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("Host")
+    try:
+        host = urlsplit(f"//{request.headers.get('Host', '')}").hostname or ""
+        origin = request.headers.get("Origin")
+        foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("Host")
+    except ValueError:  # brackets that do not close: no browser of ours says that
+        host, foreign = "", True
     if foreign or not _is_address(host):
         return respond(403, error_body("requests of web pages are refused", where=request.path))
     return await handler(request)

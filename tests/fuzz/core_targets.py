@@ -140,4 +140,4 @@ def cores() -> Harness:
     def count(data: bytes) -> int:
         return len(msgspec.msgpack.decode(data)[1])
 
-    return Harness("cores", "scripts of messages for a whole agent", generate, run, 40_000, (), count, 5.0)
+    return Harness("cores", "scripts of messages for a whole agent", generate, run, 20_000, (), count, 5.0)

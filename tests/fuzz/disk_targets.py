@@ -65,7 +65,7 @@ def frame_logs() -> Harness:
         assert not again.recovery.cut_bytes
         assert {job: again.last(job) for job in again.jobs} == before or log.recovery.gaps
 
-    return Harness("frame-logs", "images of a frame log", generate, run)
+    return Harness("frame-logs", "images of a frame log", generate, run, 40_000)
 
 
 def _frame_image(rng: random.Random) -> bytes:

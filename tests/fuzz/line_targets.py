@@ -93,4 +93,4 @@ def lines(name: str) -> Harness:
         discover_columns(form.parser("f"), data)
         found_columns(parser)
 
-    return Harness(f"lines-{name}", f"log lines, {name}", generate, run, count=count)
+    return Harness(f"lines-{name}", f"log lines, {name}", generate, run, 12_000, count=count)

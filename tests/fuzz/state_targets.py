@@ -75,7 +75,7 @@ def partials() -> Harness:
     corpus = [
         encode_partial({"main": tree(plan, rows).partial(), "d0": tree({}, rows, ("k", "t")).partial()})
         for plan in plans
-        for rows in (1, 6, 200)
+        for rows in (1, 6, 60)
     ]
     apart = [take_apart(data) for data in corpus]
     noise = of(corpus, (*BYTES, *PACKED))
@@ -103,7 +103,7 @@ def partials() -> Harness:
             for _ in blocks.blocks():
                 pass
 
-    return Harness("partials", "partial aggregates of every law", generate, run, 30_000)
+    return Harness("partials", "partial aggregates of every law", generate, run, 2_500)
 
 
 def _copied(value: Any) -> Any:
@@ -146,7 +146,7 @@ def checkpoints() -> Harness:
         other.load([data])
         assert other.flush().num_rows >= 0
 
-    return Harness("checkpoints", "checkpoints of a buffer tree", generate, run, 15_000)
+    return Harness("checkpoints", "checkpoints of a buffer tree", generate, run, 3_000)
 
 
 def _other_block(rng: random.Random, body: bytes) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 
 from elfmesh.agent import framelog
 from elfmesh.agent.core import codec
@@ -14,11 +15,13 @@ from elfmesh.agent.framelog import FrameLog
 from elfmesh.agent.storage import MemoryStorage
 from elfmesh.cbt.blocks import frame, read_block
 from elfmesh.control.answers import decode_body
+from elfmesh.control.api import make_app
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.pages import decode_page
 from elfmesh.control.resultslog import ResultsLog
 from elfmesh.errors import ConfigError, ProtocolError, StorageError
 from elfmesh.units import parse_duration_us, parse_size
+from tests.control.fakes import FakeBackend
 
 NOT_UTF8 = b"\xa3sh\xff"
 """A msgpack string that is none; msgspec reports it by an error that is none of its own."""
@@ -37,6 +40,13 @@ def test_text_that_is_not_utf8_is_refused_wherever_it_comes_from() -> None:
     head = head.replace(b"\xa6string", b"\xa6str\xffng")
     with pytest.raises(ProtocolError, match="malformed"):
         read_block(frame(len(head).to_bytes(4, "little") + head))
+
+
+@pytest.mark.parametrize("header", ["Host", "Origin"])
+async def test_a_host_that_is_none_is_refused(header: str) -> None:
+    async with TestClient(TestServer(make_app(FakeBackend()), host="127.0.0.1")) as client:
+        answer = await client.get("/v1/health", headers={header: "http://[::1"})
+        assert answer.status == 403
 
 
 def test_an_id_of_another_length_reaches_no_machine() -> None:
