@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from elfmesh import ids
 from elfmesh.control.events import LocalStreams, StreamInfo
+from elfmesh.control.keeper import Keeper
 from elfmesh.control.member import Member
 from elfmesh.control.messages import Announce, Running, Verdict, WhatRuns
 from elfmesh.control.office import Office
@@ -44,6 +45,7 @@ class Carrier:
         self.streams: dict[str, StreamInfo] = {}
         self.labels: dict[str, str] = {}
         self.members: dict[bytes, Member] = {}
+        self.keeper = Keeper(office)
         self._stopped: OrderedDict[tuple[bytes, str], None] = OrderedDict()
         self._asked = 0
         self._answered: set[str] = set()
@@ -130,7 +132,8 @@ class Carrier:
         error = check_columns(manifest.text, schema) if schema is not None else ""
         if error or len(self.members) >= JOBS_MAX:
             return Verdict(me, False, error or f"this agent works on {JOBS_MAX} jobs already")
-        member = self.members[job] = Member(self._office, manifest, plan, message.master, message.epoch)
+        member = Member(self._office, manifest, plan, message.master, message.epoch, self.keeper)
+        self.members[job] = member
         if founding and message.version == 0:
             member.begin(message.start)
         else:

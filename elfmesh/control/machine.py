@@ -29,6 +29,7 @@ from elfmesh.control.events import (
     Sealed,
     WorkerReport,
 )
+from elfmesh.control.keeper import KIND
 from elfmesh.control.leadership import Leadership
 from elfmesh.control.mail import Mail
 from elfmesh.control.messages import Replica, Roster, unpack
@@ -216,6 +217,8 @@ class Control:
                 message = self._unpacked(data)
                 if isinstance(message, Roster) and message.terms.manifest.job_id == key:
                     self.carrier.remember(message.terms)
+            elif kind == KIND:
+                self.carrier.keeper.restored(data)
         self.leadership.restored(epochs, terms, event.logs)
 
     def _unpacked(self, body: bytes) -> Message | None:

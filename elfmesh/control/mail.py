@@ -9,6 +9,7 @@ counted.
 from __future__ import annotations
 
 from elfmesh.control import messages as ctl
+from elfmesh.control import messages_safety as safety
 from elfmesh.control.asks import Asks
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.leadership import Leadership
@@ -52,6 +53,9 @@ class Mail:
                 return pack(ack) if ack is not None else b""
             case ctl.Mark():
                 self._mark(message)
+            case safety.Surrender():
+                if self._leadership.admits(message.job, message.epoch, message.master):
+                    self._carrier.keeper.surrender(message.master, message)
             case ctl.Stop():
                 self._stop(message, None)
             case _:
@@ -69,7 +73,7 @@ class Mail:
             return None
         return member.roster(terms)
 
-    def _verify(self, message: ctl.Verify, sender: Contact) -> None:
+    def _verify(self, message: safety.Verify, sender: Contact) -> None:
         job = message.manifest.job_id
         member = self._carrier.members.get(job)
         if self._leadership.admits(job, message.epoch, sender) and member is not None:
@@ -123,7 +127,7 @@ class Mail:
             case ctl.TreeOrder():
                 if self._leadership.admits(message.job, message.epoch, sender):
                     self._roots.ordered(message)
-            case ctl.Verify():
+            case safety.Verify():
                 self._verify(message, sender)
             case ctl.Running():
                 self._carrier.running(message)
@@ -204,13 +208,30 @@ class Mail:
                 serve_fetch(self._office, sender, message)
             case ctl.Page():
                 self._page(sender, message, payload)
-            case ctl.Verified():
+            case safety.Keep() | safety.Kept():
+                self._keeping(sender, message, payload)
+            case safety.KeptCopy():
+                master = leadership.masters.get(message.copy.job)
+                if master is None or master.epoch != message.epoch:
+                    self._office.stats["control.fenced"] += 1
+                elif message.copy.incarnation == master.manifest.incarnation:
+                    master.closer.recovered(message.copy, payload)
+            case safety.Verified():
                 master = leadership.masters.get(message.job)
                 if master is not None:
                     master.verifier.verified(message, payload)
             case _:
                 return False
         return True
+
+    def _keeping(self, sender: Contact, message: safety.Keep | safety.Kept, payload: bytes) -> None:
+        member = self._carrier.members.get(message.job)
+        if member is None or member.manifest.incarnation != message.incarnation:
+            self._office.stats["control.misplaced"] += 1
+        elif isinstance(message, safety.Kept):
+            member.safekeeping.kept(sender, message)
+        else:
+            self._carrier.keeper.keep(sender, message, payload, member.closed)
 
     def _part(self, sender: Contact, message: ctl.Part, payload: bytes) -> None:
         master = self._leadership.masters.get(message.job)

@@ -26,10 +26,12 @@ from elfmesh.control.manifest import Manifest
 from elfmesh.control.master_judge import HORIZON_S, Judge
 from elfmesh.control.master_roster import RosterBook
 from elfmesh.control.messages import PartFault
+from elfmesh.control.messages_safety import Keep
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.pages import ROWS_BYTES_MAX
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import ResultRecord, State, add_counts, counts_dict
+from elfmesh.control.recovery import Recovery
 from elfmesh.control.tentative import Tentative
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import PartsDropped
@@ -94,6 +96,7 @@ class Closer:
         self._reported: dict[int, int] = {}
         self._failed: list[tuple[int, int, int]] = []
         self._repaired_at: dict[int, float] = {}
+        self._recovery = Recovery(office, manifest, plan.replicas, epoch, self.judge)
         self._pushed: tuple[int, float] | None = None
         self._hastened_at = float("-inf")
         self._resumed_at = float("-inf")
@@ -140,12 +143,21 @@ class Closer:
 
     def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
         """A segment arrived at the root of a tree."""
-        tree, mask = self.trees[partition], bits_of(segment.coverage)
+        mask = bits_of(segment.coverage)
         for entry in segment.entries:
             if entry.interval < self.next and partition == 0:
                 self.expired += entry.counts[0] if entry.counts else 0
         if segment.stop > self.next:
             self.judge.seen(mask)
+        self._take(partition, segment, payloads)
+
+    def recovered(self, copy: Keep, payload: bytes) -> None:
+        """A peer has what a dead member contributed: it counts, and its member stays dead."""
+        for partition, segment, payloads in self._recovery.segments(copy, payload, self.next, self.trees):
+            self._take(partition, segment, payloads)
+
+    def _take(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
+        tree = self.trees[partition]
         for conflict in tree.add(segment, payloads):
             self._office.stats["control.overlaps"] += 1
             self._repair(conflict, conflict + 1, partition)
@@ -291,6 +303,7 @@ class Closer:
             verdict = "FINAL_PARTIAL"
         if verdict is None:
             self._wake(again)
+            self._recovery.ask(missing, at)
             if self._office.now >= due + self._plan.deadline_s:
                 self._push(at, missing)
         return verdict

@@ -28,6 +28,7 @@ from elfmesh.control.events import (
     WorkerReport,
 )
 from elfmesh.control.fidelity import READ, UsualRate
+from elfmesh.control.keeper import Keeper
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.messages import (
     Enroll,
@@ -36,14 +37,14 @@ from elfmesh.control.messages import (
     Report,
     Roster,
     RosterAck,
-    Verified,
-    Verify,
     Waiting,
     pack,
 )
+from elfmesh.control.messages_safety import Verified, Verify
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import BUCKETS
+from elfmesh.control.safekeeping import Safekeeping
 from elfmesh.control.terms import Participant, RosterEntry, Terms
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
@@ -76,9 +77,20 @@ class Member:
         plan: of its text.
         master: who leads it, as far as known.
         epoch: of that master.
+        keeper: what this agent keeps for other members.
     """
 
-    def __init__(self, office: Office, manifest: Manifest, plan: Plan, master: Contact, epoch: int) -> None:
+    def __init__(
+        self,
+        office: Office,
+        manifest: Manifest,
+        plan: Plan,
+        master: Contact,
+        epoch: int,
+        keeper: Keeper,
+    ) -> None:
+        self._keeper = keeper
+        self.safekeeping = Safekeeping(office, plan.replicas)
         self._office, self.manifest, self.plan = office, manifest, plan
         self.master, self.epoch, self.version = master, epoch, 0
         self.entry: RosterEntry | None = None
@@ -151,6 +163,7 @@ class Member:
         if entry is None and self.entry is not None:
             self.enroll()
         self.entry = entry
+        self.safekeeping.peers_are(terms.members)
         self._office.emit(Persist("member", self.job, pack(Roster(terms)) if entry is not None else b""))
         self._release(terms.closed)
         if entry is not None and (joined or new_term):
@@ -196,6 +209,8 @@ class Member:
             self._sealed_at.popleft()
         while self._retained and self._retained[0].stop <= closed:
             self._retained.popleft()
+        self.safekeeping.released(closed)
+        self._keeper.released(self.job, self.manifest.incarnation, closed)
         for tree in self.manifest.trees:
             self._office.emit(Release(tree, closed))
         self._office.emit(ReleaseWorker(self.job, closed))
@@ -203,6 +218,8 @@ class Member:
     def stop(self) -> None:
         """The job is over here."""
         self._alive = False
+        self.safekeeping.stop()
+        self._keeper.stopped(self.job, self.manifest.incarnation)
         self._office.emit(Persist("member", self.job, b""))
         self._office.emit(StopWorker(self.job, self.manifest.incarnation))
         for tree in self.manifest.trees:
@@ -284,6 +301,7 @@ class Member:
             self._office.emit(Contribute(tree, segment, part.payloads))
         self.frontier = event.stop
         self._tell_rate(event, entry.number)
+        self.safekeeping.add(event, entry.number)
         self._retained.append(event)
         self._sealed_at.append((event.stop, self._office.now))
         self._watch()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
+from elfmesh.control import messages_safety
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.records import FIRST
 from elfmesh.control.terms import Participant, Terms
@@ -167,26 +168,6 @@ class Report(Message, frozen=True, tag="ctl.report"):
     job: Id
     name: str
     samples: tuple[str, ...]
-    error: str = ""
-
-
-class Verify(Message, frozen=True, tag="ctl.verify"):
-    """A master to a member: compute this interval again from your raw logs."""
-
-    manifest: Manifest
-    epoch: Count
-    interval: Index
-    token: Count
-
-
-class Verified(Message, frozen=True, tag="ctl.verified"):
-    """The answer to `Verify`; the payload is one part of `sizes` per partition."""
-
-    job: Id
-    token: Count
-    number: Count
-    counts: tuple[Count, ...] = ()
-    sizes: tuple[Count, ...] = ()
     error: str = ""
 
 
@@ -352,8 +333,6 @@ MESSAGES: tuple[type[Message], ...] = (
     Waiting,
     Rate,
     Report,
-    Verify,
-    Verified,
     PartRoot,
     Part,
     PartFault,
@@ -370,6 +349,7 @@ MESSAGES: tuple[type[Message], ...] = (
     Fetch,
     Page,
     Handover,
+    *messages_safety.MESSAGES,
 )
 """All message types of this room, for the codec."""
 

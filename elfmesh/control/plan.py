@@ -33,6 +33,7 @@ class Plan:
         deadline_s: how long an interval that some have passed waits for the others before they are probed.
         on_straggler: "wait", "correct" or "skip".
         horizon_s: how long a tentative result may be corrected; None: the defaults of the judge.
+        replicas: peers that keep a contribution until its interval is closed.
     """
 
     stream: str
@@ -42,6 +43,7 @@ class Plan:
     deadline_s: float
     on_straggler: str
     horizon_s: float | None = None
+    replicas: int = 0
 
     def window(self, interval: int) -> tuple[int, int]:
         """Start and exclusive end of an interval in microseconds UTC."""
@@ -88,6 +90,7 @@ def read_job(text: str, *, source: str = "query") -> tuple[JobNames, Plan]:
         slide_us=window.slide_us,
         deadline_s=job.deadline_us / MICROS,
         on_straggler=job.on_straggler,
+        replicas=job.replicas,
         horizon_s=None if job.horizon_us is None else job.horizon_us / MICROS,
     )
     return job, plan

@@ -17,7 +17,7 @@ from elfmesh.control.cover import numbers
 from elfmesh.control.events import Finalise, Finalised, LogRead
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.master_roster import RosterBook
-from elfmesh.control.messages import Verified, Verify
+from elfmesh.control.messages_safety import Verified, Verify
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.pages import decode_page
 from elfmesh.control.records import ResultRecord, add_counts, counts_dict, ipc_to_table, rows_to_json

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from elfmesh.control.fidelity import Rates, UsualRate
-from elfmesh.control.machine import no_facts
 from elfmesh.control.office import Office
 from elfmesh.control.pages import decode_page
 from elfmesh.control.records import BUCKETS, ResultRecord, ipc_to_table, rows_to_json
 from elfmesh.control.tentative import OPEN_MAX, Tentative
-from elfmesh.machine import Contact
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
 from tests.control.members import TEXT, Agent
+from tests.control.offices import new_office
 
 
 def seen(world: World, agent: Agent, **body: Any) -> tuple[list[tuple[ResultRecord, list[Any]]], int]:
@@ -141,7 +140,7 @@ def record(index: int, rev: int) -> ResultRecord:
 
 
 def shelf() -> tuple[Tentative, Office, list[str]]:
-    office = Office(Contact(bytes(20), "sim", 1, 1), "agent", random.Random(1), no_facts)
+    office = new_office(1)
     said: list[str] = []
     return Tentative(office, 1, lambda: said.append("again"), lambda: said.append("shown")), office, said
 

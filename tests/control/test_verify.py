@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elfmesh.control.messages import Verified
+from elfmesh.control.messages_safety import Verified
 from elfmesh.machine import Received
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import World

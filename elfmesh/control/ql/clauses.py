@@ -36,8 +36,12 @@ from elfmesh.units import parse_duration_us, unit_us
 PARTITIONS_MAX = 64
 """Trees of one job: each is a root of its own, so more than this costs more messages than it spreads load."""
 
+REPLICAS_MAX = 3
+"""Peers that keep each contribution: each of them writes and syncs it."""
+
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_OPTIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", "ON STRAGGLER", "PARTITIONS")
+_OPTIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", "ON STRAGGLER", "PARTITIONS", "REPLICAS")
+_NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX)}
 _STRAGGLER = ("CORRECT", "SKIP", "WAIT")
 _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "WINDOW", "UNION", "JOIN", "AS")
 
@@ -132,6 +136,7 @@ class Cutter:
             namespace, name, None if every is None else int(every), int(given.get("LATENESS", 0)),
             int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
             int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
+            int(given.get("REPLICAS", 0)),
         )  # fmt: skip
 
     def _job_name(self) -> tuple[str, str]:
@@ -157,10 +162,8 @@ class Cutter:
         if word == "ON":
             word = f"ON {self._word(1)}"
         if word not in _OPTIONS:
-            hint = (
-                suggest(word, (*_OPTIONS, "AS"))
-                or "Options are EVERY, LATENESS, DEADLINE, HORIZON, ON STRAGGLER, PARTITIONS; then AS SELECT."
-            )
+            known = f"Options are {', '.join(_OPTIONS)}; then AS SELECT."
+            hint = suggest(word, (*_OPTIONS, "AS")) or known
             raise self._error(f"expected an option of the job or AS, found `{self._shown()}`", hint)
         return word
 
@@ -171,11 +174,11 @@ class Cutter:
                 raise self._error(f"ON STRAGGLER takes CORRECT, SKIP or WAIT, not `{self._shown()}`", hint)
             self._at += 1
             return self._tokens[self._at - 1].text.lower()
-        if option == "PARTITIONS":
-            text = self._word()
-            if not text.isdigit() or not 1 <= int(text) <= PARTITIONS_MAX:
+        if option in _NUMBERS:
+            (least, most), text = _NUMBERS[option], self._word()
+            if not text.isdigit() or not least <= int(text) <= most:
                 raise self._error(
-                    f"PARTITIONS takes a number from 1 to {PARTITIONS_MAX}, not `{self._shown()}`"
+                    f"{option} takes a number from {least} to {most}, not `{self._shown()}`"
                 )
             self._at += 1
             return int(text)
@@ -252,7 +255,7 @@ class Cutter:
     def _refuse_option_after_from(self) -> None:
         word = self._word()
         if (
-            word in ("EVERY", "LATENESS", "DEADLINE", "HORIZON", "PARTITIONS")
+            word in _OPTIONS
             and (self._word(1) or " ")[0] in "0123456789I"
         ):
             raise self._error(

@@ -34,6 +34,7 @@ class JobClause:
     on_straggler: str = "correct"
     partitions: int = 1
     horizon_us: int | None = None
+    replicas: int = 0
 
     @property
     def qualified(self) -> str:

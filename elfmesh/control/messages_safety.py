@@ -1,0 +1,75 @@
+"""What agents say to each other so that nothing is lost and everything can be checked.
+
+Owns the messages of verification (`verify`) and of contributions that peers keep (`keeper`, `safekeeping`).
+"""
+
+from __future__ import annotations
+
+from elfmesh.control.manifest import Manifest
+from elfmesh.machine import Contact, Count, Id, Index, Message
+from elfmesh.srt.messages import Entry
+
+
+class Verify(Message, frozen=True, tag="ctl.verify"):
+    """A master to a member: compute this interval again from your raw logs."""
+
+    manifest: Manifest
+    epoch: Count
+    interval: Index
+    token: Count
+
+
+class Verified(Message, frozen=True, tag="ctl.verified"):
+    """The answer to `Verify`; the payload is one part of `sizes` per partition."""
+
+    job: Id
+    token: Count
+    number: Count
+    counts: tuple[Count, ...] = ()
+    sizes: tuple[Count, ...] = ()
+    error: str = ""
+
+
+class Keep(Message, frozen=True, tag="ctl.keep"):
+    """A member to a peer: keep this contribution until its intervals are closed.
+
+    `parts` has the entries of each partition; the payload is theirs in this order.
+    """
+
+    job: Id
+    incarnation: str
+    number: Count
+    start: Index
+    stop: Index
+    parts: tuple[tuple[Entry, ...], ...]
+
+
+class Kept(Message, frozen=True, tag="ctl.kept"):
+    """The peer has the contribution that begins at `start` on its disk."""
+
+    job: Id
+    incarnation: str
+    number: Count
+    start: Index
+
+
+class Surrender(Message, frozen=True, tag="ctl.surrender"):
+    """The master, multicast: whoever keeps contributions of this member from `start` on, send them to me."""
+
+    job: Id
+    incarnation: str
+    master: Contact
+    epoch: Count
+    number: Count
+    start: Index
+
+
+class KeptCopy(Message, frozen=True, tag="ctl.kept_copy"):
+    """The answer to `Surrender`, with the payload of the copy."""
+
+    epoch: Count
+    copy: Keep
+
+
+MESSAGES: tuple[type[Message], ...] = (Verify, Verified, Keep, Kept, Surrender, KeptCopy)
+"""For the codec."""

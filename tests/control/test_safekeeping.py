@@ -1,0 +1,173 @@
+"""Contributions kept by peers: who dies with its disk takes nothing along that was safe (D-8, I11)."""
+
+from __future__ import annotations
+
+import pytest
+
+from elfmesh.control.keeper import KEPT_BYTES_MAX, Keeper
+from elfmesh.control.messages_safety import Keep, Kept, KeptCopy
+from elfmesh.control.office import Office
+from elfmesh.control.safekeeping import Safekeeping
+from elfmesh.control.terms import RosterEntry
+from elfmesh.machine import Contact, Received, Send
+from elfmesh.srt.messages import Entry
+from tests.control.clicks import BASE, SLIDE, exact, fill
+from tests.control.harness import World
+from tests.control.members import TEXT, Agent, agent_id
+from tests.control.offices import new_office
+
+REPLICATED = TEXT.replace("DEADLINE '1 s'", "DEADLINE '1 s' REPLICAS 1")
+
+
+def dies_with_the_master(text: str) -> tuple[World, Agent]:
+    """Everybody has sealed, one does not get through; then a member and the master die for good."""
+    world = World(6)
+    fill(world, intervals=2)
+    world.apply(world[0], text)
+    master = world.master()
+    slow, victim = [agent for agent in world.living if agent is not master][:2]
+    for agent in world.living:
+        if agent is not slow:
+            agent.seal("clicks", BASE + 2 * SLIDE)
+    world.run(0.5)
+    world.kill(victim)
+    world.run(2.0)
+    world.kill(master)
+    world.run(2.0)
+    slow.seal("clicks", BASE + 2 * SLIDE)
+    world.run(12.0)
+    return world, victim
+
+
+def test_what_a_lost_agent_had_contributed_is_fetched_from_its_keeper() -> None:
+    world, victim = dies_with_the_master(REPLICATED.replace("REPLICAS 1", "REPLICAS 2"))
+    exact(world, world.living[0])
+    for record, _ in world.results(world.living[0]):
+        assert (record.state, record.missing) == ("FINAL", []), victim.number
+
+
+def test_without_replicas_it_is_missing_and_named() -> None:
+    world, victim = dies_with_the_master(TEXT)
+    for record, _ in world.results(world.living[0]):
+        assert record.state == "FINAL_PARTIAL"
+        assert f"agent-{victim.number}" in record.missing
+
+
+def test_copies_are_dropped_when_their_interval_is_closed_and_when_the_job_ends() -> None:
+    world = World(4)
+    fill(world, intervals=3)
+    world.apply(world[0], REPLICATED)
+    world[0].seal("clicks", BASE + 2 * SLIDE)
+    world.run(0.5)
+    kept = [agent for agent in world.living if agent.control.carrier.keeper.nbytes]
+    assert kept, "one of them keeps what the first has sealed"
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(3.0)
+    assert all(agent.control.carrier.keeper.nbytes == 0 for agent in world.living)
+    assert not [key for agent in world.living for key in agent.disk if key[0] == "kept"]
+    world[1].seal("clicks", BASE + 3 * SLIDE)
+    world.run(0.5)
+    world.ask(world[0], "delete", {"job": "shop/top"})
+    world.run(3.0)
+    assert not [key for agent in world.living for key in agent.disk if key[0] == "kept"]
+
+
+def test_a_keeper_that_is_restarted_still_has_its_copies() -> None:
+    world = World(4)
+    fill(world, intervals=1)
+    world.apply(world[0], REPLICATED)
+    world[0].seal("clicks", BASE + SLIDE)
+    world.run(0.5)
+    (keeper,) = [agent for agent in world.living if agent.control.carrier.keeper.nbytes]
+    before = keeper.control.carrier.keeper.nbytes
+    world.kill(keeper)
+    world.run(1.0)
+    world.restart(keeper)
+    assert keeper.control.carrier.keeper.nbytes == before
+
+
+# -- the parts -----------------------------------------------------------------------------------------
+
+JOB = bytes(20)
+
+
+def copy(number: int = 1, start: int = 5, size: int = 3) -> tuple[Keep, bytes]:
+    return Keep(JOB, "i", number, start, start + 1, ((Entry(start, (size,), size),),)), bytes(size)
+
+
+def acknowledged(office: Office) -> list[Kept]:
+    sent, office.out = office.out, []
+    return [
+        effect.message for effect in sent if isinstance(effect, Send) and isinstance(effect.message, Kept)
+    ]
+
+
+def test_an_acknowledgement_comes_after_the_write_and_again_for_a_copy_that_is_there() -> None:
+    office = new_office(1)
+    keeper, sender = Keeper(office), new_office(2).me
+    keeper.keep(sender, *copy(), None)
+    assert [type(effect).__name__ for effect in office.out] == ["Persist", "Send"]
+    acknowledged(office)
+    keeper.keep(sender, *copy(), None)
+    assert [type(effect).__name__ for effect in office.out] == ["Send"]
+
+
+def test_what_lies_about_its_size_or_is_too_much_is_not_acknowledged() -> None:
+    office = new_office(1)
+    keeper, sender = Keeper(office), new_office(2).me
+    message, _ = copy()
+    keeper.keep(sender, message, b"1", None)
+    assert acknowledged(office) == []
+    for start in range(3):
+        keeper.keep(sender, *copy(start=start, size=KEPT_BYTES_MAX // 2), None)
+    assert [each.start for each in acknowledged(office)] == [0, 1]
+    assert keeper.nbytes <= KEPT_BYTES_MAX
+
+
+def entry(number: int, rack: str) -> RosterEntry:
+    return RosterEntry(number, Contact(agent_id(number), "sim", number, 1, rack), f"agent-{number}")
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_peers_of_other_racks_come_first_and_one_of_them_is_needed(replicas: int) -> None:
+    office = new_office(0, rack="r1")
+    safe = Safekeeping(office, replicas)
+    members = [entry(number, "r1") for number in range(6)] + [entry(6, "r2")]
+    safe.peers_are(tuple(members))
+    assert safe._peers[0].id == agent_id(6)
+    assert len(safe._peers) == replicas
+    assert agent_id(0) not in {peer.id for peer in safe._peers}
+
+
+def test_copies_in_the_same_rack_only_are_not_safe() -> None:
+    world = World(3)
+    fill(world, intervals=1)
+    world.apply(world[0], REPLICATED)
+    member = next(iter(world[0].control.carrier.members.values()))
+    world.lost = lambda source, target, message: isinstance(message, Kept)
+    world[0].seal("clicks", BASE + SLIDE)
+    world.run(1.0)
+    assert member.safekeeping.unsafe == 1, "what nobody acknowledged"
+    world.lost = lambda source, target, message: False
+    world.run(5.0)
+    assert member.safekeeping.unsafe == 0, "sent again; agents without a rack share none"
+    same = Contact(agent_id(1), "sim", 1, 1, "r1")
+    safe = Safekeeping(new_office(0, rack="r1"), 1)
+    safe._open[0] = next(iter(member.safekeeping._open.values()))
+    safe._open[0].at = {same.id: same}
+    assert safe.unsafe == 1
+
+
+def test_copies_of_an_older_term_are_refused_by_the_master() -> None:
+    world = World(3)
+    fill(world, intervals=1)
+    world.apply(world[0], REPLICATED)
+    master = world.master()
+    job = next(iter(master.control.leadership.masters))
+    stale = KeptCopy(0, Keep(job, "x", 0, 1000, 1001, ((Entry(1000, (9, 0, 0, 0, 0), 2),),)))
+    world.post(0.0, master, Received(world[1].me, stale, b"{}"))
+    world.run(0.2)
+    assert master.control.stats()["control.fenced"] >= 1
+    world.seal_all(BASE + SLIDE)
+    world.run(2.0)
+    exact(world, world[0])
