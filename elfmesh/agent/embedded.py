@@ -43,7 +43,7 @@ from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.ql import Query, Statement, expand, parse
 from elfmesh.control.ql.compiler import Compiler
 from elfmesh.control.ql.operand import Env
-from elfmesh.control.records import ResultRecord, counts_dict
+from elfmesh.control.records import NOT_COUNTED, ResultRecord, counts_dict
 from elfmesh.errors import DataError
 from elfmesh.text import suggest
 
@@ -216,7 +216,7 @@ class LogRun:
         stats = self.stats
         rows = stats.records - stats.parse_errors - stats.filtered
         return ResultRecord(
-            job=JOB, index=0, counts=counts_dict((rows, stats.filtered, stats.parse_errors, 0, 0))
+            job=JOB, index=0, counts=counts_dict((rows, stats.filtered, stats.parse_errors, *NOT_COUNTED[3:]))
         )
 
     def _worker(self, budget: MemoryBudget) -> JobWorker:

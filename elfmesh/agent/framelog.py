@@ -59,6 +59,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
         positions: per source how far this contribution goes.
         restart: per source where to read from again, so that every record after `stop` is seen once more.
         counters: cumulative counts of the job at this agent.
+        gaps: (interval, number) of source gaps that are counted in intervals from `stop` on.
     """
 
     job: str
@@ -69,6 +70,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
     positions: Any = None
     restart: Any = None
     counters: Any = None
+    gaps: Any = None
 
 
 class Released(msgspec.Struct, frozen=True, tag="released", array_like=True):

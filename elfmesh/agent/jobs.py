@@ -17,19 +17,23 @@ import msgspec
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.failpoints import reach
 from elfmesh.agent.framelog import FRAME_BYTES_MAX, FrameLog, Sealed, SealedInterval
-from elfmesh.agent.sources import Delivery, FilePosition, SourceState
+from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
 from elfmesh.agent.watermark import clock_lag_us
 from elfmesh.agent.worker import JobWorker
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest
+from elfmesh.control.records import NOT_COUNTED
 from elfmesh.errors import RuntimeFailure
 from elfmesh.machine import Event
 from elfmesh.srt.messages import Entry
 
 CONTRIBUTION_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
 """Payloads of what is sealed at once; the rest of a frame is room for counts and positions."""
+
+GAPS_TOLD = 3
+"""Of the losses of the sources, the newest are told with their path and cause."""
 
 EVENT_ENTRIES_MAX = 64
 EVENT_BYTES_MAX = 4 << 20
@@ -45,7 +49,7 @@ class Reader(Protocol):
         columns: Iterable[str],
         *,
         positions: Iterable[FilePosition] = (),
-        read_from: Literal["beginning", "end"] = "beginning",
+        read_from: Literal["beginning", "end", "resume"] = "beginning",
         boundaries: Iterable[FilePosition] = (),
     ) -> None:
         """Begin to read for a job."""
@@ -64,11 +68,11 @@ class Reader(Protocol):
         ...
 
     def positions(self, job: str) -> tuple[FilePosition, ...]:
-        """Where the job's next records come from."""
+        """Where the job's next records come from, and what must be known of closed files."""
         ...
 
-    def gaps(self, job: str) -> int:
-        """How often lines may have been lost to the job (D-1's source_gap)."""
+    def gaps(self, job: str) -> Sequence[Gap]:
+        """What was lost to the job (D-1's source_gap) since the last call."""
         ...
 
     def problems(self) -> dict[str, str]:
@@ -96,6 +100,7 @@ class Home(Protocol):
     reader: Reader
     memory: MemoryBudget | None
     seed: int
+    encode: Encode
     jobs: dict[str, LocalJob]
 
 
@@ -116,7 +121,7 @@ class LocalJob:
         self._unreleased: deque[tuple[int, int]] = deque()
         self.held_bytes = 0
         self._reported: tuple[str, ...] = ()
-        self._gaps = 0
+        self._gaps: tuple[str, ...] = ()
 
     @staticmethod
     def frame_key(job: bytes, incarnation: str) -> str:
@@ -160,15 +165,17 @@ class LocalJob:
             start_index=self.start,
             next_index=max(self.start, last.stop) if last else self.start,
             replay_until=read,
+            open_gaps=msgspec.convert(last.gaps or (), list[tuple[int | None, int]]) if last else (),
             idle_us=stream.config.idle_us,
             budget=stream.memory,
             seed=stream.seed,
+            encode=stream.encode,
         )
         stream.reader.add(
             self.key,
             self.worker.columns,
             positions=restart,
-            read_from="beginning" if last else stream.config.read_from,
+            read_from="resume" if last else stream.config.read_from,
             boundaries=read,
         )
         stream.jobs[self.key] = self
@@ -199,7 +206,9 @@ class LocalJob:
         else:
             boundaries = self.worker.read_positions()
             columns = self.worker.columns
-            stream.reader.add(self.key, columns, positions=self._position, boundaries=boundaries)
+            stream.reader.add(
+                self.key, columns, positions=self._position, read_from="resume", boundaries=boundaries
+            )
             self.worker.resume(now_us)
 
     def seal(self, at: Sequence[FilePosition], outcome: Outcome) -> None:
@@ -233,21 +242,20 @@ class LocalJob:
                     positions=worker.read_positions(),
                     restart=tuple(restart.values()),
                     counters=list(worker.totals),
+                    gaps=worker.open_gaps,
                 )
             )
             outcome.events += self._events(start, ready, entries)
 
-    def report(self, gaps: int, outcome: Outcome) -> None:
-        """Tell people what could not be used, once.
+    def lose(self, gaps: Sequence[Gap]) -> None:
+        """Count what the sources have lost, and keep the newest of it for people."""
+        if gaps:
+            self.worker.lost(gaps)
+            self._gaps = (*self._gaps, *map(str, gaps))[-GAPS_TOLD:]
 
-        Args:
-            gaps: how often lines may have been lost since the job began to read here.
-            outcome: takes the event.
-        """
-        samples = tuple(self.worker.samples)
-        self._gaps = max(self._gaps, gaps)
-        if self._gaps:
-            samples += (f"{self._gaps} time(s) lines may be lost: a log was truncated or replaced",)
+    def report(self, outcome: Outcome) -> None:
+        """Tell people what could not be used or read, once."""
+        samples = (*self.worker.samples, *self._gaps)
         if samples != self._reported:
             self._reported = samples
             outcome.events.append(ctl.WorkerReport(self.manifest.job_id, samples))
@@ -292,10 +300,15 @@ class LocalJob:
             payloads = tuple(entry.payloads[partition] for entry in entries)
             placed = []
             for entry, payload in zip(entries, payloads, strict=True):
-                counts = tuple(entry.counts) if partition == 0 else (0,) * len(entry.counts)
+                counts = _whole_counts(entry.counts) if partition == 0 else NOT_COUNTED
                 placed.append(Entry(entry.interval, counts, len(payload)))
             parts.append(ctl.SealedPart(tuple(placed), payloads))
         return ctl.Sealed(self.manifest.job_id, self.manifest.incarnation, start, stop, tuple(parts))
+
+
+def _whole_counts(counts: Sequence[int]) -> tuple[int, ...]:
+    """Counts with all buckets, where a frame was written before there were as many."""
+    return (*counts, *NOT_COUNTED[len(counts) :])
 
 
 def _positions(raw: object) -> tuple[FilePosition, ...]:

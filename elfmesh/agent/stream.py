@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.jobs import LocalJob, Outcome, Reader
-from elfmesh.agent.sources import Delivery, FilePosition, SourceState
+from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control.ql.block import BlockRows
@@ -29,12 +29,12 @@ class Place:
     Attributes:
         sources: the files behind the job.
         positions: where its next records come from.
-        gaps: how often lines may have been lost to it.
+        gaps: what was lost to it since the last poll.
     """
 
     sources: list[SourceState]
     positions: tuple[FilePosition, ...]
-    gaps: int
+    gaps: tuple[Gap, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,10 @@ class Stream:
         *,
         memory: MemoryBudget | None = None,
         seed: int = 0,
+        encode: Encode = encode_parts,
     ) -> None:
         self.name, self.config, self.reader = name, config, reader
-        self.memory, self.seed = memory, seed
+        self.memory, self.seed, self.encode = memory, seed, encode
         self.jobs: dict[str, LocalJob] = {}
         self._problems: dict[str, str] = {}
 
@@ -85,7 +86,7 @@ class Stream:
         self._tell_problems()
         reader = self.reader
         places = {
-            name: Place(reader.sources(name), reader.positions(name), reader.gaps(name))
+            name: Place(reader.sources(name), reader.positions(name), tuple(reader.gaps(name)))
             for name, job in self.jobs.items()
             if not job.held
         }
@@ -110,12 +111,13 @@ class Stream:
         if job.failed:
             return
         try:
+            job.lose(place.gaps)
             for delivery, records in zip(polled.deliveries, shared, strict=True):
                 if name in delivery.jobs:
                     job.worker.feed(delivery.parsed, delivery.block, polled.now_us, records)
             job.worker.observe(place.sources, polled.now_us)
             job.seal(place.positions, outcome)
-            job.report(place.gaps, outcome)
+            job.report(outcome)
         except Exception as error:  # one bad job must not hurt the others
             if not isinstance(error, ElfError):
                 log.exception("job %s has failed", job.manifest.qualified)

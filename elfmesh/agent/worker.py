@@ -12,18 +12,20 @@ thread. Invariants:
   beginning of a block that put the first record into an open pane.
 - Replay (D-1): blocks before `replay_until` were read before the restart; of them, records of sealed
   intervals are skipped without counting, since the frames that were sealed then already count them.
+- A gap cannot be read again: what is counted in open intervals is `open_gaps`, stored with every frame.
 
 Paper: ELF 2.2 (each agent's own CBT), 3 (an agent that comes back replays its log).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from elfmesh.agent.insertion import insert
+from elfmesh.agent.offsets import Offsets
 from elfmesh.agent.parsers import Parsed
-from elfmesh.agent.sources import Block, FileKey, FilePosition, SourceId, SourceState
+from elfmesh.agent.sources import Block, FilePosition, Gap, SourceId, SourceState
 from elfmesh.agent.watermark import IDLE_US, SINCE_EVER, Watermark
 from elfmesh.cbt import Content, Panes, TypeConflict, encode_parts
 from elfmesh.cbt.budget import MemoryBudget
@@ -32,9 +34,12 @@ from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.records import BUCKETS, FIRST
 from elfmesh.errors import DataError, QueryError
 
-CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, EXPIRED = range(len(BUCKETS))
+CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, EXPIRED, SOURCE_GAP = map(
+    BUCKETS.index, ("contributed", "filtered", "parse_error", "late_dropped", "expired", "source_gap")
+)
 MAX_FUTURE_US = 3_600_000_000
 SAMPLES_MAX = 3
+Encode: TypeAlias = Callable[[Mapping[str, Content], int], list[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +77,14 @@ class JobWorker:
         start_index: the first interval this agent takes part in; older records are expired.
         next_index: after a restart, the first interval that was not sealed.
         replay_until: after a restart, how far the sealed frames had read (`read_positions` at the last seal).
+        open_gaps: after a restart, (interval, gaps counted in it) of those that were not sealed.
         max_future_us: how far a timestamp may be ahead of the clock; None: any.
         idle_us: see `Watermark`.
         strict: raise when records do not fit the query's types (`elf run`) instead of counting them as
             errors.
         budget: the memory that the panes share with those of other jobs; None: as much as they take.
         seed: of the tables of keys, so that nobody can choose keys that collide.
+        encode: makes the partials of an interval, one per partition.
 
     Attributes:
         totals: records per bucket since the worker began.
@@ -93,11 +100,13 @@ class JobWorker:
         start_index: int = FIRST,
         next_index: int = FIRST,
         replay_until: Iterable[FilePosition] = (),
+        open_gaps: Iterable[tuple[int | None, int]] = (),
         max_future_us: int | None = MAX_FUTURE_US,
         idle_us: int = IDLE_US,
         strict: bool = False,
         budget: MemoryBudget | None = None,
         seed: int = 0,
+        encode: Encode = encode_parts,
     ) -> None:
         self.statement = statement
         self.query = Query(statement)
@@ -120,16 +129,18 @@ class JobWorker:
             budget=budget,
             seed=seed,
         )
+        self._encode = encode
         self._watermark = Watermark(job.lateness_us if job else 0, idle_us=idle_us)
         self._start = start_index
         self._next = max(start_index, next_index)
-        self._replay = {position.key: position.offset for position in replay_until}
+        self._offsets = Offsets(replay_until)
         self._pane_counts: dict[int, list[int]] = {}
         self._other_counts: dict[int, list[int]] = {}
         self._homeless = [0] * len(BUCKETS)
         self._newest_us: int | None = None
-        self._begun: dict[int, dict[FileKey, FilePosition]] = {}
-        self._read: dict[FileKey, FilePosition] = {}
+        self._open_gaps: dict[int | None, int] = {}
+        for index, number in open_gaps:
+            self._count_gaps(number, index)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -179,7 +190,7 @@ class JobWorker:
             self.feed(parsed, block, now_us, records)
             records.release()
             return
-        replaying = self._replaying(block)
+        replaying = self._offsets.replaying(block)
         self._note(parsed)
         errors = parsed.errors
         if self._window is not None:
@@ -189,8 +200,17 @@ class JobWorker:
             errors += self._insert(records, block, replaying)
         if errors:
             self._count(PARSE_ERROR, errors, self._newest_index(), block, replaying)
-        if block.position is not None:
-            self._read[block.position.key] = block.position.at(block.end)
+        self._offsets.read(block)
+
+    def lost(self, gaps: Sequence[Gap]) -> None:
+        """Count what the sources have lost, one per gap, in the interval that is open now."""
+        if gaps:
+            self._count_gaps(len(gaps), self._newest_index())
+
+    @property
+    def open_gaps(self) -> tuple[tuple[int | None, int], ...]:
+        """What of the gaps is not sealed yet: the `open_gaps` of a restart."""
+        return tuple(self._open_gaps.items())
 
     def observe(self, sources: Iterable[SourceState], now_us: int) -> int:
         """Report the outcome of a poll; moves and returns the watermark.
@@ -199,12 +219,9 @@ class JobWorker:
             sources: the files behind this job and whether each is read to its end.
             now_us: wall clock before the poll.
         """
-        states = [(state.id, state.at_end) for state in sources]
-        present = {identity for identity, _ in states}
-        needed = {key for begun in self._begun.values() for key in begun}
-        for key in [key for key in self._read if key[:2] not in present and key not in needed]:
-            del self._read[key]
-        return self._watermark.observe(states, now_us)
+        present = {state.id: state for state in sources}
+        self._offsets.keep(present)
+        return self._watermark.observe(((state.id, state.at_end) for state in present.values()), now_us)
 
     def pause(self, now_us: int) -> None:
         """The reader stops because of back-pressure; the watermark stands still."""
@@ -223,7 +240,7 @@ class JobWorker:
         for interval in self.take(upto_index):
             payloads = (b"",) * self._partitions
             if interval.tables is not None:
-                payloads = tuple(encode_parts(interval.tables, self._partitions))
+                payloads = tuple(self._encode(interval.tables, self._partitions))
             sealed.append(SealedInterval(interval.index, interval.counts, payloads))
         return sealed
 
@@ -234,6 +251,7 @@ class JobWorker:
         if any(self._homeless):
             _add(self._other_counts, upto_index - 1, self._homeless)
             self._homeless = [0] * len(BUCKETS)
+            self._open_gaps.pop(None, None)
         for index in self._occupied(upto_index):
             counts = list(self._other_counts.get(index, (0,) * len(BUCKETS)))
             for pane in self._panes_of(index):
@@ -257,16 +275,11 @@ class JobWorker:
 
     def positions(self) -> tuple[FilePosition, ...]:
         """Where reading must restart so that every open pane can be filled again."""
-        earliest = dict(self._read)
-        for begun in self._begun.values():
-            for key, position in begun.items():
-                if key not in earliest or position.offset < earliest[key].offset:
-                    earliest[key] = position
-        return tuple(earliest.values())
+        return self._offsets.restart()
 
     def read_positions(self) -> tuple[FilePosition, ...]:
         """How far each file was read: the `replay_until` of a restart."""
-        return tuple(self._read.values())
+        return self._offsets.reached()
 
     def _dated(self, records: BlockRows, block: Block, now_us: int, replaying: bool) -> tuple[BlockRows, int]:
         """The records of open intervals, and how many have no usable time; those too late are counted."""
@@ -301,9 +314,8 @@ class JobWorker:
             self._sample(str(error))
             return records.rows
         self._count_panes(prepared, replaying)
-        if block.position is not None:
-            for pane in (*prepared.kept, *prepared.filtered):
-                self._begun.setdefault(pane, {}).setdefault(block.position.key, block.position)
+        for pane in (*prepared.kept, *prepared.filtered):
+            self._offsets.begin(pane, block)
         return refused
 
     def _count_panes(self, prepared: Prepared, replaying: bool) -> None:
@@ -326,19 +338,22 @@ class JobWorker:
             return
         index = max(index, self._next)
         _add_one(self._other_counts, index, bucket, number)
-        if block.position is not None:
-            self._begun.setdefault(index * self._slide, {}).setdefault(block.position.key, block.position)
+        self._offsets.begin(index * self._slide, block)
+
+    def _count_gaps(self, number: int, index: int | None) -> None:
+        self.totals[SOURCE_GAP] += number
+        if index is None:
+            self._homeless[SOURCE_GAP] += number
+        else:
+            index = max(index, self._next)
+            _add_one(self._other_counts, index, SOURCE_GAP, number)
+        self._open_gaps[index] = self._open_gaps.get(index, 0) + number
 
     def _newest_index(self) -> int | None:
         """The interval of the largest timestamp so far; None before the first."""
         if self._window is None:
             return 0
         return None if self._newest_us is None else self._newest_us // self._window.slide_us
-
-    def _replaying(self, block: Block) -> bool:
-        if block.position is None:
-            return False
-        return block.end <= self._replay.get(block.position.key, -1)
 
     def _panes_of(self, index: int) -> range:
         return range(index * self._slide, index * self._slide + self._size)
@@ -358,8 +373,9 @@ class JobWorker:
         floor = upto * self._slide
         self._panes.drop_below(floor)
         self._pane_counts = {pane: count for pane, count in self._pane_counts.items() if pane >= floor}
-        self._begun = {pane: begun for pane, begun in self._begun.items() if pane >= floor}
+        self._offsets.close_below(floor)
         self._other_counts = {index: count for index, count in self._other_counts.items() if index >= upto}
+        self._open_gaps = {i: number for i, number in self._open_gaps.items() if i is None or i >= upto}
 
     def _sample(self, reason: str) -> None:
         if len(self.samples) < SAMPLES_MAX:

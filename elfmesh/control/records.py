@@ -20,8 +20,20 @@ import pyarrow as pa
 
 from elfmesh.errors import ProtocolError
 
-BUCKETS = ("contributed", "filtered", "parse_error", "late_dropped", "expired")
-"""Where a record read from a source can end (D-1); counts travel as lists of integers in this order."""
+BUCKETS = (
+    "contributed",
+    "filtered",
+    "parse_error",
+    "late_dropped",
+    "expired",
+    "source_gap",
+    "shed",
+    "spool_overflow",
+)
+"""Where a record of a source can end (D-1); counts travel as lists of integers in this order.
+
+`source_gap` counts losses, not records: nobody has read the bytes that are gone.
+"""
 
 BUCKETS_SHOWN = BUCKETS[:4]
 """Buckets that the JSON of a result always has; the others are written where they are not zero."""

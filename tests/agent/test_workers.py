@@ -23,7 +23,7 @@ from elfmesh.cbt import decode_partial, finish
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest, new_manifest
-from elfmesh.control.records import FIRST
+from elfmesh.control.records import BUCKETS, FIRST, add_counts
 from elfmesh.errors import QueryError
 from elfmesh.machine import Event
 
@@ -308,8 +308,10 @@ async def test_lines_that_were_lost_to_a_truncation_are_reported(path: Path) -> 
         await until(lambda: len(host.sealed(job)) > 1)
         reports = [event for event in host.events if isinstance(event, ctl.WorkerReport)]
         assert [report.samples for report in reports] == [
-            ("1 time(s) lines may be lost: a log was truncated or replaced",)
+            (f"{path}: lines may be lost: it was truncated or written anew in place",)
         ]
+        counts = [entry.counts for event in host.sealed(job) for entry in event.parts[0].entries]
+        assert add_counts(counts)[BUCKETS.index("source_gap")] == 1
 
 
 async def test_a_record_stamped_before_the_end_of_an_interval_and_written_just_after_counts(

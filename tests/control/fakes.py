@@ -42,7 +42,7 @@ class FakeBackend:
             index=index,
             start_us=index * 10 * SECOND,
             end_us=(index + 1) * 10 * SECOND,
-            counts=counts_dict((table.num_rows, 0, 0, 0, 0)),
+            counts=counts_dict((table.num_rows, 0, 0, 0, 0, 0, 0, 0)),
             **fields,
         )
         self.records.append((record, table_to_ipc(table)))

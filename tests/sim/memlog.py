@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from elfmesh.agent.parsers import StreamFormat
-from elfmesh.agent.sources import Block, Delivery, FilePosition, SourceState
+from elfmesh.agent.sources import Block, Delivery, FilePosition, Gap, SourceState
 
 BLOCK_BYTES = 64 << 10
 
@@ -48,7 +48,7 @@ class MemoryReader:
         columns: Iterable[str],
         *,
         positions: Iterable[FilePosition] = (),
-        read_from: Literal["beginning", "end"] = "beginning",
+        read_from: Literal["beginning", "end", "resume"] = "beginning",
         boundaries: Iterable[FilePosition] = (),
     ) -> None:
         start = len(self.log.data) if read_from == "end" else 0
@@ -77,8 +77,8 @@ class MemoryReader:
     def positions(self, job: str) -> tuple[FilePosition, ...]:
         return (self.log.at(self.cursors[job].offset),)
 
-    def gaps(self, job: str) -> int:
-        return 0
+    def gaps(self, job: str) -> list[Gap]:
+        return []
 
     def problems(self) -> dict[str, str]:
         return {}

@@ -15,10 +15,9 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO
 
-import msgspec
-
+from elfmesh.agent.sources.position import FilePosition
 from elfmesh.errors import DataError, RuntimeFailure
 from elfmesh.limits import LINE_BYTES_MAX
 
@@ -36,38 +35,6 @@ OVERLONG_SAMPLE_BYTES = 120
 LINE_PEEK_BYTES = 8 << 10
 """How far before the end of a block a line's end is looked for, so that the block needs no cutting."""
 
-FileKey: TypeAlias = tuple[int, int, bytes]
-"""Device, inode, generation: which file this is, whatever it is called now."""
-
-
-class FilePosition(msgspec.Struct, frozen=True, array_like=True):
-    """A place in one file (D-2).
-
-    Attributes:
-        path: what the file was called when it was last seen; only for people.
-        device: of the file system.
-        inode: within the device.
-        generation: hash of the first `head` bytes, which tells a reused inode or a truncated file apart.
-        head: how many bytes `generation` covers: the first KiB, or what there was when it was first read.
-        offset: bytes from the beginning, always at a line's beginning.
-    """
-
-    path: str
-    device: int
-    inode: int
-    generation: bytes
-    head: int
-    offset: int
-
-    @property
-    def key(self) -> FileKey:
-        """Which file this is a position in."""
-        return self.device, self.inode, self.generation
-
-    def at(self, offset: int) -> FilePosition:
-        """Another place in the same file."""
-        return msgspec.structs.replace(self, offset=offset)
-
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -81,6 +48,7 @@ class Block:
         overlong: lines that were left out because they exceed the limit.
         overlong_sample: the beginning of the first of them.
         head: the first bytes of the file when the block is not its beginning, else None.
+        mark: of `end`.
     """
 
     data: bytes
@@ -90,6 +58,12 @@ class Block:
     overlong: int = 0
     overlong_sample: bytes = b""
     head: bytes | None = None
+    mark: bytes = b""
+
+    @property
+    def behind(self) -> FilePosition | None:
+        """Where the block ends."""
+        return None if self.position is None else self.position.at(self.end, self.mark)
 
 
 class LineCutter:
@@ -99,12 +73,12 @@ class LineCutter:
         line_bytes_max: longer lines are left out and counted.
     """
 
-    __slots__ = ("_dropping", "_limit", "_rest", "overlong", "sample", "taken")
+    __slots__ = ("_dropped", "_limit", "_rest", "overlong", "sample", "taken")
 
     def __init__(self, line_bytes_max: int = LINE_BYTES_MAX) -> None:
         self._limit = line_bytes_max
         self._rest = b""
-        self._dropping = False
+        self._dropped = 0
         self.overlong = 0
         self.sample = b""
         self.taken = 0
@@ -112,19 +86,20 @@ class LineCutter:
 
     @property
     def pending(self) -> int:
-        """Bytes held back because their line has not ended."""
-        return len(self._rest)
+        """Bytes whose line has not ended, held or (of an over-long line) already dropped."""
+        return len(self._rest) + self._dropped
 
     def push(self, chunk: bytes) -> bytes:
         """The whole lines that `chunk` completes."""
-        if self._dropping:
+        if self._dropped:
             newline = chunk.find(b"\n")
             if newline < 0:
-                self.taken += len(chunk)
+                self._dropped += len(chunk)
                 return b""
-            self.taken += newline + 1
+            self.taken += self._dropped + newline + 1
+            self.overlong += 1
             chunk = chunk[newline + 1 :]
-            self._dropping = False
+            self._dropped = 0
         newline = chunk.rfind(b"\n")
         if newline < 0:
             self._hold(self._rest + chunk)
@@ -139,12 +114,15 @@ class LineCutter:
     def finish(self) -> bytes:
         """The last line of a file that does not end in a newline; b"" if there is none."""
         data, self._rest = self._rest, b""
-        self._dropping = False
-        self.taken += len(data)
+        self.overlong += self._dropped > 0
+        self.taken += len(data) + self._dropped
+        self._dropped = 0
         return data
 
     def take_overlong(self) -> tuple[int, bytes]:
         """How many over-long lines were left out since the last call, and the first one's beginning."""
+        if not self.overlong:
+            return 0, b""
         found = self.overlong, self.sample
         self.overlong, self.sample = 0, b""
         return found
@@ -153,14 +131,9 @@ class LineCutter:
         """Keep the beginning of a line, unless the line is already too long."""
         self._rest = rest
         if len(rest) > self._limit:
-            self._drop(rest)
-            self.taken += len(rest)
+            self.sample = self.sample or rest[:OVERLONG_SAMPLE_BYTES]
             self._rest = b""
-            self._dropping = True
-
-    def _drop(self, line: bytes) -> None:
-        self.overlong += 1
-        self.sample = self.sample or line[:OVERLONG_SAMPLE_BYTES]
+            self._dropped = len(rest)
 
     def _without_overlong(self, data: bytes) -> bytes:
         """Blocks are at most a few limits long, so the search for long lines hops from limit to limit."""
@@ -172,7 +145,8 @@ class LineCutter:
                 start = newline + 1
                 continue
             end = data.find(b"\n", start) + 1 or len(data)
-            self._drop(data[start:end])
+            self.overlong += 1
+            self.sample = self.sample or data[start : min(end, start + OVERLONG_SAMPLE_BYTES)]
             kept.append(data[clean:start])
             start = clean = end
         if not clean:
@@ -209,8 +183,9 @@ def read_blocks(
         if data or overlong:
             yield Block(data, path, overlong=overlong, overlong_sample=start)
     last = cutter.finish()
-    if last:
-        yield Block(last, path)
+    overlong, start = cutter.take_overlong()
+    if last or overlong:
+        yield Block(last, path, overlong=overlong, overlong_sample=start)
 
 
 def compression(head: bytes) -> str:
@@ -236,12 +211,12 @@ def _chunks(path: str, size: int, stdin: BinaryIO | None, on_bytes: Callable[[in
     if path == "-":
         if stdin is None or stdin.closed:
             raise RuntimeFailure("standard input is closed", hint="Name a log file, or pipe one in.")
-        yield from _decoded(stdin, path, size, on_bytes)
+        yield from decoded(stdin, path, size, on_bytes)
         return
     with _open(path) as file:
         plain = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
         if not plain or compression(os.pread(file.fileno(), 4, 0)):
-            yield from _decoded(file, path, size, on_bytes)
+            yield from decoded(file, path, size, on_bytes)
             return
         offset = 0
         while chunk := read_whole_lines(file.fileno(), offset, size):
@@ -294,7 +269,12 @@ def _forbidden(path: str) -> RuntimeFailure:
     return RuntimeFailure("permission denied", where=path, hint="Check who may read it.")
 
 
-def _decoded(file: BinaryIO, path: str, size: int, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
+def decoded(file: BinaryIO, path: str, size: int, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
+    """The content of a file, decompressed if it is compressed, at most `size` bytes at a time.
+
+    Raises:
+        DataError: the compressed file is damaged or cut off.
+    """
     head = file.read(4)
     kind = compression(head)
     whole = _Prefixed(head, file, on_bytes)

@@ -14,13 +14,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
 from elfmesh.agent.parsers.base import SAMPLES_MAX, sample
 from elfmesh.agent.parsers.lines import Lines
-from elfmesh.agent.sources.blocks import BLOCK_BYTES, Block, FileKey, FilePosition
-from elfmesh.agent.sources.tail import GRACE_S, POLL_BYTES, SourceState, Tail
+from elfmesh.agent.sources.blocks import BLOCK_BYTES, Block
+from elfmesh.agent.sources.position import FileKey, FilePosition, Gap, SourceState
+from elfmesh.agent.sources.tail import FILES_MAX, GRACE_S, POLL_BYTES, ReadFrom, Tail
 
 log = logging.getLogger("elf.worker")
 JOIN_BYTES = 64 << 20
@@ -63,6 +63,7 @@ class StreamReader:
         block_bytes: size of a block, more or less.
         grace_s: how long a rotated file is kept open after its last growth.
         clock: monotonic seconds.
+        files_max: descriptors of one cursor group.
     """
 
     def __init__(
@@ -73,13 +74,16 @@ class StreamReader:
         block_bytes: int = BLOCK_BYTES,
         grace_s: float = GRACE_S,
         clock: Callable[[], float] = time.monotonic,
+        files_max: int = FILES_MAX,
     ) -> None:
         self.pattern = pattern
         self.formats = formats
         self._block_bytes = block_bytes
         self._grace_s = grace_s
         self._clock = clock
+        self._files_max = files_max
         self._groups: list[_Group] = []
+        self._gaps: dict[str, list[Gap]] = {}
 
     @property
     def groups(self) -> int:
@@ -97,7 +101,7 @@ class StreamReader:
         columns: Iterable[str],
         *,
         positions: Iterable[FilePosition] = (),
-        read_from: Literal["beginning", "end"] = "beginning",
+        read_from: ReadFrom = "beginning",
         boundaries: Iterable[FilePosition] = (),
     ) -> None:
         """Begin to read for a job; replaces it if it is already there.
@@ -106,11 +110,11 @@ class StreamReader:
             job: its name.
             columns: dotted paths it wants of every record.
             positions: where to resume (`JobWorker.positions`).
-            read_from: where to begin files that have no position.
+            read_from: where to begin files that have no position; see `Tail`.
             boundaries: offsets no block may cross (`JobWorker`'s replay_until).
         """
         self.remove(job)
-        heads = {p.key[:2]: p.head for group in self._groups for p in group.tail.positions()}
+        heads = {p.id: p.head for group in self._groups for p in group.tail.positions()}
         tail = Tail(
             self.pattern,
             positions=positions,
@@ -120,13 +124,16 @@ class StreamReader:
             block_bytes=self._block_bytes,
             grace_s=self._grace_s,
             clock=self._clock,
+            files_max=self._files_max,
         )
         tail.discover()
+        self._gaps[job] = []
         self._groups.append(_Group(tail, {job: tuple(columns)}))
         self._groups.sort(key=lambda group: -sum(p.offset for p in group.tail.positions()))
 
     def remove(self, job: str) -> None:
         """Stop reading for a job; harmless if it is not there."""
+        self._gaps.pop(job, None)
         for group in list(self._groups):
             group.jobs.pop(job, None)
             if not group.jobs:
@@ -165,9 +172,14 @@ class StreamReader:
         if group is not leader:
             ahead = leader.tail.positions()
             limits = {p.key: p.offset for p in ahead}
-            group.tail.heads = {p.key[:2]: p.head for p in ahead}
+            group.tail.use_heads({p.id: p.head for p in ahead})
         columns = group.columns()
-        for block in group.tail.poll(bytes_max, limits):
+        blocks = group.tail.poll(bytes_max, limits)
+        for gap in group.tail.take_gaps():
+            log.warning("%s", gap)
+            for job in group.jobs:
+                self._gaps[job].append(gap)
+        for block in blocks:
             parsed = _parse_any(self._parser(group, block), block, columns)
             yield Delivery(tuple(group.jobs), parsed, block)
 
@@ -182,18 +194,20 @@ class StreamReader:
         return group is None or group.tail.at_end
 
     def positions(self, job: str) -> tuple[FilePosition, ...]:
-        """Where the job's next records will come from."""
+        """Where the job's next records will come from, and the files that are known and closed."""
         group = self._group(job)
-        return group.tail.positions() if group else ()
+        return (*group.tail.known(), *group.tail.positions()) if group else ()
 
     def problems(self) -> dict[str, str]:
         """Paths that cannot be read, and why."""
         return {path: why for group in self._groups for path, why in group.tail.problems.items()}
 
-    def gaps(self, job: str) -> int:
-        """How often bytes may have gone unread (D-1's source_gap) at the job's place."""
-        group = self._group(job)
-        return group.tail.gaps if group else 0
+    def gaps(self, job: str) -> list[Gap]:
+        """What was lost to the job (D-1's source_gap) since the last call."""
+        found = self._gaps.get(job, [])
+        if found:
+            self._gaps[job] = []
+        return found
 
     def _group(self, job: str) -> _Group | None:
         return next((group for group in self._groups if job in group.jobs), None)

@@ -123,9 +123,10 @@ def test_blocks_are_all_whole_lines_within_the_limit(chunks: list[bytes], limit:
     overlong, _ = cutter.take_overlong()
     ended = data[: data.rfind(b"\n") + 1]
     unfinished = len(data) - len(ended)
-    assert overlong == sum(len(line) > limit for line in ended.split(b"\n")) + (unfinished > limit)
-    assert cutter.pending <= limit
-    assert cutter.taken == len(ended) + (unfinished if unfinished > limit else 0)
+    assert overlong == sum(len(line) > limit for line in ended.split(b"\n"))
+    assert (cutter.taken, cutter.pending) == (len(ended), unfinished)
+    assert len(cutter.finish()) == (unfinished if unfinished <= limit else 0)
+    assert cutter.take_overlong()[0] == (unfinished > limit)
 
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])

@@ -1,0 +1,64 @@
+"""Which bytes of the sources a job has seen, and from where they must be read again after a restart.
+
+Owns positions only. Panes are numbers here; records are none of its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from elfmesh.agent.sources import Block, FileKey, FilePosition, SourceState
+
+
+class Offsets:
+    """The places of one job in its files.
+
+    Args:
+        replay_until: after a restart, how far the sealed frames had read.
+    """
+
+    def __init__(self, replay_until: Iterable[FilePosition] = ()) -> None:
+        self._replay = {position.key: position.offset for position in replay_until}
+        self._begun: dict[int, dict[FileKey, FilePosition]] = {}
+        self._read: dict[FileKey, FilePosition] = {}
+
+    def read(self, block: Block) -> None:
+        """A block was evaluated."""
+        behind = block.behind
+        if behind is not None:
+            self._read[behind.key] = behind
+
+    def begin(self, pane: int, block: Block) -> None:
+        """A block has put something into a pane that is open."""
+        if block.position is not None:
+            self._begun.setdefault(pane, {}).setdefault(block.position.key, block.position)
+
+    def replaying(self, block: Block) -> bool:
+        """Whether a block was read before the restart."""
+        return block.position is not None and block.end <= self._replay.get(block.position.key, -1)
+
+    def close_below(self, pane: int) -> None:
+        """What is in the panes below is sealed."""
+        self._begun = {each: begun for each, begun in self._begun.items() if each >= pane}
+
+    def keep(self, sources: dict[tuple[int, int], SourceState]) -> None:
+        """Forget files that are not open and that no open pane needs; old generations are not open."""
+        needed = {key for begun in self._begun.values() for key in begun}
+        for key in list(self._read):
+            state = sources.get(key[:2])
+            current = state is not None and (not state.generations or key[2] in state.generations)
+            if not current and key not in needed:
+                del self._read[key]
+
+    def restart(self) -> tuple[FilePosition, ...]:
+        """Where reading must restart so that every open pane can be filled again."""
+        earliest = dict(self._read)
+        for begun in self._begun.values():
+            for key, position in begun.items():
+                if key not in earliest or position.offset < earliest[key].offset:
+                    earliest[key] = position
+        return tuple(earliest.values())
+
+    def reached(self) -> tuple[FilePosition, ...]:
+        """How far each file was read."""
+        return tuple(self._read.values())
