@@ -17,6 +17,7 @@ import numpy as np
 from elfmesh.agent.parsers import StreamFormat, scanner
 from elfmesh.agent.parsers.access import COMBINED_COLUMNS
 from elfmesh.agent.parsers.json_lines import JsonParser
+from elfmesh.agent.parsers.logfmt import LogfmtParser
 from tests.agent.parsers.agreement import compare
 
 JSON = [
@@ -30,6 +31,11 @@ ACCESS = [
     b'1.2.3.4 - frank [17/May/2015:10:05:03 +0200] "GET /a?b HTTP/1.1" 200 12 "http://r/" "Agent (X; Y)"',
     b'h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.0" 304 -',
     b'h - a b [17/May/2015:10:05:03 +0000] "GET /\\" x" 404 7 "-" "a \\"b\\" c" 1 2',
+]
+LOGFMT = [
+    b'ts=2015-05-17T10:00:00.123Z a=plain b.c="two words" ok price=0.1 c=',
+    b'time=1431856800 a="esc\\n \\" \\/" b.c="\\x \\u0041" url=http://x/?a=b',
+    b'a="never closed b.c=1 \xc3\xa9=\xe3\x81\x82 b="\xe2\x80\xa8" price=\xe2\x82\xac\xe3\x80\x80ok\x1fc=2',
 ]
 SPLICES = [
     b'"',
@@ -48,6 +54,9 @@ SPLICES = [
     b"\xe2\x82",
     b"\\u",
     b"1e9",
+    b"=",
+    b"\xe2\x80\xa9",
+    b"\xc2\xa0",
     b"-",
 ]
 PATHS = ["a", "b.c", "ts", "c", "a.b", "x.a.b", "b", "price", "ok", "_raw"]
@@ -94,6 +103,12 @@ def fuzz_access(dice: random.Random) -> None:
     compare(StreamFormat("combined").parser, [block_of(dice, ACCESS)], columns)
 
 
+def fuzz_logfmt(dice: random.Random) -> None:
+    """Whole parses of logfmt."""
+    columns = dice.sample(PATHS, dice.randrange(len(PATHS)))
+    compare(LogfmtParser, [block_of(dice, LOGFMT) for _ in range(2)], columns)
+
+
 def fuzz_cells(dice: random.Random) -> None:
     """Cells and plans that nobody made: any answer, or a refusal."""
     count = dice.choice([0, 1, 7, 8, 9, 100])
@@ -121,7 +136,7 @@ def main(seconds: float, seed: int) -> None:
     scanner.choose("native")
     dice, rounds, until = random.Random(seed), 0, time.monotonic() + seconds
     while time.monotonic() < until:
-        for fuzz in (fuzz_json, fuzz_access, fuzz_cells):
+        for fuzz in (fuzz_json, fuzz_access, fuzz_logfmt, fuzz_cells):
             fuzz(dice)
         rounds += 1
     print(f"scanner: {rounds} rounds of seed {seed}, nothing found")
