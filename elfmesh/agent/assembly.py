@@ -161,6 +161,7 @@ class LocalAgent:
             held_bytes_max=parts.held_bytes_max,
             memory=parts.memory,
             seed=parts.rng.getrandbits(63),
+            encode=parts.compute.encode,
         )
         return self.host
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Protocol
 
 from elfmesh.agent.host import Executor
+from elfmesh.cbt import Content
 from elfmesh.control import events as ctl
 from elfmesh.errors import ElfError
 from elfmesh.machine import Event
@@ -28,6 +29,10 @@ TOGETHER_MAX, TOGETHER_BYTES_MAX = 32, 1 << 20
 
 class Compute(Protocol):
     """The heavy work on partials; plain functions that run in a thread."""
+
+    def encode(self, tables: Mapping[str, Content], partitions: int) -> list[bytes]:
+        """The partial of each partition of an interval; the workers call it, in their threads."""
+        ...
 
     def merge(self, parts: tuple[bytes, ...]) -> bytes:
         """One partial of several."""

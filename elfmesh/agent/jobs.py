@@ -20,6 +20,7 @@ from elfmesh.agent.framelog import FRAME_BYTES_MAX, FrameLog, Sealed, SealedInte
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
 from elfmesh.agent.watermark import clock_lag_us
 from elfmesh.agent.worker import JobWorker
+from elfmesh.cbt import Encode
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control import ql

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.jobs import LocalJob, Outcome, Reader
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
+from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control.ql.block import BlockRows

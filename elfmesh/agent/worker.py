@@ -27,7 +27,7 @@ from elfmesh.agent.offsets import Offsets
 from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.sources import Block, FilePosition, Gap, SourceId, SourceState
 from elfmesh.agent.watermark import IDLE_US, SINCE_EVER, Watermark
-from elfmesh.cbt import Content, Panes, TypeConflict, encode_parts
+from elfmesh.cbt import Content, Encode, Panes, TypeConflict, encode_parts
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.ql import Prepared, Query, Statement
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
@@ -39,7 +39,6 @@ CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, EXPIRED, SOURCE_GAP = map(
 )
 MAX_FUTURE_US = 3_600_000_000
 SAMPLES_MAX = 3
-Encode: TypeAlias = Callable[[Mapping[str, Content], int], list[bytes]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from elfmesh.agent.host import Executor
 from elfmesh.agent.ingest import HELD_BYTES_MAX, Ingest
 from elfmesh.agent.jobs import LocalJob, Reader
 from elfmesh.agent.stream import Stream
+from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control.records import FIRST
@@ -46,6 +47,7 @@ class WorkerHost:
         held_bytes_max: see HELD_BYTES_MAX.
         memory: the budget of all panes; None: without limit.
         seed: of the tables of keys, so that nobody can choose keys that collide.
+        encode: see `JobWorker`.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class WorkerHost:
         held_bytes_max: int = HELD_BYTES_MAX,
         memory: MemoryBudget | None = None,
         seed: int = 0,
+        encode: Encode = encode_parts,
     ) -> None:
         self._held_bytes_max = held_bytes_max
         self._emit, self._frames, self._executor, self._wall_us = emit, frames, executor, wall_us
@@ -68,7 +71,7 @@ class WorkerHost:
         self._jobs: dict[bytes, LocalJob] = {}
         self._ingests = {
             name: Ingest(
-                Stream(name, config, open_reader(name, config), memory=memory, seed=seed),
+                Stream(name, config, open_reader(name, config), memory=memory, seed=seed, encode=encode),
                 executor,
                 wall_us=wall_us,
                 write=self._write,

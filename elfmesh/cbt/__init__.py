@@ -5,18 +5,21 @@ Paper: ELF 2.2. May import only the shared modules; knows no network, no clock, 
 
 from __future__ import annotations
 
-from elfmesh.cbt.contents import Content
+from elfmesh.cbt.contents import Content, SortedContent
 from elfmesh.cbt.errors import NotInvertible, PartialTooLarge, TypeConflict
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.limits import TreeLimits
 from elfmesh.cbt.panes import Panes, TableSpec
 from elfmesh.cbt.partial import (
+    Encode,
     decode_partial,
+    encode_known,
     encode_partial,
     encode_parts,
     finish,
     finish_blocks,
     finish_parts,
+    merge_known,
     merge_partials,
     split_partial,
     subtract,
@@ -27,18 +30,22 @@ __all__ = [
     "LAWS",
     "CompressedBufferTree",
     "Content",
+    "Encode",
     "NotInvertible",
     "Panes",
     "PartialTooLarge",
+    "SortedContent",
     "TableSpec",
     "TreeLimits",
     "TypeConflict",
     "decode_partial",
+    "encode_known",
     "encode_partial",
     "encode_parts",
     "finish",
     "finish_blocks",
     "finish_parts",
+    "merge_known",
     "merge_partials",
     "split_partial",
     "subtract",

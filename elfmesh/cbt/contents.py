@@ -84,6 +84,35 @@ class RowsContent:
         yield from sort_rows(self._rows, max(bits_min, bits_for(self._rows.count)))
 
 
+class SortedContent:
+    """Sorted blocks in memory, as `Content.sorted` of another content gave them.
+
+    Attributes:
+        counted: see `WireContent`.
+        nbytes: bytes held.
+    """
+
+    def __init__(self, content: Content) -> None:
+        self.layout, self.types, self.form = content.layout, content.types, content.form
+        self._blocks = tuple(content.sorted())
+        self.rows_max = sum(block.count for block in self._blocks)
+        self.nbytes = sum(block.nbytes for block in self._blocks)
+        states = self._blocks[0].states if self._blocks else ()
+        self.counted = tuple(",".join(state.parts) if state.kind == "count" else None for state in states)
+
+    def rows(self) -> Iterator[Rows]:
+        """See `Content`."""
+        return map(to_rows, self._blocks)
+
+    def sorted(self, bits_min: int = 0) -> Iterator[SortedRows]:
+        """See `Content`. As coarse as the blocks are."""
+        return iter(self._blocks)
+
+    def stream(self) -> Stream:
+        """The blocks one by one."""
+        return BlockStream(self._blocks)
+
+
 class _Narrowed:
     """A content without its last aggregates."""
 

@@ -15,7 +15,7 @@ Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from elfmesh.cbt.contents import (
     FinishedBlocks,
     MergedContent,
     RowsContent,
+    SortedContent,
     all_rows,
     finished,
     stream_of,
@@ -35,6 +36,15 @@ from elfmesh.cbt.partial_walk import BLOCK_BYTES_WANTED, cut_block, merge_stream
 from elfmesh.cbt.partial_wire import PartialWriter, WireContent, open_partial
 from elfmesh.cbt.rows import Rows, from_table, subtract_rows, to_table
 from elfmesh.errors import ProtocolError
+
+Known: TypeAlias = Mapping[bytes, Mapping[str, SortedContent]]
+"""Partials whose content is at hand, so that they need not be decoded: what `encode_known` gave for them."""
+
+KNOWN_ROWS_MAX = 1 << 13
+"""Rows of a table up to which its content is kept for the next reader: what is larger costs more to hold."""
+
+Encode: TypeAlias = Callable[[Mapping[str, Content], int], list[bytes]]
+"""What `encode_parts` is: an agent has one that remembers what it encoded."""
 
 Contents: TypeAlias = Content | Rows | pa.Table
 """What a table may be given as: a window's content, rows, or PAO columns as `decode_partial` gives them."""
@@ -67,6 +77,18 @@ def encode_parts(tables: Mapping[str, Contents], partitions: int) -> list[bytes]
     return _encode({name: _content(table) for name, table in tables.items()}, partitions)
 
 
+def encode_known(tables: Mapping[str, Content]) -> tuple[bytes, Mapping[str, SortedContent]]:
+    """`encode_partial`, and what was encoded, for `Known`; no tables where that is large.
+
+    Raises:
+        PartialTooLarge: the receiver would refuse it.
+    """
+    if any(content.rows_max > KNOWN_ROWS_MAX for content in tables.values()):
+        return _encode(tables, 1)[0], {}
+    known = {name: SortedContent(content) for name, content in tables.items()}
+    return _encode(known, 1)[0], known
+
+
 def decode_partial(data: bytes) -> dict[str, pa.Table]:
     """The inverse of `encode_partial`.
 
@@ -77,7 +99,12 @@ def decode_partial(data: bytes) -> dict[str, pa.Table]:
 
 
 def merge_partials(parts: Sequence[bytes]) -> bytes:
-    """One partial of several, key by key; a single one is handed on as it is.
+    """One partial of several, key by key; a single one is handed on as it is. See `merge_known`."""
+    return merge_known(parts, {})[0]
+
+
+def merge_known(parts: Sequence[bytes], known: Known) -> tuple[bytes, Mapping[str, SortedContent]]:
+    """The same, with what was encoded, as `encode_known` gives it; what is known is not decoded.
 
     Raises:
         ProtocolError: a part is damaged, or the parts are of different plans.
@@ -88,8 +115,8 @@ def merge_partials(parts: Sequence[bytes]) -> bytes:
     """
     present = [part for part in parts if part]
     if len(present) <= 1:
-        return present[0] if present else b""
-    return _encode(_merged(present), 1)[0]
+        return (present[0], known.get(present[0], {})) if present else (b"", {})
+    return encode_known(_merged(present, known))
 
 
 def split_partial(data: bytes, parts: int) -> list[bytes]:
@@ -115,14 +142,18 @@ def finish_blocks(tables: Mapping[str, Contents]) -> dict[str, FinishedBlocks]:
     return {name: FinishedBlocks(_content(table)) for name, table in tables.items()}
 
 
-def finish_parts(parts: Sequence[bytes]) -> dict[str, FinishedBlocks]:
+def finish_parts(parts: Sequence[bytes], known: Known | None = None) -> dict[str, FinishedBlocks]:
     """The finalised columns of all parts together, block by block, without encoding their merge.
+
+    Args:
+        parts: partials with different keys or the same.
+        known: of these, what need not be decoded.
 
     Raises:
         ProtocolError: a part is damaged, or the parts are of different plans; also while blocks are read.
         TypeConflict: a column has types without a common one.
     """
-    return finish_blocks(_merged([part for part in parts if part]))
+    return finish_blocks(_merged([part for part in parts if part], known or {}))
 
 
 def subtract(whole: Mapping[str, pa.Table], part: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
@@ -185,14 +216,21 @@ def _written(tables: Mapping[str, Content], writers: Sequence[PartialWriter]) ->
     return [writer.finish() for writer in writers]
 
 
-def _merged(parts: Sequence[bytes]) -> dict[str, Content]:
+def _merged(parts: Sequence[bytes], known: Known) -> dict[str, Content]:
     """The tables of several partials, each merged when it is read."""
-    same: dict[str, list[WireContent]] = {}
+    same: dict[str, list[WireContent | SortedContent]] = {}
     for part in parts:
-        for name, content in open_partial(part).items():
+        for name, content in (known.get(part) or open_partial(part)).items():
             same.setdefault(name, []).append(content)
     for name, contents in same.items():
         counted = {content.counted for content in contents if content.counted}
         if len({content.layout for content in contents}) > 1 or len(counted) > 1:
             raise ProtocolError(f"partial aggregates of table {name!r} come from different plans")
-    return {name: MergedContent(contents) for name, contents in same.items()}
+    return {name: _together(contents) for name, contents in same.items()}
+
+
+def _together(contents: Sequence[WireContent | SortedContent]) -> Content:
+    """One that is at hand is read as it is; what came from others is brought to blocks of a good size."""
+    if len(contents) == 1 and isinstance(contents[0], SortedContent):
+        return contents[0]
+    return MergedContent(contents)
