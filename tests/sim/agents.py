@@ -10,7 +10,6 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any
 
 from elfmesh.agent.assembly import LocalAgent, Parts
@@ -26,17 +25,11 @@ from elfmesh.machine import Contact
 from tests.sim.memlog import MemoryLog, MemoryReader
 from tests.sim.memnet import MemoryNetwork, MemoryTransport
 from tests.sim.network import Faults
-
-EPOCH_US = 1_431_856_800_000_000
-"""2015-05-17T10:00:00Z: the wall clock when the loop's time is 0."""
+from tests.sim.wall import EPOCH_US, stamp
 
 
 def wall_us() -> int:
     return EPOCH_US + round(asyncio.get_running_loop().time() * 1e6)
-
-
-def stamp(us: int) -> str:
-    return datetime.fromtimestamp(us / 1e6, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 class MemoryResults:

@@ -1,0 +1,57 @@
+"""`python -m tests.sim.swarm --seed N`: one seed with a readable trace; `--soak N`: many, in parallel."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from tests.sim.swarm.ablations import without
+from tests.sim.swarm.run import check, run
+from tests.sim.swarm.scenario import draw
+from tests.sim.swarm.soak import quiet, soak
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim.swarm")
+    parser.add_argument("--seed", type=int, help="replay this one")
+    parser.add_argument("--ablate", help="without this safeguard")
+    parser.add_argument("--quiet", action="store_true", help="no trace")
+    parser.add_argument("--soak", type=int, metavar="N", help="run the seeds from --first on, in parallel")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--processes", type=int)
+    parser.add_argument("--journal", type=Path, default=Path("build/soak-sim.jsonl"), help="what was run already")
+    options = parser.parse_args()
+    if options.soak is not None:
+        options.journal.parent.mkdir(parents=True, exist_ok=True)
+        seeds = range(options.first, options.first + options.soak)
+        return min(1, soak(seeds, options.journal, options.processes))
+    if options.seed is None:
+        parser.error("--seed N or --soak N")
+    return replay(options.seed, options.ablate, trace=not options.quiet)
+
+
+def replay(seed: int, ablation: str | None, *, trace: bool) -> int:
+    """Run one seed and say what is wrong."""
+    quiet()
+    scenario = draw(seed)
+    print(scenario.describe())
+    began = time.process_time()
+    with without(ablation):
+        outcome = run(scenario, print if trace else None)
+    used = time.process_time() - began
+    print(
+        f"{outcome.seconds:.0f} s simulated in {used:.1f} s, {outcome.faults} faults, {outcome.crashes} restarts,"
+        f" trace {outcome.trace}"
+    )
+    wrong = check(outcome)
+    for name, lines in wrong.items():
+        print(f"\n{name}: {len(lines)}")
+        for line in lines[:10]:
+            print(f"  {line}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,323 @@
+"""A disk that loses what was not synced, and the calls of `os` that the agent's code makes on it.
+
+Owns files, names and what a power cut leaves of them. The product's own storage, sources and results log run
+unchanged on top (see `install.py`): nothing of them is written a second time here.
+
+Rules, as strict as POSIX allows: bytes survive a power cut once their file was synced, of the others any
+beginning does, perhaps followed by zeros; a name that was made, replaced or removed survives once its directory
+was synced, of the others any beginning of their order does. A failed sync has lost what it should have
+written, even if a later one succeeds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import random
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+
+def refused(number: int, path: str = "") -> OSError:
+    return OSError(number, os.strerror(number), path)
+
+
+@dataclass(slots=True)
+class Inode:
+    """One file: what programs see, and what is on the platter. `clean` bytes of both are the same."""
+
+    number: int
+    data: bytearray = field(default_factory=bytearray)
+    stable: bytearray = field(default_factory=bytearray)
+    clean: int = 0
+    mtime_ns: int = 0
+
+    def sync(self) -> None:
+        del self.stable[self.clean :]
+        self.stable += self.data[self.clean :]
+        self.clean = len(self.data)
+
+    def touch(self, offset: int) -> None:
+        """Bytes from `offset` on have changed."""
+        self.clean = min(self.clean, offset)
+
+    def power_cut(self, rng: random.Random) -> None:
+        """Keep what was synced and a random beginning of the rest, zeros in place of what the disk had not got."""
+        del self.stable[self.clean :]
+        dirty = self.data[self.clean :]
+        kept = rng.choice((0, len(dirty), rng.randint(0, len(dirty))))
+        self.stable += dirty[:kept]
+        if kept < len(dirty) and rng.random() < 0.3:
+            self.stable += bytes(rng.randint(0, len(dirty) - kept))
+        self.data = bytearray(self.stable)
+        self.clean = len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Renaming:
+    """A change of names that may be lost: `path` leads to `inode` from now on, to nothing if None."""
+
+    path: str
+    inode: Inode | None
+
+
+class Disk:
+    """The file system of one host.
+
+    Attributes:
+        space: bytes that may still be written, None for as many as one likes.
+        syncs_to_fail: how many syncs from now on fail.
+        lies: syncs return at once and do nothing: for the ablation of syncing, never for a fault.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.names: dict[str, Inode] = {}
+        self.directories: dict[str, None] = {}
+        self.space: int | None = None
+        self.syncs_to_fail = 0
+        self.lies = False
+        self.counts = {"syncs": 0, "lost_bytes": 0, "power_cuts": 0, "flips": 0}
+        self._stable_names: dict[str, Inode] = {}
+        self._pending: list[_Renaming] = []
+
+    def link(self, path: str, inode: Inode | None) -> None:
+        """Let a name lead to a file, or to nothing."""
+        if inode is None:
+            del self.names[path]
+        else:
+            self.names[path] = inode
+        self._pending.append(_Renaming(path, inode))
+
+    def sync_names(self) -> None:
+        """What a sync of a directory does: a journal commits everything before it."""
+        if self.lies:
+            return
+        self._fail_perhaps()
+        for change in self._pending:
+            self._settle(change)
+        self._pending.clear()
+
+    def sync(self, inode: Inode) -> None:
+        self.counts["syncs"] += 1
+        if self.lies:
+            return
+        try:
+            self._fail_perhaps()
+        except OSError:
+            inode.stable[inode.clean :] = bytes(len(inode.data) - inode.clean)
+            inode.clean = len(inode.data)  # the kernel takes the pages for clean and never writes them
+            raise
+        inode.sync()
+
+    def _fail_perhaps(self) -> None:
+        if self.syncs_to_fail:
+            self.syncs_to_fail -= 1
+            raise refused(errno.EIO)
+
+    def _settle(self, change: _Renaming) -> None:
+        if change.inode is None:
+            self._stable_names.pop(change.path, None)
+        else:
+            self._stable_names[change.path] = change.inode
+
+    def power_cut(self, spare: str = "") -> None:
+        """What is left when the power fails; names below `spare` lose nothing."""
+        self.counts["power_cuts"] += 1
+        cut = self.rng.choice((0, len(self._pending), self.rng.randint(0, len(self._pending))))
+        for at, change in enumerate(self._pending):
+            if at < cut or (spare and change.path.startswith(spare)):
+                self._settle(change)
+        self._pending.clear()
+        self.names = dict(self._stable_names)
+        for path, inode in self.names.items():
+            if spare and path.startswith(spare):
+                inode.sync()
+            else:
+                before = len(inode.data)
+                inode.power_cut(self.rng)
+                self.counts["lost_bytes"] += max(0, before - len(inode.data))
+
+    def wipe(self, below: str) -> None:
+        """A new disk: nothing is left of what is below a directory."""
+        for names in (self.names, self._stable_names):
+            for path in [path for path in names if path.startswith(below)]:
+                del names[path]
+        self._pending = [change for change in self._pending if not change.path.startswith(below)]
+
+    def flip(self, path: str, at: int) -> None:
+        """One bit of a file changes by itself."""
+        self.counts["flips"] += 1
+        for content in (self.names[path].data, self.names[path].stable):
+            if at // 8 < len(content):
+                content[at // 8] ^= 1 << at % 8
+
+    def below(self, path: str) -> Iterator[str]:
+        """Names of files below a directory."""
+        prefix = path.rstrip("/") + "/"
+        return iter([name for name in self.names if name.startswith(prefix)])
+
+
+@dataclass(slots=True)
+class Handle:
+    """An open file, or an open directory (no inode)."""
+
+    disk: Disk
+    path: str
+    inode: Inode | None
+    writable: bool = False
+
+
+class SimOS:
+    """The part of module `os` that the agent uses, for all hosts: the first part of a path names the host."""
+
+    O_RDONLY, O_RDWR, O_CREAT = os.O_RDONLY, os.O_RDWR, os.O_CREAT
+    O_APPEND, O_CLOEXEC, O_NONBLOCK = os.O_APPEND, os.O_CLOEXEC, os.O_NONBLOCK
+    strerror = staticmethod(os.strerror)
+
+    def __init__(self) -> None:
+        self.disks: dict[str, Disk] = {}
+        self.now_ns: Callable[[], int] = lambda: 0
+        self._handles: dict[int, Handle] = {}
+        self._next_fd = 1000
+        self._next_inode = 1
+
+    def disk(self, path: str) -> Disk:
+        return self.disks[path.split("/", 2)[1]]
+
+    def handles(self, host: str) -> int:
+        """How many files of a host are open."""
+        disk = self.disks[host]
+        return sum(handle.disk is disk for handle in self._handles.values())
+
+    def hang_up(self, host: str) -> None:
+        """The host's process is gone: its files are closed."""
+        disk = self.disks[host]
+        for fd in [fd for fd, handle in self._handles.items() if handle.disk is disk]:
+            del self._handles[fd]
+
+    def create(self, path: str) -> Inode:
+        inode = Inode(self._next_inode, mtime_ns=self.now_ns())
+        self._next_inode += 1
+        self.disk(path).link(path, inode)
+        return inode
+
+    def open(self, path: Any, flags: int, mode: int = 0o600) -> int:
+        name = str(path)
+        disk = self.disk(name)
+        inode = disk.names.get(name)
+        if inode is None and name not in disk.directories:
+            if not flags & os.O_CREAT:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+            inode = self.create(name)
+        self._next_fd += 1
+        writable = bool(flags & (os.O_RDWR | os.O_WRONLY))
+        self._handles[self._next_fd] = Handle(disk, name, inode, writable)
+        return self._next_fd
+
+    def _file(self, fd: int) -> tuple[Disk, Inode]:
+        handle = self._handles.get(fd)
+        if handle is None or handle.inode is None:
+            raise refused(errno.EBADF)
+        return handle.disk, handle.inode
+
+    def close(self, fd: int) -> None:
+        if self._handles.pop(fd, None) is None:
+            raise refused(errno.EBADF)
+
+    def pread(self, fd: int, size: int, offset: int) -> bytes:
+        _, inode = self._file(fd)
+        return bytes(inode.data[offset : offset + size])
+
+    def write(self, fd: int, data: bytes | memoryview) -> int:
+        """Append; a full disk takes what fits first."""
+        disk, inode = self._file(fd)
+        room = len(data) if disk.space is None else min(len(data), disk.space)
+        if room < len(data) and room == 0:
+            raise refused(errno.ENOSPC)
+        if disk.space is not None:
+            disk.space -= room
+        inode.data += data[:room]
+        inode.mtime_ns = self.now_ns()
+        return room
+
+    def ftruncate(self, fd: int, size: int) -> None:
+        _, inode = self._file(fd)
+        del inode.data[size:]
+        inode.data += bytes(size - len(inode.data))
+        inode.touch(size)
+
+    def fsync(self, fd: int) -> None:
+        handle = self._handles.get(fd)
+        if handle is None:
+            raise refused(errno.EBADF)
+        if handle.inode is None:
+            handle.disk.sync_names()
+        else:
+            handle.disk.sync(handle.inode)
+
+    fdatasync = fsync
+
+    def fstat(self, fd: int) -> SimpleNamespace:
+        return status(self._file(fd)[1])
+
+    def stat(self, path: Any) -> SimpleNamespace:
+        name = str(path)
+        disk = self.disk(name)
+        if name in disk.names:
+            return status(disk.names[name])
+        if name in disk.directories:
+            return SimpleNamespace(st_mode=stat.S_IFDIR | 0o700, st_dev=1, st_ino=0, st_size=0, st_mtime=0.0)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+
+    def replace(self, source: Any, target: Any) -> None:
+        name = str(source)
+        disk = self.disk(name)
+        if name not in disk.names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        inode = disk.names[name]
+        disk.link(str(target), inode)
+        disk.link(name, None)
+
+    def unlink(self, path: Any) -> None:
+        name = str(path)
+        disk = self.disk(name)
+        if name not in disk.names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        disk.link(name, None)
+
+    def mkdir(self, path: Any) -> None:
+        self.disk(str(path)).directories[str(path)] = None
+
+    def listing(self, path: Any) -> list[str]:
+        """Names of the entries of a directory, sorted, directories among them."""
+        name = str(path).rstrip("/")
+        disk = self.disk(name)
+        if name not in disk.directories:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        prefix = name + "/"
+        found = [entry for entry in (*disk.names, *disk.directories) if entry.startswith(prefix)]
+        return sorted({entry[len(prefix) :].split("/", 1)[0] for entry in found})
+
+    def scandir(self, path: Any) -> contextlib.nullcontext[Iterator[SimpleNamespace]]:
+        entries = []
+        for name in self.listing(path):
+            number = self.stat(f"{path}/{name}").st_ino
+            entry = SimpleNamespace(path=f"{path}/{name}", name=name, inode=lambda number=number: number)
+            entries.append(entry)
+        return contextlib.nullcontext(iter(entries))
+
+
+def status(inode: Inode) -> SimpleNamespace:
+    return SimpleNamespace(
+        st_mode=stat.S_IFREG | 0o600,
+        st_dev=1,
+        st_ino=inode.number,
+        st_size=len(inode.data),
+        st_mtime=inode.mtime_ns / 1e9,
+        st_mtime_ns=inode.mtime_ns,
+    )

@@ -1,0 +1,180 @@
+"""Puts the simulated `os`, `Path`, `glob`, `shutil` and `fcntl` under the product's storage, sources and results log.
+
+Owns the list of modules that touch files in an agent. A call that the simulation does not know fails with an
+AttributeError: nothing reaches the real disk by accident, and nothing is silently not simulated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import stat
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from types import ModuleType, SimpleNamespace, TracebackType
+from typing import Any
+
+from elfmesh.agent import ingest, storage
+from elfmesh.agent.sources import blocks, tail
+from elfmesh.control import resultsjournal, resultslog, resultssegment
+from tests.sim.swarm.disk import SimOS
+
+MODULES: tuple[ModuleType, ...] = (storage, blocks, tail, resultslog, resultsjournal, resultssegment)
+REPLACED = ("os", "Path", "glob", "shutil", "fcntl")
+
+
+class SimFile:
+    """What `Path.open` returns: unbuffered, at a place of its own."""
+
+    def __init__(self, system: SimOS, fd: int, at: int) -> None:
+        self._system, self._fd, self._at = system, fd, at
+
+    def write(self, data: bytes) -> int:
+        view = memoryview(data)
+        while view:
+            view = view[self._system.write(self._fd, view) :]
+        return len(data)
+
+    def read(self, size: int = -1) -> bytes:
+        size = self._system.fstat(self._fd).st_size - self._at if size < 0 else size
+        data = self._system.pread(self._fd, size, self._at)
+        self._at += len(data)
+        return data
+
+    def seek(self, offset: int) -> int:
+        self._at = offset
+        return offset
+
+    def truncate(self, size: int) -> None:
+        self._system.ftruncate(self._fd, size)
+
+    def flush(self) -> None:
+        pass
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        self._system.close(self._fd)
+
+    def __enter__(self) -> SimFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class SimPath(PurePosixPath):
+    """The part of `Path` that the agent uses. `system` is set while it is installed."""
+
+    system: SimOS
+
+    def stat(self) -> SimpleNamespace:
+        return self.system.stat(self)
+
+    def exists(self) -> bool:
+        try:
+            self.system.stat(self)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_file(self) -> bool:
+        return self.exists() and stat.S_ISREG(self.stat().st_mode)
+
+    def is_fifo(self) -> bool:
+        return False
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        for directory in (*reversed(self.parents), self):
+            if len(directory.parts) > 1:
+                self.system.mkdir(directory)
+
+    def open(self, mode: str) -> SimFile:
+        flags = self.system.O_RDONLY if mode == "rb" else self.system.O_RDWR
+        if mode in ("ab", "wb"):
+            flags |= self.system.O_CREAT
+        fd = self.system.open(self, flags)
+        if mode == "wb":
+            self.system.ftruncate(fd, 0)
+        return SimFile(self.system, fd, 0)
+
+    def read_bytes(self) -> bytes:
+        with self.open("rb") as file:
+            return file.read()
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        try:
+            self.system.unlink(self)
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
+
+    def replace(self, target: Any) -> None:
+        self.system.replace(self, target)
+
+    def iterdir(self) -> Iterator[SimPath]:
+        return iter([self / name for name in self.system.listing(self)])
+
+    def glob(self, pattern: str) -> Iterator[SimPath]:
+        return iter([path for path in self.iterdir() if fnmatch.fnmatch(path.name, pattern)])
+
+    def rglob(self, pattern: str) -> Iterator[SimPath]:
+        found = [type(self)(name) for name in self.system.disk(str(self)).below(str(self))]
+        return iter([path for path in found if fnmatch.fnmatch(path.name, pattern)])
+
+
+def _glob(system: SimOS) -> SimpleNamespace:
+    def glob(pattern: str, recursive: bool = False) -> list[str]:
+        names = system.disk(pattern).names
+        if "*" not in pattern:
+            return [pattern] if pattern in names else []
+        return [name for name in names if fnmatch.fnmatchcase(name, pattern)]
+
+    return SimpleNamespace(glob=glob)
+
+
+def _shutil(system: SimOS) -> SimpleNamespace:
+    def rmtree(path: Any) -> None:
+        disk = system.disk(str(path))
+        if str(path) not in disk.directories:
+            raise FileNotFoundError(str(path))
+        for name in disk.below(str(path)):
+            disk.link(name, None)
+        del disk.directories[str(path)]
+
+    return SimpleNamespace(rmtree=rmtree)
+
+
+def _fcntl() -> SimpleNamespace:
+    return SimpleNamespace(flock=lambda fd, how: None, LOCK_EX=2, LOCK_NB=4)
+
+
+@contextlib.contextmanager
+def installed(system: SimOS, poll_s: float = ingest.POLL_MAX_S) -> Iterator[type[SimPath]]:
+    """Run the product on a simulated system; gives the class of its paths.
+
+    Args:
+        system: all hosts' files.
+        poll_s: how often a silent stream is looked at, at most: most of what a simulated second costs.
+    """
+    path_class = type("SimPath", (SimPath,), {"system": system})
+    system.scandir = lambda directory: _Scan(system, directory)  # type: ignore[attr-defined]  # it needs its system
+    facade = {
+        "os": system,
+        "Path": path_class,
+        "glob": _glob(system),
+        "shutil": _shutil(system),
+        "fcntl": _fcntl(),
+    }
+    pace = ingest.POLL_MIN_S, ingest.POLL_MAX_S
+    before = [(module, name, getattr(module, name)) for module in MODULES for name in REPLACED if hasattr(module, name)]
+    try:
+        for module, name, _ in before:
+            setattr(module, name, facade[name])
+        ingest.POLL_MIN_S, ingest.POLL_MAX_S = poll_s / 4, poll_s
+        yield path_class
+    finally:
+        ingest.POLL_MIN_S, ingest.POLL_MAX_S = pace
+        for module, name, original in before:
+            setattr(module, name, original)

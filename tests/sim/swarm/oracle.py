@@ -1,0 +1,135 @@
+"""What the answers of a run must be, from what was written and how far each host had read.
+
+Owns plain arithmetic over the ledgers, in a few lines that share nothing with the product. A contribution of
+interval i is exactly the records of i in front of the offsets that its frame names; what was written behind
+them is late, and must say so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.sim.swarm.history import Contribution, Incarnation
+from tests.sim.swarm.scenario import Job
+from tests.sim.swarm.workload import GOOD, Written
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass
+class HostTruth:
+    """One host and one job: what it wrote, what it sealed.
+
+    Attributes:
+        name: of the agent.
+        lines: everything complete in its log.
+        sealed: the frame that closed each range, newest last.
+    """
+
+    name: str
+    lines: list[Written]
+    sealed: list[Contribution]
+    start: int
+    _by_interval: dict[int, list[Written]] | None = field(default=None, repr=False)
+
+    def of(self, index: int) -> Contribution | None:
+        """The frame that holds an interval, the newest if it was sealed again after a crash."""
+        return next((each for each in reversed(self.sealed) if each.start <= index < each.stop), None)
+
+    def written(self, job: Job, index: int) -> list[Written]:
+        """Good records whose window `index` is."""
+        if self._by_interval is None:
+            self._by_interval = {}
+            for line in self.lines:
+                if line.kind == GOOD:
+                    for each in windows(job, line.ts_us):
+                        self._by_interval.setdefault(each, []).append(line)
+        return self._by_interval.get(index, [])
+
+    def contributed(self, job: Job, index: int) -> list[Written]:
+        """Records of the interval that its frame covers, before the filter."""
+        frame = self.of(index)
+        if frame is None or index < self.start:
+            return []
+        return [line for line in self.written(job, index) if in_front(self.sealed, frame, line)]
+
+
+def windows(job: Job, ts_us: int) -> range:
+    """The intervals a record falls in."""
+    last = ts_us // job.slide_us
+    return range(last - job.size_us // job.slide_us + 1, last + 1)
+
+
+def in_front(sealed: Iterable[Contribution], frame: Contribution, line: Written) -> bool:
+    """Whether a frame's offsets lie behind a line.
+
+    A file that is in no frame any more, but was in an earlier one, was read to its end and closed.
+    """
+    offset = frame.positions.get(line.inode)
+    if offset is not None:
+        return line.end <= offset
+    at = next(place for place, each in enumerate(sealed) if each is frame)
+    earlier = [each.positions[line.inode] for each in list(sealed)[:at] if line.inode in each.positions]
+    return bool(earlier) and line.end <= earlier[-1]
+
+
+def kept(job: Job, lines: Iterable[Written]) -> list[Written]:
+    """What passes the job's filter."""
+    return [line for line in lines if job.least is None or line.value >= job.least]
+
+
+def rows(job: Job, lines: Iterable[Written]) -> Rows:
+    """The rows of an interval, in the order the job asks for."""
+    chosen = kept(job, lines)
+    if job.ids:
+        return [{"id": number, "n": count} for number, count in sorted(_multiset(chosen).items())]
+    found = []
+    for key in sorted({line.key for line in chosen}):
+        group = [line for line in chosen if line.key == key]
+        values = [line.value for line in group]
+        found.append(
+            {
+                "k": key,
+                "n": len(group),
+                "s": sum(values),
+                "f": math.fsum(line.weight for line in group),
+                "least": min(values),
+                "most": max(values),
+            }
+        )
+    return found
+
+
+def _multiset(lines: Iterable[Written]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for line in lines:
+        counts[line.id] = counts.get(line.id, 0) + 1
+    return counts
+
+
+@dataclass
+class Truth:
+    """One job of one run."""
+
+    job: Job
+    key: Incarnation
+    hosts: dict[str, HostTruth]
+
+    def expected(self, index: int, inside: Iterable[str]) -> Rows:
+        """The rows of an interval that holds exactly these agents."""
+        lines = [line for name in inside if name in self.hosts for line in self.hosts[name].contributed(self.job, index)]
+        return rows(self.job, lines)
+
+    def names(self, found: Rows, expected: Rows) -> str:
+        """What differs, record by record if the job says their numbers."""
+        if not self.job.ids:
+            return f"found {found}, expected {expected}"
+        have = {row["id"]: row["n"] for row in found}
+        want = {row["id"]: row["n"] for row in expected}
+        lost = sorted(set(want) - set(have))
+        alien = sorted(set(have) - set(want))
+        often = sorted(number for number, count in have.items() if count > 1)
+        return f"lost {lost}, not expected {alien}, more than once {often}"

@@ -1,0 +1,221 @@
+"""What one seed means: hosts, jobs, traffic, weather and which kinds of faults, all drawn from the seed.
+
+Owns the drawing only. Each seed has its own parameters and its own subset of faults: a fixed mild mixture
+finds nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from tests.sim.network import Faults
+from tests.sim.swarm.network import CALM, Weather
+from tests.sim.swarm.workload import Traffic
+
+CRASH, POWER, RACK, FAILPOINT, PAUSE, NEW_DISK = "crash", "power", "rack", "failpoint", "pause", "new-disk"
+PARTITION, ONE_WAY, RING, ISOLATE_MASTER = "partition", "one-way", "ring", "isolate-master"
+FULL_DISK, FAILED_SYNC, BIT_FLIP, SLOW_DISK, SLOW_CPU = "full-disk", "failed-sync", "bit-flip", "slow-disk", "slow-cpu"
+CLOCK_OFFSET, CLOCK_STEP, ROTATE = "clock-offset", "clock-step", "rotate"
+JOIN, LEAVE, JOB_CHANGE, JOB_PAUSE = "join", "leave", "job-change", "job-pause"
+LOSS, DUPLICATES, DELAY, REORDER, LATE_COPIES = "loss", "duplicates", "delay", "reorder", "late-copies"
+LATE, BAD_LINES = "late", "bad-lines"
+
+NETWORK_FAULTS = (LOSS, DUPLICATES, DELAY, REORDER, LATE_COPIES)
+PARTITIONS = (PARTITION, ONE_WAY, RING, ISOLATE_MASTER)
+PROCESS_FAULTS = (CRASH, POWER, RACK, FAILPOINT, PAUSE, NEW_DISK)
+DISK_FAULTS = (FULL_DISK, FAILED_SYNC, BIT_FLIP, SLOW_DISK, SLOW_CPU)
+CLOCK_FAULTS = (CLOCK_OFFSET, CLOCK_STEP)
+CHANGES = (JOIN, LEAVE, JOB_CHANGE, JOB_PAUSE, ROTATE)
+INPUT_FAULTS = (LATE, BAD_LINES)
+ALL_FAULTS = (
+    *NETWORK_FAULTS,
+    *PARTITIONS,
+    *PROCESS_FAULTS,
+    *DISK_FAULTS,
+    *CLOCK_FAULTS,
+    *CHANGES,
+    *INPUT_FAULTS,
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of a seed.
+
+    Attributes:
+        name: within the namespace "sim".
+        ids: groups by the record's number: a multiset of them; otherwise sums by key.
+        slide_s: between intervals.
+        size_s: of one.
+    """
+
+    name: str
+    ids: bool
+    slide_s: int
+    size_s: int
+    lateness_s: int
+    deadline_s: float
+    straggler: str
+    partitions: int
+    least: int | None
+
+    @property
+    def slide_us(self) -> int:
+        return self.slide_s * 1_000_000
+
+    @property
+    def size_us(self) -> int:
+        return self.size_s * 1_000_000
+
+    @property
+    def text(self) -> str:
+        window = f"TUMBLE(ts, INTERVAL '{self.size_s}' SECOND)"
+        if self.size_s != self.slide_s:
+            window = f"HOP(ts, INTERVAL '{self.slide_s}' SECOND, INTERVAL '{self.size_s}' SECOND)"
+        head = (
+            f"CREATE JOB sim.{self.name} LATENESS '{self.lateness_s} s' DEADLINE '{self.deadline_s:g} s'"
+            f" ON STRAGGLER {self.straggler.upper()} PARTITIONS {self.partitions} AS"
+        )
+        where = f" WHERE v >= {self.least}" if self.least is not None else ""
+        if self.ids:
+            return f"{head} SELECT id, count(*) AS n FROM log{where} GROUP BY {window}, id"
+        aggregates = "count(*) AS n, sum(v) AS s, sum(x) AS f, min(v) AS least, max(v) AS most"
+        return f"{head} SELECT k, {aggregates} FROM log{where} GROUP BY {window}, k ORDER BY k"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Everything a seed decides before it runs.
+
+    Attributes:
+        seed: of everything random.
+        hosts: at the beginning.
+        racks: they are spread over.
+        safety_s: length of the phase with faults.
+        calm_s: before the faults begin.
+        faults: kinds in this run.
+        trouble_s: mean time between two faults.
+        poll_s: how often a stream is looked at.
+        glob: the stream's pattern finds rotated logs too.
+    """
+
+    seed: int
+    hosts: int
+    racks: int
+    safety_s: float
+    calm_s: float
+    faults: tuple[str, ...]
+    trouble_s: float
+    jobs: tuple[Job, ...]
+    traffic: Traffic
+    weather: Weather
+    poll_s: float
+    glob: bool
+    store_s: float
+    compute_s: float
+    clock_offset_s: float
+    clock_drift: float
+    replay: bool
+
+    def has(self, *kinds: str) -> bool:
+        return any(kind in self.faults for kind in kinds)
+
+    def describe(self) -> str:
+        jobs = "; ".join(
+            f"{job.name} {'ids' if job.ids else 'sums'} {job.size_s}/{job.slide_s} s, lateness {job.lateness_s} s,"
+            f" deadline {job.deadline_s:g} s, {job.straggler}, {job.partitions} partitions"
+            for job in self.jobs
+        )
+        return (
+            f"seed {self.seed}: {self.hosts} hosts in {self.racks} racks, {self.safety_s:.0f} s with"
+            f" {', '.join(self.faults) or 'no faults'} every {self.trouble_s:.0f} s\n  jobs: {jobs}\n"
+            f"  traffic: {self.traffic}\n  weather: {self.weather}"
+        )
+
+
+def _faults(rng: random.Random) -> tuple[str, ...]:
+    """A subset: few kinds in some seeds, many in others; one seed in sixteen has none."""
+    share = rng.choice((0.0, 0.1, 0.1, 0.2, 0.2, 0.35, 0.35, 0.6)) if rng.random() < 0.5 else rng.uniform(0.1, 0.3)
+    return tuple(kind for kind in ALL_FAULTS if rng.random() < share)
+
+
+def _weather(rng: random.Random, faults: tuple[str, ...], slide_s: int) -> Weather:
+    low = rng.choice((0.0005, 0.001, 0.005, 0.03))
+    high = low * rng.choice((1.1, 2.0, 5.0))
+    if DELAY in faults:
+        low, high = rng.choice(((0.001, 0.3), (0.05, 0.2), (0.2, 1.0)))
+    frames = Faults(
+        delay_min=low,
+        delay_max=high,
+        loss=rng.uniform(0, 0.3) if LOSS in faults else 0.0,
+        duplicate=rng.uniform(0, 0.5) if DUPLICATES in faults else 0.0,
+        reorder=rng.uniform(0, 0.4) if REORDER in faults else 0.0,
+        reorder_delay=rng.choice((0.01, 0.1, 0.4, 2.0)),
+    )
+    if not set(faults) & {*NETWORK_FAULTS}:
+        return Weather(frames) if rng.random() < 0.5 else CALM
+    return Weather(
+        frames,
+        late_copy=rng.uniform(0, 0.1) if LATE_COPIES in faults else 0.0,
+        late_copy_s=rng.choice((5.0, 60.0, 180.0)),
+        stall=rng.uniform(0, 0.05) if DELAY in faults else 0.0,
+        stall_s=slide_s * rng.uniform(0.5, 2.0),
+    )
+
+
+def _job(rng: random.Random, name: str, ids: bool, slide_s: int) -> Job:
+    hop = rng.random() < 0.2
+    return Job(
+        name,
+        ids,
+        slide_s,
+        slide_s * rng.choice((2, 3)) if hop else slide_s,
+        lateness_s=rng.choice((0, 0, 1, 2, slide_s)),
+        deadline_s=rng.choice((0.5, 1.0, 2.0, 5.0)),
+        straggler=rng.choice(("wait", "correct", "skip")),
+        partitions=rng.choice((1, 1, 1, 2, 3)),
+        least=rng.choice((None, None, -500)),
+    )
+
+
+def draw(seed: int) -> Scenario:
+    """The scenario of a seed."""
+    rng = random.Random(f"scenario/{seed}")
+    faults = _faults(rng)
+    slide_s = rng.choice((1, 2, 2, 5, 10, 20, 30))
+    intervals = rng.randint(10, 60 if slide_s <= 2 else 20)
+    safety_s = min(max(intervals * slide_s, 30.0), 400.0)
+    jobs = [_job(rng, "ids", True, slide_s)]
+    if rng.random() < 0.5:
+        jobs.append(_job(rng, "sums", False, rng.choice((slide_s, 2 * slide_s, 5))))
+    rate = rng.choice((0.2, 1.0, 3.0)) * min(1.0, 10 / slide_s)
+    traffic = Traffic(
+        rate=rate,
+        silent=rng.choice((0.0, 0.0, 0.2, 0.6)),
+        disorder_s=rng.choice((0.0, 0.0, min(job.lateness_s for job in jobs) * 0.8)),
+        late=rng.uniform(0, 0.1) if LATE in faults else 0.0,
+        late_s=rng.choice((1.0, 5.0, 3.0 * slide_s)),
+        broken=rng.uniform(0, 0.1) if BAD_LINES in faults else 0.0,
+        future=rng.uniform(0, 0.02) if BAD_LINES in faults else 0.0,
+        torn=rng.choice((0.0, 0.1)),
+    )
+    return Scenario(
+        seed=seed,
+        hosts=rng.choice((3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 7, 10)),
+        racks=rng.choice((2, 3, 4)),
+        safety_s=safety_s,
+        calm_s=rng.uniform(1.0, 10.0),
+        faults=faults,
+        trouble_s=min(rng.choice((3.0, 8.0, 15.0, 30.0)), safety_s / 6),
+        jobs=tuple(jobs),
+        traffic=traffic,
+        weather=_weather(rng, faults, slide_s),
+        poll_s=rng.choice((0.1, 0.5, 1.0)) if slide_s <= 2 else rng.choice((0.1, 1.0, 3.0)),
+        glob=rng.random() < 0.5,
+        store_s=rng.choice((0.001, 0.02, 0.3)) if SLOW_DISK in faults else 0.0,
+        compute_s=rng.choice((0.001, 0.05, 0.5)) if SLOW_CPU in faults else 0.0,
+        clock_offset_s=rng.choice((0.05, 0.5, 3.0, 15.0)) if CLOCK_OFFSET in faults else 0.0,
+        clock_drift=rng.choice((1e-4, 1e-3)) if CLOCK_OFFSET in faults else 0.0,
+        replay=rng.random() < 0.15,
+    )

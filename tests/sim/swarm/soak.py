@@ -1,0 +1,116 @@
+"""Many seeds on all cores: resumable, one line of JSON per seed, failing seeds with the command that replays them."""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import signal
+import time
+import traceback
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+SEED_S_MAX = 300
+"""Seconds of real time after which a seed is given up: it hangs."""
+
+REPLAY = "python -m tests.sim.swarm --seed {seed}"
+
+
+def quiet() -> None:
+    """The agents' own log says what the trace of a seed says better."""
+    logging.getLogger("elf").setLevel(logging.CRITICAL + 1)
+
+
+def _too_long(number: int, frame: FrameType | None) -> None:
+    raise TimeoutError(f"no end within {SEED_S_MAX} s")
+
+
+def one(seed: int, ablation: str | None = None) -> dict[str, Any]:
+    """Run a seed; plain values, for another process or a file."""
+    from tests.sim.swarm.ablations import without
+    from tests.sim.swarm.run import check, run
+
+    quiet()
+    gc.collect()
+    began = time.process_time()
+    before = signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(SEED_S_MAX)
+    try:
+        with without(ablation):
+            outcome = run(seed)
+        wrong = check(outcome)
+    except Exception as error:  # a seed that breaks the simulation is a finding like any other
+        return {
+            "seed": seed,
+            "wrong": {"no bugs": [f"{type(error).__name__}: {error}", *traceback.format_exc().splitlines()[-6:]]},
+            "cpu_s": time.process_time() - began,
+        }
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    return {
+        "seed": seed,
+        "wrong": {name: lines[:5] for name, lines in wrong.items()},
+        "cpu_s": round(time.process_time() - began, 3),
+        "simulated_s": round(outcome.seconds, 3),
+        "hosts": outcome.scenario.hosts,
+        "faults": outcome.faults,
+        "crashes": outcome.crashes,
+        "messages": outcome.messages,
+        "intervals": sum(len(published) for published in outcome.final.values()),
+        "frames": sum(len(sealed) for sealed in outcome.history.contributions.values()),
+        "trace": outcome.trace,
+    }
+
+
+def many(seeds: Iterable[int], processes: int | None = None, ablation: str | None = None) -> Iterator[dict[str, Any]]:
+    """Run seeds in parallel, as they come to an end. Each process serves many seeds: imports cost more than one."""
+    count = processes or os.cpu_count() or 1
+    if count == 1:
+        yield from (one(seed, ablation) for seed in seeds)
+        return
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+        futures = [pool.submit(one, seed, ablation) for seed in seeds]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def soak(seeds: range, journal: Path, processes: int | None = None) -> int:
+    """Run what the journal does not have yet; the number of failing seeds."""
+    done = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+    had = {entry["seed"] for entry in done}
+    failing = [entry for entry in done if entry["wrong"] and entry["seed"] in seeds]
+    todo = [seed for seed in seeds if seed not in had]
+    print(f"{len(todo)} seeds to run, {len(had)} in {journal}")
+    for entry in failing:
+        _tell(entry)
+    with journal.open("a") as file:
+        for number, entry in enumerate(many(todo, processes), 1):
+            file.write(json.dumps(entry) + "\n")
+            file.flush()
+            done.append(entry)
+            if entry["wrong"]:
+                failing.append(entry)
+                _tell(entry)
+            if number % 100 == 0:
+                print(f"{number} of {len(todo)} seeds, {len(failing)} fail")
+    mine = [entry for entry in done if entry["seed"] in seeds]
+    hours = sum(entry.get("simulated_s", 0.0) for entry in mine) / 3600
+    cpu_s = sum(entry["cpu_s"] for entry in mine)
+    print(f"{len(mine)} seeds, {hours:.1f} cluster-hours, {cpu_s:.0f} s of processor; {len(failing)} fail")
+    return len(failing)
+
+
+def _tell(entry: dict[str, Any]) -> None:
+    print(f"FAILS {REPLAY.format(seed=entry['seed'])}")
+    for name, lines in entry["wrong"].items():
+        print(f"  {name}: {lines[0]}")
