@@ -192,13 +192,13 @@ class Body:
                 top.split()
         except StorageError as error:
             self._suffer(error)  # an unsplit leaf takes the rows as well
-        parts = hot.sorted(top.child_bits if top.children else 0)
+        parts = hot.packed(top.child_bits if top.children else 0)
         hot.clear()
         try:
             if top.children:
                 top.push_parts(parts)
             else:
-                top.insert(parts[0])
+                top.take(parts[0])
         except StorageError as error:
             self._suffer(error)
         shared.rest()

@@ -16,13 +16,11 @@ the compressed key).
 
 from __future__ import annotations
 
-import struct
-
 import zstandard
 
-from elfmesh.cbt.blocks import Squeezer, cut, decode_head, encode_head
+from elfmesh.cbt.blocks import Squeezer, cut
 from elfmesh.cbt.budget import BlobStore
-from elfmesh.cbt.codec import Chunk, Packed, unpack
+from elfmesh.cbt.codec import Chunk, Packed, column_sizes, unpack
 from elfmesh.cbt.sorted_rows import SortedRows
 
 SPLIT_BYTES_MIN = 1 << 15
@@ -32,12 +30,12 @@ its tenth of the bytes."""
 SPILL_BYTES_MIN = 1 << 10
 """Smaller pieces stay in memory: a note of where they are would take as much."""
 
-_LENGTH = struct.Struct("<I")
 _BYTES_OBJECT = 50
 """A bytes object beside its content, with what the allocator adds."""
 _SPILLED_OBJECT = 120
 """What stays in memory of bytes in a store: handle, number, and the store's own note of it."""
-BUFFER_OBJECT = 100
+BUFFER_OBJECT = 330
+"""A buffer beside its bytes, with its header, whose descriptions of columns are shared (measured)."""
 
 
 class Spilled:
@@ -93,24 +91,28 @@ class CompressedBuffer:
         twin: a buffer of the same keys, whose compressed keys are taken over.
 
     Attributes:
-        rows: number of PAO rows in it.
         raw_bytes: size before compression.
     """
 
-    __slots__ = ("_keys", "_keys_end", "_states", "raw_bytes", "rows")
+    __slots__ = ("_header", "_keys", "_keys_end", "_states", "raw_bytes")
 
     def __init__(self, packed: Packed, press: Press, *, twin: CompressedBuffer | None = None) -> None:
-        head = encode_head(packed)
-        states = b"".join((_LENGTH.pack(len(head)), head, *packed.chunks[1:]))
-        self.rows = packed.header.rows
+        self._header = packed.header
+        _, *columns = packed.chunks
+        states = columns[0] if len(columns) == 1 else b"".join(columns)
         self.raw_bytes = len(packed.chunks[0]) + len(states)
-        self._states: bytes | Spilled = press.squeeze(states)
+        self._states: bytes | Spilled = press.squeeze(states) if states else b""
         self._keys: bytes | Spilled
         self._keys_end: int
         if twin is not None:
             self._keys, self._keys_end = twin._keys, twin._keys_end
         else:
             self._keys, self._keys_end = _squeeze_keys(packed, press)
+
+    @property
+    def rows(self) -> int:
+        """Number of PAO rows in it."""
+        return self._header.rows
 
     @property
     def nbytes(self) -> int:
@@ -138,13 +140,12 @@ class CompressedBuffer:
             states = states.read()
         if isinstance(keys, Spilled):
             keys = keys.read()
-        content = memoryview(press.unfold(states, (len(states),)))
-        start = _LENGTH.size + _LENGTH.unpack_from(content)[0]
-        head = decode_head(content[_LENGTH.size : start])
         stops = (self._keys_end, len(keys)) if self._keys_end else (len(keys),)
         chunks: list[Chunk] = [memoryview(press.unfold(keys, stops))]
-        chunks += cut(content[start:], head.sizes[1:])
-        return Packed(head.rows, chunks)
+        sizes = column_sizes(self._header)
+        if sizes:
+            chunks += cut(memoryview(press.unfold(states, (len(states),)) if states else b""), sizes)
+        return Packed(self._header, chunks)
 
     def spill(self, store: BlobStore) -> None:
         """Hand what is in memory to a store.

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -29,6 +30,7 @@ from elfmesh.cbt.column_codec import (
     NUMBERS,
     Column,
     Laid,
+    chunk_bytes,
     column_bytes,
     lay_array,
     lay_numbers,
@@ -37,10 +39,9 @@ from elfmesh.cbt.column_codec import (
     write_column,
 )
 from elfmesh.cbt.columns import type_from_name, type_name
-from elfmesh.cbt.kernel.protocol import Run
+from elfmesh.cbt.kernel import Run, ShortSums
 from elfmesh.cbt.keys import KeyForm, decode
 from elfmesh.cbt.laws import State
-from elfmesh.cbt.nearsum import NearSums
 from elfmesh.cbt.rows import Layout, checked_state
 from elfmesh.cbt.sorted_rows import SortedRows
 from elfmesh.errors import ProtocolError
@@ -117,76 +118,72 @@ class Packed:
 
 
 def pack(rows: SortedRows) -> Packed:
-    """Columns as bytes. Cost: two passes per column, some twenty for float sums; no copy of the keys."""
-    return _pack_alike([rows], rows.states)[0]
+    """Columns as bytes. Cost: two passes per column, some ten for float sums; no copy of the keys."""
+    laid = [lay_out(state) for state in rows.states]
+    return pack_laid(rows.layout, rows.form, rows.run, laid, rows.bits, rows.prefix)
 
 
-def pack_all(blocks: Sequence[SortedRows]) -> list[Packed]:
-    """The same for many blocks of one origin: columns are looked at once for all of them.
+def pack_laid(
+    layout: Layout, form: KeyForm, run: Run, laid: Sequence[LaidState], bits: int, prefix: int
+) -> Packed:
+    """The same with columns that are laid out already."""
+    (states,), chunks = _write_all(layout, laid, np.array([0, run.rows]), None)
+    return _packed(run, _key_headers(layout, form), states, bits, prefix, [column for (column,) in chunks])
 
-    Cost: a copy of the states; per block and column some microseconds instead of some ten.
+
+def pack_parts(
+    layout: Layout,
+    form: KeyForm,
+    runs: Sequence[Run],
+    states: Sequence[State],
+    order: np.ndarray,
+    cuts: np.ndarray,
+    bits: int,
+    prefix: int = 0,
+) -> list[Packed]:
+    """Rows split into parts by `bits` bits of the placement hash, empty parts left out.
+
+    Args:
+        layout: of the rows.
+        form: of the keys.
+        runs: the keys of each part.
+        states: of all rows, in any order.
+        order: int64, rows of the states, part by part.
+        cuts: int64[parts + 1], where parts begin in `order`.
+        bits: of the place of the parts; they are those that begin with `prefix`.
+        prefix: that of the rows.
+
+    Cost: columns are looked at once for all parts; per part and column a microsecond.
     """
-    if len(blocks) < 2 or not all(block.count and _alike(block, blocks[0]) for block in blocks):
-        return [pack(block) for block in blocks]
-    states = tuple(
-        State(
-            first.kind,
-            first.type,
-            {part: _joined([block.states[place].parts[part] for block in blocks]) for part in first.parts},
-        )
-        for place, first in enumerate(blocks[0].states)
-    )
-    return _pack_alike(blocks, states)
+    headers, chunks = _write_all(layout, [lay_out(state) for state in states], cuts, order)
+    keys = _key_headers(layout, form)
+    first = prefix * len(runs)
+    return [
+        _packed(run, keys, own, bits, first + part, columns)
+        for part, (run, own, *columns) in enumerate(zip(runs, headers, *chunks, strict=True))
+        if run.rows
+    ]
 
 
-def _alike(one: SortedRows, other: SortedRows) -> bool:
-    return one.layout == other.layout and all(
-        state.type == other_state.type and state.parts.keys() == other_state.parts.keys()
-        for state, other_state in zip(one.states, other.states, strict=True)
-    )
+@dataclass(frozen=True, slots=True)
+class LaidState:
+    """One aggregate, laid out.
+
+    Attributes:
+        kind: its law.
+        type: of its values.
+        columns: at least one.
+        sums: see `StateHeader`.
+    """
+
+    kind: str
+    type: pa.DataType
+    columns: list[Laid]
+    sums: tuple[int, int] | None = None
 
 
-def _joined(columns: Sequence[np.ndarray | pa.Array]) -> np.ndarray | pa.Array:
-    return np.concatenate(columns) if isinstance(columns[0], np.ndarray) else pa.concat_arrays(columns)
-
-
-def _pack_alike(blocks: Sequence[SortedRows], states: Sequence[State]) -> list[Packed]:
-    """Blocks whose states, one below the other, are these."""
-    cuts = np.cumsum([0, *(block.count for block in blocks)]).tolist()
-    chunks: list[list[Chunk]] = [[np.ascontiguousarray(block.run.data).data] for block in blocks]
-    headers: list[list[StateHeader]] = [[] for _ in blocks]
-    seen: list[tuple[np.ndarray, int]] = []
-    for (name, _), state in zip(blocks[0].layout.aggregates, states, strict=True):
-        columns: list[list[Column]] = [[] for _ in blocks]
-        laid, sums = _lay_out(state)
-        for column in laid:
-            written = _write(column, cuts, seen, len(chunks[0]))
-            for number, (column_header, chunk) in enumerate(written):
-                columns[number].append(column_header)
-                chunks[number].append(chunk)
-        kind = type_name(state.type)
-        for number, own in enumerate(columns):
-            headers[number].append(StateHeader(name, state.kind, kind, tuple(own), sums))
-    keys: dict[KeyForm, tuple[KeyHeader, ...]] = {}
-    packed = []
-    for block, own_headers, own_chunks in zip(blocks, headers, chunks, strict=True):
-        if block.form not in keys:
-            keys[block.form] = _key_headers(block)
-        run = block.run
-        header = PackedHeader(
-            run.rows, run.key_bytes, run.wide, block.bits, block.prefix, keys[block.form], tuple(own_headers)
-        )
-        packed.append(Packed(header, own_chunks))
-    return packed
-
-
-def _key_headers(rows: SortedRows) -> tuple[KeyHeader, ...]:
-    columns = zip(rows.layout.keys, rows.form.types, rows.form.nullable, strict=True)
-    return tuple(KeyHeader(name, type_name(data_type), null) for name, data_type, null in columns)
-
-
-def _lay_out(state: State) -> tuple[list[Laid], tuple[int, int] | None]:
-    """The columns of one aggregate, and how the last two stand for limbs."""
+def lay_out(state: State) -> LaidState:
+    """The columns of one aggregate as they are written."""
     parts, sums = state.parts, None
     if pa.types.is_floating(state.type) and (near := _near(parts)) is not None:
         parts = {part: column for part, column in parts.items() if not part.startswith(_LIMB)}
@@ -196,35 +193,94 @@ def _lay_out(state: State) -> tuple[list[Laid], tuple[int, int] | None]:
         lay_numbers(part, column) if isinstance(column, np.ndarray) else lay_array(part, column)
         for part, column in parts.items()
     ]
-    return laid, sums
+    return LaidState(state.kind, state.type, laid, sums)
 
 
-def _near(parts: dict[str, np.ndarray | pa.Array]) -> NearSums | None:
+def _near(parts: dict[str, np.ndarray | pa.Array]) -> ShortSums | None:
     limbs = {int(part[len(_LIMB) :]): column for part, column in parts.items() if part.startswith(_LIMB)}
     if not limbs or len(next(iter(limbs.values()))) < SHORT_ROWS:
         return None
     return nearsum.gather(limbs)
 
 
+def _write_all(
+    layout: Layout, laid: Sequence[LaidState], cuts: np.ndarray, order: np.ndarray | None
+) -> tuple[Sequence[tuple[StateHeader, ...]], list[list[bytes]]]:
+    """Headers of the states of each part; per column the chunks of all parts."""
+    parts = len(cuts) - 1
+    seen: list[tuple[np.ndarray, int]] = []
+    chunks: list[list[bytes]] = []
+    headers: list[list[StateHeader]] = []
+    alike = True
+    for (name, _), state in zip(layout.aggregates, laid, strict=True):
+        columns = []
+        for column in state.columns:
+            own, written = _write(column, cuts, order, seen, 1 + len(chunks))
+            columns.append(own)
+            chunks.append(written)
+        kind = type_name(state.type)
+        alike = alike and all(column.coding != "text" for column, *_ in columns)
+        headers.append(
+            [
+                StateHeader(name, state.kind, kind, own, state.sums)
+                for own in zip(*(column[: 1 if alike else parts] for column in columns), strict=True)
+            ]
+        )
+    if alike:
+        return [_shared(tuple(own for own, *_ in headers))] * parts, chunks
+    whole = [own if len(own) == parts else own * parts for own in headers]
+    return list(zip(*whole, strict=True)), chunks
+
+
+@lru_cache(maxsize=1 << 10)
+def _shared(headers: tuple[StateHeader, ...]) -> tuple[StateHeader, ...]:
+    """The same headers, one object for all blocks that have equal ones: a tree holds thousands of blocks."""
+    return headers
+
+
 def _write(
-    laid: Laid, cuts: Sequence[int], seen: list[tuple[np.ndarray, int]], chunk: int
-) -> list[tuple[Column, bytes]]:
-    """One column of all blocks, as chunk number `chunk`; plain columns that are there already as a note."""
+    laid: Laid, cuts: np.ndarray, order: np.ndarray | None, seen: list[tuple[np.ndarray, int]], chunk: int
+) -> tuple[list[Column], list[bytes]]:
+    """One column of all parts, as chunk number `chunk`; plain columns that are there already as a note."""
     if laid.column.type != NUMBERS:
-        return write_column(laid, cuts)
+        return write_column(laid, cuts, order)
     values = laid.values
     assert values is not None
     for other, place in seen:
         # The rows of a group are often also the values of its sums.
-        if (
+        if other is values or (
             len(values)
             and values[0] == other[0]
             and values[-1] == other[-1]
             and np.array_equal(other, values)
         ):
-            return [(Column(laid.column.name, NUMBERS, "same", extra=place), b"")] * (len(cuts) - 1)
+            parts = len(cuts) - 1
+            return [Column(laid.column.name, NUMBERS, "same", extra=place)] * parts, [b""] * parts
     seen.append((values, chunk))
-    return write_column(laid, cuts)
+    return write_column(laid, cuts, order)
+
+
+def _packed(
+    run: Run,
+    keys: tuple[KeyHeader, ...],
+    states: tuple[StateHeader, ...],
+    bits: int,
+    prefix: int,
+    columns: list[bytes],
+) -> Packed:
+    header = PackedHeader(run.rows, run.key_bytes, run.wide, bits, prefix, keys, states)
+    return Packed(header, [np.ascontiguousarray(run.data).data, *columns])
+
+
+@lru_cache(maxsize=1 << 8)
+def _key_headers(layout: Layout, form: KeyForm) -> tuple[KeyHeader, ...]:
+    columns = zip(layout.keys, form.types, form.nullable, strict=True)
+    return tuple(KeyHeader(name, type_name(data_type), null) for name, data_type, null in columns)
+
+
+def column_sizes(header: PackedHeader) -> list[int]:
+    """How long the chunks behind the keys are, by the header alone."""
+    return [chunk_bytes(column, header.rows) for state in header.states for column in state.columns]
 
 
 def unpacked_bytes(header: PackedHeader) -> int:
@@ -324,7 +380,7 @@ class _Reader:
             if not isinstance(near, np.ndarray) or not isinstance(rest, np.ndarray):
                 raise ValueError(f"a sum {header.name!r} without its columns")
             digits, unit = header.sums
-            limbs = nearsum.spread(NearSums(near, digits, rest, unit))
+            limbs = nearsum.spread(ShortSums(near, digits, rest, unit))
             if any(part.startswith(_LIMB) for part in parts):
                 raise ValueError(f"a sum {header.name!r} with limbs of both kinds")
             parts |= {f"{_LIMB}{number:+d}": column for number, column in limbs.items()}

@@ -20,7 +20,6 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -28,6 +27,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import (
     byte_layout,
     canonical_floats,
@@ -47,13 +47,8 @@ DIGITS_MAX = 6
 """Digits after the point that are looked for in floats."""
 
 POWERS = 10.0 ** np.arange(DIGITS_MAX + 1)
-SAMPLE_ROWS = 32
-"""Rows that decide whether a column of floats may be one of decimals; the others then have to agree."""
-
 _WIDTH_MAX = 8
 _DECIMAL_BYTES = 16
-_MANTISSA = float(1 << 53)
-_NEGATIVE_ZERO_BITS = np.int64(-(1 << 63))
 _ROW_BYTES_MAX = 24
 """Memory of a row of any column: 16 bytes of the widest value, or place and length of a string, and more."""
 
@@ -96,6 +91,12 @@ class Laid:
     valid: np.ndarray | None = None
     array: pa.Array | None = None
 
+    def as_array(self) -> pa.Array:
+        """The Arrow array that was laid out."""
+        if self.values is None:
+            return self.array
+        return _typed(self.column, self.values, self.valid)
+
 
 def lay_numbers(name: str, values: np.ndarray) -> Laid:
     """An int64 array."""
@@ -123,107 +124,87 @@ def lay_array(name: str, array: pa.Array) -> Laid:
         values = to_int64(array)[0]
         if valid is not None:
             values = np.where(valid, values, 0)
-        if pa.types.is_floating(data_type) and (scaled := as_decimals(values.view(np.float64))) is not None:
+        if (
+            pa.types.is_floating(data_type)
+            and (scaled := kernel.active.scale_floats(values.view(np.float64))) is not None
+        ):
             coding, (values, digits) = "scaled", scaled
     return Laid(Column(name, kind, coding, valid is not None, extra=digits), values, valid)
 
 
-def write_column(laid: Laid, cuts: Sequence[int]) -> list[tuple[Column, bytes]]:
-    """Headers and bytes of the rows between neighbouring cuts, at least one each. Cost: two passes."""
+def write_column(
+    laid: Laid, cuts: np.ndarray, order: np.ndarray | None = None
+) -> tuple[list[Column], list[bytes]]:
+    """Headers and bytes of the rows between neighbouring cuts; of integers all have one header.
+
+    Args:
+        laid: the column.
+        cuts: int64, ascending, at least two: places in `order`.
+        order: int64, rows of the column; None: as they stand.
+
+    Cost: two passes.
+    """
     if laid.values is None:
-        return [_write_other(laid, start, stop) for start, stop in pairwise(cuts)]
+        return _write_other(laid, cuts, order)
     column = laid.column
-    out = []
-    for (width, base, data), (start, stop) in zip(
-        _write_ints(laid.values, cuts), pairwise(cuts), strict=True
-    ):
-        header = Column(column.name, column.type, column.coding, column.nulls, width, base, column.extra)
-        out.append((header, _packed_bits(laid.valid, start, stop) + data))
-    return out
+    width, base, chunks = kernel.active.pack_ints(laid.values, cuts, order)
+    header = Column(column.name, column.type, column.coding, column.nulls, width, base, column.extra)
+    if laid.valid is not None:
+        bits = _packed_bits(laid.valid, cuts, order)
+        chunks = [bitmap + chunk for bitmap, chunk in zip(bits, chunks, strict=True)]
+    return [header] * len(chunks), chunks
 
 
-def _write_other(laid: Laid, start: int, stop: int) -> tuple[Column, bytes]:
+def _write_other(laid: Laid, cuts: np.ndarray, order: np.ndarray | None) -> tuple[list[Column], list[bytes]]:
     column, array = laid.column, laid.array
-    bitmap = _packed_bits(laid.valid, start, stop)
+    assert array is not None
+    spans = list(pairwise(cuts.tolist()))
+    if column.coding == "null":
+        return [column] * len(spans), [b""] * len(spans)
+    bits = _packed_bits(laid.valid, cuts, order)
+    array = array if order is None else array.take(pa.array(order))
     if column.coding == "text":
-        offsets, text = byte_layout(array)
-        offsets = offsets[start : stop + 1]
-        ((width, base, lengths),) = _write_ints(np.diff(offsets).astype(np.int64), (0, stop - start))
-        used = text[int(offsets[0]) : int(offsets[-1])]
-        header = Column(column.name, column.type, "text", column.nulls, width, base, len(used))
-        return header, b"".join((bitmap, lengths, used.tobytes()))
+        pieces = [_write_text(column, array, bitmap, *span) for bitmap, span in zip(bits, spans, strict=True)]
+        return [header for header, _ in pieces], [chunk for _, chunk in pieces]
+    words = decimal_words(array)
+    if laid.valid is not None:
+        valid = laid.valid if order is None else laid.valid[order]
+        words = np.where(valid[:, None], words, 0)
+    return [column] * len(spans), [
+        bitmap + _word_planes(words[start:stop]) for bitmap, (start, stop) in zip(bits, spans, strict=True)
+    ]
+
+
+def _write_text(
+    column: Column, array: pa.Array, bitmap: bytes, start: int, stop: int
+) -> tuple[Column, bytes]:
+    offsets, text = byte_layout(array)
+    offsets = offsets[start : stop + 1]
+    rows = np.array([0, stop - start])
+    width, base, (lengths,) = kernel.active.pack_ints(np.diff(offsets).astype(np.int64), rows)
+    used = text[int(offsets[0]) : int(offsets[-1])]
+    header = Column(column.name, column.type, "text", column.nulls, width, base, len(used))
+    return header, b"".join((bitmap, lengths, used.tobytes()))
+
+
+def _word_planes(words: np.ndarray) -> bytes:
+    return np.ascontiguousarray(words).view(np.uint8).reshape(-1, _DECIMAL_BYTES).T.tobytes()
+
+
+def _packed_bits(valid: np.ndarray | None, cuts: np.ndarray, order: np.ndarray | None) -> list[bytes]:
+    spans = pairwise(cuts.tolist())
+    if valid is None:
+        return [b""] * (len(cuts) - 1)
+    valid = valid if order is None else valid[order]
+    return [np.packbits(valid[start:stop], bitorder="little").tobytes() for start, stop in spans]
+
+
+def chunk_bytes(column: Column, rows: int) -> int:
+    """How long the chunk of a column is, by its header alone."""
+    size = (rows + 7) // 8 if column.nulls else 0
     if column.coding == "words":
-        words = decimal_words(array)[start:stop]
-        if laid.valid is not None:
-            words = np.where(laid.valid[start:stop, None], words, 0)
-        planes = np.ascontiguousarray(words).view(np.uint8).reshape(-1, _DECIMAL_BYTES).T
-        return column, bitmap + planes.tobytes()
-    return column, b""
-
-
-def _packed_bits(valid: np.ndarray | None, start: int, stop: int) -> bytes:
-    return b"" if valid is None else np.packbits(valid[start:stop], bitorder="little").tobytes()
-
-
-def _write_ints(values: np.ndarray, cuts: Sequence[int]) -> list[tuple[int, int, bytes]]:
-    """Width, base and byte planes of int64 values, cut."""
-    if len(values) == 0:
-        return [(0, 0, b"")] * (len(cuts) - 1)
-    if len(cuts) == 2:
-        lows, highs = [int(values.min())], [int(values.max())]
-    else:
-        starts = np.asarray(cuts[:-1])
-        lows = np.minimum.reduceat(values, starts).tolist()
-        highs = np.maximum.reduceat(values, starts).tolist()
-    low, high = min(lows), max(highs)
-    if low == high:
-        return [(0, low, b"")] * len(lows)
-    # A base costs a pass: where zero will do, it is zero.
-    base = 0 if low >= 0 and _bytes_of(high) == _bytes_of(high - low) else low
-    width = _bytes_of(high - base)
-    if width == _WIDTH_MAX:
-        base = 0
-    planes = _planes(values - base if base else values, width)
-    if len(lows) == 1:
-        return [(width, base, planes.tobytes())]
-    out = []
-    for lowest, highest, (start, stop) in zip(lows, highs, pairwise(cuts), strict=True):
-        if lowest == highest:
-            out.append((0, lowest, b""))
-        else:
-            own = width if width == _WIDTH_MAX else _bytes_of(highest - base)
-            out.append((own, base, planes[:own, start:stop].tobytes()))
-    return out
-
-
-def _bytes_of(number: int) -> int:
-    return (number.bit_length() + 7) // 8
-
-
-def _planes(values: np.ndarray, width: int) -> np.ndarray:
-    """uint8 [width, n]: the low bytes of all values, then the next. A view."""
-    return np.ascontiguousarray(values, "<i8").view(np.uint8).reshape(-1, _WIDTH_MAX)[:, :width].T
-
-
-def as_decimals(values: np.ndarray) -> tuple[np.ndarray, int] | None:
-    """int64 and digits, such that values == int64 / 10**digits bit for bit; None if that is not so."""
-    if len(values) == 0:
-        return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        sample = values[:: -(-len(values) // SAMPLE_ROWS), None]
-        matches = (np.rint(sample * POWERS) / POWERS == sample).all(axis=0)
-        for digits in range(int(matches.argmax()), DIGITS_MAX + 1):
-            if not matches[digits]:
-                return None
-            scaled = np.rint(values * POWERS[digits])
-            if (scaled / POWERS[digits] == values).all():
-                # A result below 2**53 is an exact integer; -0.0 would come back as 0.0.
-                fits = (
-                    np.abs(scaled).max() < _MANTISSA
-                    and not (values.view(np.int64) == _NEGATIVE_ZERO_BITS).any()
-                )
-                return (scaled.astype(np.int64), digits) if fits else None
-    return None
+        return size + rows * _DECIMAL_BYTES
+    return size + rows * column.width + (column.extra if column.coding == "text" else 0)
 
 
 def column_bytes(column: Column, rows: int) -> int:
@@ -268,12 +249,7 @@ def read_array(column: Column, chunk: memoryview, rows: int, *, trusted: bool) -
         array = _decimals(np.ascontiguousarray(words).view("<i8"), valid, data_type)
     elif column.coding in ("ints", "scaled") and not is_bytes(data_type):
         values, chunk = _read_ints(column, chunk, rows)
-        if column.coding == "scaled":
-            values = _unscaled(values, column.extra, data_type).view(np.int64)
-        if pa.types.is_decimal(data_type):
-            array = _decimals(np.stack((values, values >> np.int64(63)), axis=1), valid, data_type)
-        else:
-            array = from_int64(values, valid, data_type)
+        array = _typed(column, values, valid)
     else:
         raise ValueError(f"column {column.name!r} of type {column.type} is coded as {column.coding!r}")
     if len(chunk):
@@ -283,6 +259,16 @@ def read_array(column: Column, chunk: memoryview, rows: int, *, trusted: bool) -
             raise ValueError(f"column {column.name!r} has floats that are not canonical")
         array.validate(full=True)
     return array
+
+
+def _typed(column: Column, values: np.ndarray, valid: np.ndarray | None) -> pa.Array:
+    """What integers stand for."""
+    data_type = type_from_name(column.type)
+    if column.coding == "scaled":
+        values = _unscaled(values, column.extra, data_type).view(np.int64)
+    if pa.types.is_decimal(data_type):
+        return _decimals(np.stack((values, values >> np.int64(63)), axis=1), valid, data_type)
+    return from_int64(values, valid, data_type)
 
 
 def _unscaled(values: np.ndarray, digits: int, data_type: pa.DataType) -> np.ndarray:
@@ -302,18 +288,8 @@ def _read_ints(column: Column, chunk: memoryview, rows: int) -> tuple[np.ndarray
     width, base = column.width, column.base
     if not 0 <= width <= _WIDTH_MAX:
         raise ValueError(f"integers of {width} bytes")
-    if width == 0:
-        return np.full(rows, base, np.int64), chunk
     data, rest = _take(chunk, rows * width)
-    planes = np.frombuffer(data, np.uint8).reshape(width, rows)
-    values = np.zeros(rows, "<i8")
-    spread = values.view(np.uint8).reshape(rows, _WIDTH_MAX)
-    for place in range(width):
-        spread[:, place] = planes[place]
-    values = values.astype(np.int64, copy=False)
-    if base:
-        values += np.int64(base)
-    return values, rest
+    return kernel.active.unpack_ints([(rows, width, base, data)]), rest
 
 
 def _read_text(

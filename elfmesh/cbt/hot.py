@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt import kernel
+from elfmesh.cbt.codec import Packed, pack_parts
 from elfmesh.cbt.columns import promote
 from elfmesh.cbt.kernel.protocol import HotTable, Keys
 from elfmesh.cbt.keys import KeyForm, decode
@@ -205,12 +206,11 @@ class HotRoot:
         """A copy of all rows."""
         return HotRows(self.layout, self.form, self._table.keys(), self._states())
 
-    def sorted(self, bits: int) -> list[SortedRows]:
+    def packed(self, bits: int) -> list[Packed]:
         """All rows in order, in non-empty parts by the top bits of the placement hash. Cost: a sort."""
         order, cuts = self._table.order(bits)
         runs = self._table.runs(order, cuts)
-        nothing = Keys(np.zeros(1, np.int32), np.zeros(0, np.uint8))
-        return _parts(HotRows(self.layout, self.form, nothing, self._states()), runs, order, cuts, bits)
+        return pack_parts(self.layout, self.form, runs, self._states(), order, cuts, bits)
 
     def clear(self) -> None:
         """Forget all rows; keeps the memory, and the size unless it did not pay."""

@@ -18,132 +18,88 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from elfmesh.cbt import kernel
 from elfmesh.cbt.column_codec import DIGITS_MAX, POWERS
-from elfmesh.cbt.floatsum import BIAS, LIMB_BITS, LIMB_MIN, MANTISSA_BITS, Limbs, bound
+from elfmesh.cbt.floatsum import LIMB_BITS, LIMB_MIN, MANTISSA_BITS, Limbs, bound
+from elfmesh.cbt.kernel import ANY_FLOAT, ShortSums
 
 _MASK = np.int64((1 << LIMB_BITS) - 1)
-_EXPONENT = np.int64(0x7FF)
-_LOWEST_BIT = BIAS - LIMB_MIN * LIMB_BITS
-"""The biased exponent of a float less this is the exponent of its lowest bit."""
-_ROUGHLY = 2.0**-49
-"""How far a float sum of a few limbs may be off, as a share of their magnitudes."""
-_NOISE = 2.0**-42
-"""How far from a decimal a sum of decimals may be, as a share of the largest, to be taken for one."""
 _SHORT = 1 << 31
-_SAMPLE_ROWS = 128
-"""Sums that decide of how many digits all are: a wrong guess costs bytes."""
 _LIMBS_MAX = 12
-"""More limbs are far more than one float's digits, and too many for `_ROUGHLY`."""
+"""More limbs are far more than one float's digits, and too many for a rough sum to be near."""
 _UNIT_MAX = 1100
+_NEAR_MAX = 1 << 52
+_REST_BITS = 62
 _FLOAT_LIMBS = 3
 _SPREAD_MAX = 3
 """Limbs from the lowest of the smallest float to the lowest of the largest: `gather` takes 64 bits."""
-ANY_FLOAT = -1
 SPREAD_LIMBS_MAX = _SPREAD_MAX + 2 * _FLOAT_LIMBS
 
 
-@dataclass(frozen=True, slots=True)
-class NearSums:
-    """See the module.
-
-    Attributes:
-        near: int64: `near` times 10**digits, or the bits of `near`.
-        digits: see there; ANY_FLOAT if they are bits.
-        rest: int64.
-        unit: of `rest`, as an exponent of two.
-    """
-
-    near: np.ndarray
-    digits: int
-    rest: np.ndarray
-    unit: int
-
-
-def gather(limbs: Mapping[int, np.ndarray]) -> NearSums | None:
+def gather(limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
     """Limbs in short; None if it would not be shorter, or what is left does not fit in 62 bits.
 
-    Cost: some twenty passes.
+    Cost: some five passes per limb.
     """
     if not 2 <= len(limbs) <= _LIMBS_MAX or min(limbs) < LIMB_MIN:
         return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        rough, magnitude = _rough(limbs)
-        largest = float(magnitude.max(initial=0.0))
-        if not np.isfinite(largest):
-            return None
-        digits = _digits(rough, largest)
-        near, stored = rough, rough.view(np.int64)
-        if digits != ANY_FLOAT:
-            scaled = np.rint(rough * POWERS[digits])
-            near, stored = scaled / POWERS[digits], scaled.astype(np.int64)
-        unit = _unit(limbs, near)
-        off = np.abs(rough - near) + magnitude * _ROUGHLY
-        if not off.max(initial=0.0) < np.ldexp(1.0, 62 + unit):
-            return None
-    # Both are multiples of the unit and their difference is below 2**62 of them: it may be taken mod 2**64.
-    rest = -_float_units(near, unit)
-    for number, values in limbs.items():
-        shift = LIMB_BITS * number - unit
-        if shift < 0:
-            rest += values >> np.int64(-shift)
-        elif shift < 64:
-            rest += values << np.int64(shift)
-    spare = _trailing_zeros(rest)
-    return NearSums(stored, digits, rest >> np.int64(spare), unit + spare)
+    return kernel.active.short_sums(limbs)
 
 
-def _rough(limbs: Mapping[int, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The sums as floats, exact where they are one value, and the magnitudes that went into them."""
-    rough = magnitude = np.zeros(len(next(iter(limbs.values()))))
-    for number in sorted(limbs, reverse=True):
-        part = limbs[number] * np.ldexp(1.0, LIMB_BITS * number)
-        rough = rough + part
-        magnitude = magnitude + np.abs(part)
-    return rough, magnitude
+def add_short(sums: ShortSums, ids: np.ndarray, groups: int, times: int) -> ShortSums | None:
+    """Sums in short added up by group as they are: decimals to decimals, and what is left of them.
+
+    Args:
+        sums: of decimals, not of ANY_FLOAT.
+        ids: int64, their groups.
+        groups: how many there are.
+        times: how often a group may be among them.
+
+    Returns:
+        None if the result might not fit.
+
+    Cost: some six passes over the rows, as many over the groups.
+    """
+    near, digits, rest, unit = sums.near, sums.digits, sums.rest, sums.unit
+    if bound(near) * times >= _NEAR_MAX:
+        return None
+    added, total = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+    kernel.active.add(ids, near, added)
+    # What is left of the sums has a unit; the decimals, and sums smaller than what went into them, may have
+    # lower bits.
+    power = float(POWERS[digits])
+    smallest = min(_least_magnitude(near), _least_magnitude(added))
+    finer = max(unit - _lowest_bit(smallest / power), 0)
+    # Each decimal is off by half a unit in its last place at most, and so is the sum.
+    above = _lowest_bit(bound(near) * times / power) - unit + finer
+    if max(above, finer) >= _REST_BITS:
+        return None
+    if (bound(rest) * times << finer) + (times + 2 << max(above, 0)) >= 1 << _REST_BITS:
+        return None
+    unit -= finer
+    units = kernel.active.short_units(near, digits, unit) + (rest << np.int64(finer))
+    kernel.active.add(ids, units, total)
+    return ShortSums(added, digits, total - kernel.active.short_units(added, digits, unit), unit)
 
 
-def _trailing_zeros(values: np.ndarray) -> int:
-    """How many low bits are zero in all of them; 0 if all bits are."""
-    used = int(np.bitwise_or.reduce(values))
-    return (used & -used).bit_length() - 1 if used else 0
+def _lowest_bit(value: float) -> int:
+    """The exponent of the lowest bit that a float of this size may have; a high one for 0."""
+    return math.frexp(value)[1] - MANTISSA_BITS - 1 if value else _UNIT_MAX
 
 
-def _digits(rough: np.ndarray, largest: float) -> int:
-    """Of the decimals that the sums are close to; ANY_FLOAT if they are not."""
-    sample = rough[:: max(1, len(rough) // _SAMPLE_ROWS), None]
-    noise = largest * _NOISE
-    close = (np.abs(np.rint(sample * POWERS) / POWERS - sample) <= noise).all(axis=0)
-    close &= (noise * POWERS < 1 / 64) & (largest * POWERS < 2.0**52)
-    return int(np.argmax(close)) if close.any() else ANY_FLOAT
+def _least_magnitude(values: np.ndarray) -> int:
+    """Of those that are not zero; a large one if all are."""
+    least = int(values.min(initial=_NEAR_MAX))
+    if least > 0:
+        return least
+    values = np.abs(values[values != 0])
+    return int(values.min(initial=_NEAR_MAX))
 
 
-def _unit(limbs: Mapping[int, np.ndarray], near: np.ndarray) -> int:
-    """The exponent of a power of two that divides all limbs and all floats."""
-    lowest = min(limbs)
-    unit = LIMB_BITS * lowest + min(_trailing_zeros(limbs[lowest]), LIMB_BITS)
-    biased = (near.view(np.int64) >> np.int64(MANTISSA_BITS)) & _EXPONENT
-    biased = np.where(near == 0.0, _EXPONENT, np.maximum(biased, 1))
-    return min(unit, int(biased.min()) - _LOWEST_BIT)
-
-
-def _float_units(values: np.ndarray, unit: int) -> np.ndarray:
-    """int64: float64 multiples of 2**unit, in these units, mod 2**64."""
-    bits = values.view(np.int64)
-    biased = (bits >> np.int64(MANTISSA_BITS)) & _EXPONENT
-    mantissa = bits & np.int64((1 << MANTISSA_BITS) - 1)
-    mantissa |= (biased > 0).astype(np.int64) << np.int64(MANTISSA_BITS)
-    shift = np.maximum(biased, 1) - np.int64(_LOWEST_BIT + unit)
-    # Zeros have no lowest bit and may be shifted anywhere; what is shifted out is a multiple of 2**64.
-    units = np.where((shift >= 0) & (shift < 64), mantissa << (shift & np.int64(63)), 0)
-    return np.where(bits < 0, -units, units)
-
-
-def spread(sums: NearSums) -> Limbs:
+def spread(sums: ShortSums) -> Limbs:
     """The limbs of sums in short, at most SPREAD_LIMBS_MAX of them. Cost: an addition of floats, some passes.
 
     Raises:

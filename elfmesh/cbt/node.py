@@ -24,9 +24,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from elfmesh.cbt import kernel
 from elfmesh.cbt.budget import BlobStore
 from elfmesh.cbt.buffer import CompressedBuffer, Press
-from elfmesh.cbt.codec import Packed, pack, pack_all
+from elfmesh.cbt.codec import Packed, pack, pack_parts, unpack
 from elfmesh.cbt.joint import merge_packed
 from elfmesh.cbt.limits import PLACE_BITS_MAX, STEP_BITS, TreeLimits
 from elfmesh.cbt.sorted_rows import SortedRows, partition_sorted
@@ -139,6 +142,15 @@ class BufferNode:
             rows = replace(rows, bits=self.bits, prefix=self.prefix)
         self._append(pack(rows))
 
+    def take(self, packed: Packed) -> None:
+        """Take rows of this prefix, and do what that sets off.
+
+        Raises:
+            StorageError: a store cannot be read. The rows are in the tree.
+        """
+        self._append(packed)
+        self.settle()
+
     def _append(self, packed: Packed) -> None:
         shared = self._shared
         run = shared.hold(CompressedBuffer(packed, shared.press))
@@ -159,11 +171,11 @@ class BufferNode:
             self.append(rows)
             self.settle()
         elif rows.bits >= below:
-            self.children[self._place(rows)].insert(rows)
+            self.children[self._place(rows.bits, rows.prefix)].insert(rows)
         else:
-            self.push_parts(partition_sorted(rows, below - rows.bits))
+            self.push_parts(_split_packed(rows, below - rows.bits))
 
-    def push_parts(self, parts: Sequence[SortedRows]) -> None:
+    def push_parts(self, parts: Sequence[Packed]) -> None:
         """Give the children their parts; first all of them, then what that sets off.
 
         Args:
@@ -172,10 +184,9 @@ class BufferNode:
         Raises:
             StorageError: a store cannot be read. The rows are in the tree.
         """
-        parts = [part for part in parts if part.count]
-        touched = [self.children[self._place(part)] for part in parts]
-        for child, packed in zip(touched, pack_all(parts), strict=True):
-            child._append(packed)
+        touched = [self.children[self._place(part.header.bits, part.header.prefix)] for part in parts]
+        for child, part in zip(touched, parts, strict=True):
+            child._append(part)
         for child in touched:
             child.settle()
 
@@ -203,7 +214,7 @@ class BufferNode:
             StorageError: a store cannot be read. Nothing is changed.
         """
         buffers = self._buffers()
-        self._split(self._merged(buffers) if buffers else None)
+        self._split(_unpacked(self._merged(buffers)) if buffers else None)
 
     def spill(self, store: BlobStore) -> None:
         """Hand all own buffers to a store, the large ones first; runs too small for that are joined before.
@@ -220,9 +231,9 @@ class BufferNode:
     def _buffers(self) -> list[CompressedBuffer]:
         return self.runs if self.base is None else [self.base, *self.runs]
 
-    def _place(self, rows: SortedRows) -> int:
-        """Which child some rows belong to."""
-        return (rows.prefix >> (rows.bits - self.bits - self.child_bits)) & ((1 << self.child_bits) - 1)
+    def _place(self, bits: int, prefix: int) -> int:
+        """Which child rows of this prefix belong to."""
+        return (prefix >> (bits - self.bits - self.child_bits)) & ((1 << self.child_bits) - 1)
 
     def _is_over(self) -> bool:
         """Whether the buffer has passed its threshold."""
@@ -246,7 +257,7 @@ class BufferNode:
             limits.leaf_bytes_max, raw_bytes
         )
 
-    def _merged(self, buffers: Sequence[CompressedBuffer]) -> SortedRows:
+    def _merged(self, buffers: Sequence[CompressedBuffer]) -> Packed:
         press = self._shared.press
         return merge_packed([buffer.open(press) for buffer in buffers])
 
@@ -259,30 +270,28 @@ class BufferNode:
 
     def _join(self, runs: Sequence[CompressedBuffer]) -> None:
         """Make one run of several."""
-        rows = self._merged(runs)
+        packed = self._merged(runs)
         self._drop(runs)
-        self.append(rows)
+        self._append(packed)
 
     def _push_down(self) -> None:
-        parts = partition_sorted(self._merged(self.runs), self.child_bits)
+        parts = _split_packed(_unpacked(self._merged(self.runs)), self.child_bits)
         self._drop(self.runs)
         self.push_parts(parts)
 
     def _merge(self) -> None:
         """Merge buffered rows into the leaf's base, and split it if it is full."""
         shared, base = self._shared, self.base
-        rows = self._merged(self._buffers())
-        limits = shared.limits
-        raw_bytes = rows.run.nbytes + sum(state.nbytes for state in rows.states)
-        full = rows.count > 2 * limits.leaf_rows_max or (
-            raw_bytes > 2 * limits.leaf_bytes_max and rows.count > 1
-        )
+        packed = self._merged(self._buffers())
+        limits, rows = shared.limits, packed.header.rows
+        raw_bytes = sum(len(chunk) for chunk in packed.chunks)
+        full = rows > 2 * limits.leaf_rows_max or (raw_bytes > 2 * limits.leaf_bytes_max and rows > 1)
         if full and self.bits < PLACE_BITS_MAX:
-            self._split(rows)
+            self._split(_unpacked(packed))
             return
         # No new key: the compressed keys, which are most of the bytes, stay as they are.
-        twin = base if base is not None and base.rows == rows.count else None
-        merged = CompressedBuffer(pack(rows), shared.press, twin=twin)
+        twin = base if base is not None and base.rows == rows else None
+        merged = CompressedBuffer(packed, shared.press, twin=twin)
         self._drop(self.runs)
         if base is not None:
             shared.forget(base)
@@ -309,3 +318,14 @@ class BufferNode:
             self._split(rows)
         else:
             self.base = self._shared.hold(CompressedBuffer(pack(rows), self._shared.press))
+
+
+def _unpacked(packed: Packed) -> SortedRows:
+    return unpack(packed.header, packed.chunks, trusted=True)
+
+
+def _split_packed(rows: SortedRows, bits: int) -> list[Packed]:
+    """Rows split by the next bits of the placement hash, packed; empty parts are left out."""
+    runs, order = kernel.active.partition_run(rows.run, rows.bits, bits)
+    cuts = np.cumsum([0, *(run.rows for run in runs)])
+    return pack_parts(rows.layout, rows.form, runs, rows.states, order, cuts, rows.bits + bits, rows.prefix)

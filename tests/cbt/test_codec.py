@@ -11,15 +11,17 @@ import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from elfmesh.cbt import kernel
 from elfmesh.cbt.codec import (
     Packed,
+    column_sizes,
     pack,
-    pack_all,
+    pack_parts,
     unpack,
 )
 from elfmesh.cbt.column_codec import (
     Column,
-    as_decimals,
+    chunk_bytes,
     lay_array,
     lay_numbers,
     read_array,
@@ -30,17 +32,19 @@ from elfmesh.cbt.floatsum import exact
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.sums import limbs_of
 from elfmesh.cbt.rows import Layout, Rows
-from elfmesh.cbt.sorted_rows import empty_sorted, partition_sorted, sort_rows, to_rows
+from elfmesh.cbt.sorted_rows import SortedRows, partition_sorted, sort_rows, to_rows
 from tests.cbt.packing import reopened, sample
 from tests.cbt.tables import columns, content, tables
 
 
 def write_numbers(values: np.ndarray) -> tuple[Column, bytes]:
-    return write_column(lay_numbers("x", values), (0, len(values)))[0]
+    (column,), (chunk,) = write_column(lay_numbers("x", values), np.array([0, len(values)]))
+    return column, chunk
 
 
 def write_array(array: pa.Array) -> tuple[Column, bytes]:
-    return write_column(lay_array("x", array), (0, len(array)))[0]
+    (column,), (chunk,) = write_column(lay_array("x", array), np.array([0, len(array)]))
+    return column, chunk
 
 
 # -- columns -------------------------------------------------------------------------------------------------
@@ -80,7 +84,7 @@ def test_short_decimals_are_integers(numbers: list[tuple[int, int]]) -> None:
     values = np.array(
         [number / 10.0**places for number, places in numbers if abs(number) < 2**52 // 10**digits] or [0.5]
     )
-    found = as_decimals(values)
+    found = kernel.active.scale_floats(values)
     assert found is not None
     scaled, places = found
     assert (scaled / 10.0**places).tobytes() == values.tobytes()
@@ -91,7 +95,7 @@ def test_short_decimals_are_integers(numbers: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize("odd", [np.pi, np.inf, np.nan, -0.0, 1e300, 2.0**60])
 def test_other_floats_are_their_bits(odd: float) -> None:
     values = np.array([1.25] * 300 + [odd])
-    assert as_decimals(values) is None
+    assert kernel.active.scale_floats(values) is None
     column, chunk = write_array(pa.array(values))
     back = read_array(column, memoryview(chunk), 301, trusted=True)
     assert back.to_numpy().tobytes() == values.tobytes()
@@ -103,39 +107,59 @@ def test_other_floats_are_their_bits(odd: float) -> None:
 @given(columns(9), st.lists(st.integers(1, 8), max_size=3, unique=True))
 def test_a_column_cut_into_blocks_comes_back(array: pa.Array, inner: list[int]) -> None:
     cuts = [0, *sorted(inner), 9]
-    written = write_column(lay_array("x", array), cuts)
+    headers, chunks = write_column(lay_array("x", array), np.array(cuts))
     parts = [
         read_array(column, memoryview(chunk), stop - start, trusted=False)
-        for (column, chunk), (start, stop) in zip(written, pairwise(cuts), strict=True)
+        for column, chunk, (start, stop) in zip(headers, chunks, pairwise(cuts), strict=True)
     ]
-    whole = write_column(lay_array("x", pa.concat_arrays(parts)), (0, 9))
-    assert whole == write_column(lay_array("x", array), (0, 9))
+    assert [len(chunk) for chunk in chunks] == [
+        chunk_bytes(column, stop - start)
+        for column, (start, stop) in zip(headers, pairwise(cuts), strict=True)
+    ]
+    assert write_array(pa.concat_arrays(parts)) == write_array(array)
+
+
+@given(columns(9), st.permutations(range(9)), st.integers(0, 9))
+def test_a_column_written_in_another_order_comes_back_in_it(
+    array: pa.Array, order: list[int], cut: int
+) -> None:
+    headers, chunks = write_column(lay_array("x", array), np.array([0, cut, 9]), np.array(order))
+    parts = [
+        read_array(column, memoryview(chunk), rows, trusted=False)
+        for column, chunk, rows in zip(headers, chunks, (cut, 9 - cut), strict=True)
+    ]
+    assert write_array(pa.concat_arrays(parts)) == write_array(array.take(pa.array(order)))
+
+
+def split(whole: SortedRows, bits: int) -> list[Packed]:
+    """As a member of a tree packs what it pushes down."""
+    runs, order = kernel.active.partition_run(whole.run, whole.bits, bits)
+    cuts = np.cumsum([0, *(run.rows for run in runs)])
+    return pack_parts(
+        whole.layout, whole.form, runs, whole.states, order, cuts, whole.bits + bits, whole.prefix
+    )
 
 
 @given(tables())
 @settings(deadline=None, max_examples=40)
-def test_packing_many_blocks_is_packing_each(rows: Rows) -> None:
-    blocks = sort_rows(rows, 4)
-    for block, packed in zip(blocks, pack_all(blocks), strict=True):
-        back = unpack(*reopened(packed), trusted=False)
-        assert (back.bits, back.prefix, back.types) == (block.bits, block.prefix, block.types)
-        assert content(to_rows(back)) == content(to_rows(block))
+def test_packing_parts_is_packing_each(rows: Rows) -> None:
+    for whole in sort_rows(rows, 4):
+        blocks = [block for block in partition_sorted(whole, 4) if block.count]
+        for block, packed in zip(blocks, split(whole, 4), strict=True):
+            back = unpack(*reopened(packed), trusted=False)
+            assert (back.bits, back.prefix, back.types) == (block.bits, block.prefix, block.types)
+            assert content(to_rows(back)) == content(to_rows(block))
 
 
-def test_blocks_of_one_table_share_what_is_found_out() -> None:
+def test_parts_of_one_table_share_what_is_found_out() -> None:
     whole = sample(3_000)
-    blocks = partition_sorted(whole, 4)
-    packed = pack_all(blocks)
+    packed = split(whole, 4)
     assert {one.header.states[1].sums for one in packed} == {pack(whole).header.states[1].sums}
-    for block, one in zip(blocks, packed, strict=True):
+    for block, one in zip(partition_sorted(whole, 4), packed, strict=True):
+        assert one.header.states is packed[0].header.states
         assert one.header.states[1].columns[0].coding == "same"
+        assert column_sizes(one.header) == [len(chunk) for chunk in one.chunks[1:]]
         assert content(to_rows(unpack(*reopened(one), trusted=False))) == content(to_rows(block))
-    nothing = empty_sorted(blocks[0].layout, blocks[0].form, blocks[0].types, 4, blocks[0].prefix)
-    assert [one.header.rows for one in pack_all([blocks[0], nothing, blocks[1]])] == [
-        blocks[0].count,
-        0,
-        blocks[1].count,
-    ]
 
 
 @given(tables(), st.sampled_from([0, 4]))

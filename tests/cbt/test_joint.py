@@ -53,6 +53,11 @@ def content(rows: SortedRows) -> dict[Any, Any]:
     return {row.pop("k"): row for row in table}
 
 
+def merged(blocks: list[Packed]) -> SortedRows:
+    packed = merge_packed(blocks)
+    return unpack(packed.header, packed.chunks, trusted=True)
+
+
 def one_by_one(blocks: list[Packed]) -> SortedRows:
     return merge_sorted([unpack(each.header, each.chunks, trusted=True) for each in blocks])
 
@@ -73,7 +78,7 @@ BLOCKS = st.lists(
 @given(BLOCKS)
 @settings(max_examples=40, deadline=None)
 def test_blocks_together_are_what_they_are_one_by_one(blocks: list[Packed]) -> None:
-    together, apart = merge_packed(blocks), one_by_one(blocks)
+    together, apart = merged(blocks), one_by_one(blocks)
     assert content(together) == content(apart)
     assert together.run.data.tobytes() == apart.run.data.tobytes()
     assert (together.form, together.types, together.layout) == (apart.form, apart.types, apart.layout)
@@ -82,12 +87,12 @@ def test_blocks_together_are_what_they_are_one_by_one(blocks: list[Packed]) -> N
 def test_blocks_coded_alike_are_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = [block(seed, 300, 2, nulls=False) for seed in range(6)]
     monkeypatch.setattr(joint, "merge_sorted", None)  # not needed
-    assert content(merge_packed(blocks)) == content(one_by_one(blocks))
+    assert content(merged(blocks)) == content(one_by_one(blocks))
 
 
 def test_a_column_that_had_no_type_yet_is_read_by_itself() -> None:
     blocks = [block(1, 50, 2, nulls=False, types=False), block(2, 300, 2, nulls=False)]
-    assert content(merge_packed(blocks)) == content(one_by_one(blocks))
+    assert content(merged(blocks)) == content(one_by_one(blocks))
 
 
 def test_rests_that_no_unit_holds_are_read_one_by_one() -> None:
@@ -99,4 +104,4 @@ def test_rests_that_no_unit_holds_are_read_one_by_one() -> None:
         tree.insert(pa.record_batch({"k": [f"key{place % 300}" for place in range(600)], "v": values}))
         (rows,) = tree.snapshot().sorted()
         blocks.append(pack(rows))
-    assert content(merge_packed(blocks)) == content(one_by_one(blocks))
+    assert content(merged(blocks)) == content(one_by_one(blocks))

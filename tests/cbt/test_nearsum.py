@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from elfmesh.cbt import nearsum
 from elfmesh.cbt.floatsum import LIMB_MIN, Limbs, exact
+from elfmesh.cbt.kernel import ANY_FLOAT, ShortSums
 from elfmesh.cbt.kernel import numpy_twin as twin
-from elfmesh.cbt.nearsum import ANY_FLOAT, NearSums
 
 
 def limbs_of(groups: list[list[float]]) -> Limbs:
@@ -101,7 +102,7 @@ def test_sums_far_apart_stay_limbs() -> None:
 def test_what_nobody_gathered_is_refused_or_what_it_says(
     near: list[int], digits: int, rest: int, unit: int
 ) -> None:
-    sums = NearSums(np.array(near), digits, np.full(len(near), rest), unit)
+    sums = ShortSums(np.array(near), digits, np.full(len(near), rest), unit)
     try:
         limbs = nearsum.spread(sums)
     except ValueError:
@@ -110,3 +111,44 @@ def test_what_nobody_gathered_is_refused_or_what_it_says(
     floats = sums.near.view(np.float64) if digits == ANY_FLOAT else sums.near / 10.0**digits
     for row, value in enumerate(floats.tolist()):
         assert exact(limbs, row) == Fraction(value) + rest * Fraction(2) ** unit
+
+
+def added(groups: list[list[list[float]]]) -> None:
+    """Each group's values come in several parts, whose sums in short are added up in short."""
+    times = max(map(len, groups))
+    parts = [[group[place] if place < len(group) else [0.0] for group in groups] for place in range(times)]
+    short = [nearsum.gather(limbs_of(part)) for part in parts]
+    if any(sums is None or sums.digits == ANY_FLOAT for sums in short):
+        return
+    units = [sums.unit for sums in short if sums is not None]
+    digits = max(sums.digits for sums in short if sums is not None)
+    together = ShortSums(
+        np.concatenate([sums.near * 10 ** (digits - sums.digits) for sums in short if sums is not None]),
+        digits,
+        np.concatenate([sums.rest << (sums.unit - min(units)) for sums in short if sums is not None]),
+        min(units),
+    )
+    rows = len(groups)
+    result = nearsum.add_short(together, np.tile(np.arange(rows), times), rows, times)
+    if result is not None:
+        everything = [list(chain.from_iterable(group)) for group in groups]
+        assert_same(limbs_of(everything), nearsum.spread(result), rows)
+
+
+SEVERAL = st.lists(st.lists(CENTS, max_size=4), min_size=1, max_size=4)
+
+
+@given(st.lists(SEVERAL, min_size=1, max_size=6))
+# The decimals have lower bits than what is left of the sums; and a sum than what went into it.
+@example([[[12.74, 29.21], [4.84]], [[32.37], [32.63, 9.08]]])
+@example([[[0.1, 0.3], [0.1]], [[1e6], [-999_999.99]]])
+@example([[[100000.01], [-100000.0]], [[0.5], [0.25]]])
+def test_sums_in_short_add_up_in_short(groups: list[list[list[float]]]) -> None:
+    added(groups)
+
+
+def test_sums_in_short_that_might_not_fit_are_not_added() -> None:
+    ids, near = np.zeros(2, np.int64), np.full(2, 1 << 50)
+    assert nearsum.add_short(ShortSums(near, 2, np.zeros(2, np.int64), -46), ids, 1, 4) is None
+    assert nearsum.add_short(ShortSums(near // 8, 2, np.full(2, 1 << 61), -46), ids, 1, 2) is None
+    assert nearsum.add_short(ShortSums(near // 8, 2, np.ones(2, np.int64), -200), ids, 1, 2) is None

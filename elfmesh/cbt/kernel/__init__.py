@@ -12,16 +12,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from elfmesh.cbt.kernel import numpy_twin
-from elfmesh.cbt.kernel.protocol import HotTable, Kernel, KeyColumn, KeyOverflow, Keys, Run
+from elfmesh.cbt.kernel.protocol import (
+    ANY_FLOAT,
+    HotTable,
+    IntPart,
+    Kernel,
+    KeyColumn,
+    KeyOverflow,
+    Keys,
+    Run,
+    ShortSums,
+)
 from elfmesh.errors import ConfigError
 
 __all__ = [
+    "ANY_FLOAT",
     "HotTable",
+    "IntPart",
     "Kernel",
     "KeyColumn",
     "KeyOverflow",
     "Keys",
     "Run",
+    "ShortSums",
     "active",
     "fallback_reason",
 ]

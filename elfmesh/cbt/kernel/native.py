@@ -13,15 +13,15 @@ ones do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from elfmesh.cbt.kernel import _native
-from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, KeyColumn, KeyOverflow, Keys, Run
+from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, IntPart, KeyColumn, KeyOverflow, Keys, Run, ShortSums
 
-_INTERFACE = 1
+_INTERFACE = 2
 if _native.INTERFACE != _INTERFACE:
     raise ImportError(
         f"the native kernel was built from other sources ({_native.INTERFACE}, not {_INTERFACE})"
@@ -277,3 +277,46 @@ def greatest(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
 def add_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int) -> int:
     """See `Kernel.add_floats`."""
     return _native.add_floats(_of(ids, np.int64), _of(values, np.float64), _into(out), out.shape[1], lowest)
+
+
+def pack_ints(
+    values: np.ndarray, cuts: np.ndarray, order: np.ndarray | None = None
+) -> tuple[int, int, list[bytes]]:
+    """See `Kernel.pack_ints`. Cost: a pass over all values and one over those that are written."""
+    ordered = order is not None
+    return _native.pack_ints(
+        _of(values, np.int64),
+        ordered,
+        _of(order, np.int64) if order is not None else _NONE,
+        _of(cuts, np.int64),
+    )
+
+
+def unpack_ints(parts: Sequence[IntPart]) -> np.ndarray:
+    """See `Kernel.unpack_ints`. Cost: one pass."""
+    out = np.empty(sum(part[0] for part in parts), np.int64)
+    _native.unpack_ints(list(parts), out)
+    return out
+
+
+def scale_floats(values: np.ndarray) -> tuple[np.ndarray, int] | None:
+    """See `Kernel.scale_floats`. Cost: a division per value and number of digits that may be it."""
+    out = np.empty(len(values), np.int64)
+    digits = _native.scale_floats(_of(values, np.float64), out)
+    return None if digits < 0 else (out, digits)
+
+
+def short_sums(limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
+    """See `Kernel.short_sums`. Cost: some five passes per limb."""
+    columns = [(number, _of(limbs[number], np.int64)) for number in sorted(limbs)]
+    rows = len(columns[0][1])
+    near, rest = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    form = _native.short_sums(columns, near, rest)
+    return None if form is None else ShortSums(near, form[0], rest, form[1])
+
+
+def short_units(near: np.ndarray, digits: int, unit: int) -> np.ndarray:
+    """See `Kernel.short_units`. Cost: a division per value."""
+    out = np.empty(len(near), np.int64)
+    _native.short_units(_of(near, np.int64), digits, unit, out)
+    return out

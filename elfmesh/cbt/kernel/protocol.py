@@ -11,9 +11,9 @@ content of untrusted runs after `check_run`; heavy loops run without the GIL; id
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -59,6 +59,31 @@ class Run:
     def nbytes(self) -> int:
         """Bytes of the coded keys."""
         return int(self.data.nbytes)
+
+
+IntPart: TypeAlias = tuple[int, int, int, bytes | memoryview]
+"""Integers as byte planes: rows, width, base, and width * rows bytes: the lowest byte of each integer less
+the base, then the next of each, and so on. A width of 0 says that all are the base."""
+
+ANY_FLOAT = -1
+"""Instead of a number of digits: floats that are no decimals."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortSums:
+    """Exact sums in short; see `elfmesh.cbt.nearsum`.
+
+    Attributes:
+        near: int64: `near` times 10**digits, or the bits of `near`.
+        digits: see there; ANY_FLOAT if they are bits.
+        rest: int64.
+        unit: of `rest`, as an exponent of two.
+    """
+
+    near: np.ndarray
+    digits: int
+    rest: np.ndarray
+    unit: int
 
 
 class HotTable(Protocol):
@@ -194,6 +219,44 @@ class Kernel(Protocol):
 
         Returns:
             How many values were added: all, or up to the first that needs a limb outside the columns.
+        """
+        ...
+
+    def pack_ints(
+        self, values: np.ndarray, cuts: np.ndarray, order: np.ndarray | None = None
+    ) -> tuple[int, int, list[bytes]]:
+        """Byte planes of int64 values: width and base for all, and a chunk per part.
+
+        Args:
+            values: int64[n]; width and base are the least that hold all of them, a base of 0 being preferred.
+            cuts: int64[parts + 1], ascending; part p is rows cuts[p] to cuts[p + 1] of `order`.
+            order: int64, rows of `values`; None: as they stand.
+        """
+        ...
+
+    def unpack_ints(self, parts: Sequence[IntPart]) -> np.ndarray:
+        """int64: the integers of all parts, one behind the other, sums with the base wrapping.
+
+        Raises:
+            ValueError: planes do not fit their rows.
+        """
+        ...
+
+    def scale_floats(self, values: np.ndarray) -> tuple[np.ndarray, int] | None:
+        """int64 and digits, such that values == int64 / 10**digits bit for bit; None if that is not so.
+
+        32 values decide where to begin to look, at most 6 digits are looked for.
+        """
+        ...
+
+    def short_sums(self, limbs: Mapping[int, np.ndarray]) -> ShortSums | None:
+        """1 to 12 limbs as in `elfmesh.cbt.floatsum` in short; None if what is left is too much."""
+        ...
+
+    def short_units(self, near: np.ndarray, digits: int, unit: int) -> np.ndarray:
+        """int64: the floats near / 10**digits (or those of these bits) in units of 2**unit, mod 2**64.
+
+        Each is a multiple of the unit; `unit` is within +-4096.
         """
         ...
 

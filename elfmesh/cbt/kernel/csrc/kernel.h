@@ -124,4 +124,42 @@ void scatter_greatest(const int64_t *ids, const int64_t *values, int64_t count, 
 int64_t scatter_floats(const int64_t *ids, const double *values, int64_t count, int64_t *out, int64_t limbs,
                        int64_t lowest);
 
+/* ---- columns.c: integers as byte planes, decimals, exact sums in short */
+
+#define DIGITS_MAX 6
+#define ANY_FLOAT (-1)
+#define LIMBS_MAX 12
+#define LIMB_LEAST (-34)
+#define LIMB_MOST 40
+
+/* Each integer less `base`, in `width` bytes; 0: all are `base`. */
+typedef struct {
+    int width;
+    int64_t base;
+} int_code;
+
+int_code code_ints(const int64_t *values, int64_t rows);
+/* Rows order[0..rows) of the values, or the first ones if order is NULL, into width * rows bytes. */
+void write_planes(const int64_t *values, const int64_t *order, int64_t rows, int_code code, uint8_t *out);
+void read_planes(const uint8_t *planes, int64_t rows, int_code code, int64_t *out);
+
+/* How many digits after the point all values have, and they as integers; ANY_FLOAT if they are no decimals. */
+int scale_floats(const double *values, int64_t rows, int64_t *out);
+
+/* Limbs of exact sums, by ascending numbers from LIMB_LEAST to LIMB_MOST; LIMBS_MAX at most. */
+typedef struct {
+    const int64_t *values[LIMBS_MAX];
+    int numbers[LIMBS_MAX], count;
+    int64_t rows;
+} limb_columns;
+
+typedef struct {
+    int digits;
+    int64_t unit;
+    bool found; /* whether the sums have this form at all */
+} short_form;
+
+void short_sums(const limb_columns *limbs, short_form *form, int64_t *near, int64_t *rest);
+void short_units(const int64_t *near, int64_t rows, int digits, int64_t unit, int64_t *out);
+
 #endif

@@ -6,6 +6,13 @@ loops and Arrow's kernels release the GIL; the dict of the hot table and the dec
 
 from __future__ import annotations
 
+from elfmesh.cbt.kernel.numpy_twin.columns import (
+    pack_ints,
+    scale_floats,
+    short_sums,
+    short_units,
+    unpack_ints,
+)
 from elfmesh.cbt.kernel.numpy_twin.key_columns import decode_keys, encode_keys
 from elfmesh.cbt.kernel.numpy_twin.order import sort_keys
 from elfmesh.cbt.kernel.numpy_twin.runs import (
@@ -32,7 +39,12 @@ __all__ = [
     "hash_keys",
     "least",
     "merge_runs",
+    "pack_ints",
     "partition_run",
+    "scale_floats",
+    "short_sums",
+    "short_units",
     "sort_keys",
     "table",
+    "unpack_ints",
 ]
