@@ -91,7 +91,6 @@ def cores() -> Harness:
         by_kind.append(kinds)
     strangers = (
         Contact(b"\x77" * 20, "10.9.9.9", 1),
-        Contact(b"", "x", 0),
         Contact(b"\x01" * 20, "10.0.0.1", 7400, 2**63 - 1),
     )
     senders = (*scene.contacts, *strangers)

@@ -38,6 +38,7 @@ LOOK_EVERY = 256
 SLOW_S = 0.02
 """An input that takes so long may also be large: its memory is measured."""
 FINDINGS_MAX = 20
+WARM_UP = 30
 
 
 class HangError(Exception):
@@ -128,7 +129,7 @@ class Campaign:
         before = signal.signal(signal.SIGPROF, _give_up)
         try:
             with harness.around():
-                for data in (harness.generate(self.rng) for _ in range(100)):
+                for data in (harness.generate(self.rng) for _ in range(WARM_UP)):
                     self._attempt(data)  # caches and imports are no input's fault
                 outcome.slowest_s, outcome.findings = 0.0, {}
                 gc.collect()

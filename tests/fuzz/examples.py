@@ -35,8 +35,8 @@ def _value(rng: random.Random, shape: shapes.Type, depth: int) -> Any:
             return rng.random() < 0.5
         case shapes.StrType():
             return rng.choice(("", "log", "127.0.0.1", "shop", "top", "agent-1"))
-        case shapes.BytesType():
-            return rng.choice((*IDS, b"", b"\x03", b"{}"))
+        case shapes.BytesType(min_length=least):
+            return rng.choice(IDS) if least else rng.choice((*IDS, b"", b"\x03", b"{}"))
         case shapes.NoneType():
             return None
         case shapes.LiteralType():

@@ -103,7 +103,7 @@ def partials() -> Harness:
             for _ in blocks.blocks():
                 pass
 
-    return Harness("partials", "partial aggregates of every law", generate, run, 2_500)
+    return Harness("partials", "partial aggregates of every law", generate, run, 1_000)
 
 
 def _copied(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Every harness for a while, in a process of its own: a crash of native code is a finding, and memory is its own."""
+"""Every harness for a while, each in its own process: a crash is a finding, and memory is its own."""
 
 from __future__ import annotations
 
