@@ -42,6 +42,8 @@ _NAMES = {data_type: name for name, data_type in _NAMED.items()}
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),(-?\d{1,2})\)")
 _MICROS_PER = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NANOS_PER_MICRO = 1_000
+_INFINITY_BITS = np.int64(0x7FF0000000000000)
+_MINUS_INFINITY_BITS = np.uint64(0xFFF0000000000000)
 _NAN_BITS = np.int64(0x7FF8000000000000)
 _NEGATIVE_ZERO_BITS = np.int64(-(1 << 63))
 
@@ -168,8 +170,13 @@ def _timestamps(array: pa.Array) -> pa.Array:
 def canonical_floats(array: pa.Array) -> pa.Array:
     """float64 with one bit pattern for NaN and none for -0.0."""
     values, valid = to_int64(array)
-    floats = values.view(np.float64)
-    odd = np.isnan(floats) & (values != _NAN_BITS)
+    if (
+        values.min(initial=0) != _NEGATIVE_ZERO_BITS
+        and values.max(initial=0) <= _INFINITY_BITS
+        and values.view(np.uint64).max(initial=0) <= _MINUS_INFINITY_BITS
+    ):
+        return array  # no -0.0 and no NaN of either sign: three passes, and no memory
+    odd = np.isnan(values.view(np.float64)) & (values != _NAN_BITS)
     negative_zero = values == _NEGATIVE_ZERO_BITS
     if not (odd.any() or negative_zero.any()):
         return array

@@ -14,6 +14,7 @@ Paper: ELF 2.2 (merging PAOs). See `floatsum` on why sums are exact.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 
 import numpy as np
 
@@ -38,8 +39,9 @@ class ExactSums:
     def __init__(self) -> None:
         self._columns: dict[int, Growing] = {}
         self._bounds: dict[int, int] = {}
-        # int64[groups, limbs] from limb _lowest up, for floats.
-        self._block = Growing(width=1)
+        # int64[groups, 1 + limbs] for floats: how many were added, then the limbs from _lowest up.
+        self._block = Growing(width=2)
+        self._counted: Growing | None = None  # what the block counted before it was folded
         self._lowest = 0
         self._limbs = 1
         self._additions = 0
@@ -64,8 +66,11 @@ class ExactSums:
         for number, piece in enumerate(pieces):
             self._add(number, piece, len(ids) << LIMB_BITS, ids, groups)
 
-    def add_floats(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:
-        """Add finite float64 values. Cost: three additions in one row per value."""
+    def add_floats(self, values: np.ndarray, ids: np.ndarray, groups: int) -> int:
+        """Add float64 values, and say how many: up to the first that is not finite.
+
+        Cost: three additions in one row per value.
+        """
         if self._additions + len(values) > _FLOAT_ADDITIONS_MAX:
             self._fold_block()
         done = 0
@@ -73,10 +78,16 @@ class ExactSums:
             done += kernel.active.add_floats(
                 ids[done:], values[done:], self._block.reach(groups), self._lowest
             )
-            if done == len(values):
+            if done == len(values) or not isfinite(values[done]):
                 break
             self._widen(values[done:])
-        self._additions += len(values)
+        self._additions += done
+        return done
+
+    def floats_added(self, groups: int) -> np.ndarray:
+        """int64[groups]: how many times `add_floats` added to each of the first groups, a copy."""
+        added = self._block.head(groups)[:, 0].copy() if self._additions else np.zeros(groups, np.int64)
+        return added if self._counted is None else added + self._counted.head(groups)
 
     def merge(self, limbs: Mapping[int, np.ndarray], ids: np.ndarray, groups: int) -> None:
         """Add rows of limbs to int64[rows] groups. Cost: an addition per row and limb."""
@@ -94,7 +105,7 @@ class ExactSums:
         out = {number: column.head(groups).copy() for number, column in self._columns.items()}
         if self._additions:
             # What was added in place and what was merged may share a limb: each is within 2**62.
-            for place, column in enumerate(np.ascontiguousarray(self._block.head(groups).T)):
+            for place, column in enumerate(np.ascontiguousarray(self._block.head(groups).T[1:])):
                 number = self._lowest + place
                 out[number] = out[number] + column if number in out else column
         return {number: out[number] for number in sorted(out) if out[number].any()}
@@ -105,12 +116,14 @@ class ExactSums:
             column.clear()
         self._bounds = dict.fromkeys(self._columns, 0)
         self._block.clear()
+        self._counted = None
         self._additions = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes allocated."""
-        return self._block.nbytes + sum(column.nbytes for column in self._columns.values())
+        counted = 0 if self._counted is None else self._counted.nbytes
+        return self._block.nbytes + counted + sum(column.nbytes for column in self._columns.values())
 
     def _add(self, number: int, values: np.ndarray, more: int, ids: np.ndarray, groups: int) -> None:
         """Add to one limb; no group gets over `more`."""
@@ -138,21 +151,28 @@ class ExactSums:
             self._bounds[limb] = bound(values)
 
     def _widen(self, values: np.ndarray) -> None:
-        """Give the block columns for all limbs of these values too. Cost: a copy, at most 65 times ever."""
+        """Give the block columns for all limbs of these values too. Cost: a copy, at most 65 times ever.
+
+        What is not finite has none.
+        """
         exponents = (values.view(np.int64) >> np.int64(MANTISSA_BITS)) & np.int64(0x7FF)
-        exponents = np.maximum(exponents[values != 0], 1)
+        exponents = np.maximum(exponents[(values != 0) & np.isfinite(values)], 1)
         limbs = (exponents - np.int64(BIAS)) // LIMB_BITS + LIMB_MIN
         lowest = min(int(limbs.min()), self._lowest)
         end = max(int(limbs.max()) + _FLOAT_REACH, self._lowest + self._limbs)
-        wide, used = Growing(width=end - lowest), self._block.used
-        start = self._lowest - lowest
-        wide.reach(used)[:used, start : start + self._limbs] = self._block.head(used)
+        wide, used = Growing(width=1 + end - lowest), self._block.used
+        start, old = 1 + self._lowest - lowest, self._block.head(used)
+        wide.reach(used)[:used, 0] = old[:, 0]
+        wide.reach(used)[:used, start : start + self._limbs] = old[:, 1:]
         self._block, self._lowest, self._limbs = wide, lowest, end - lowest
 
     def _fold_block(self) -> None:
         """Move what the block holds into the columns, carried."""
         rows = self._block.used
-        limbs = {self._lowest + j: column.copy() for j, column in enumerate(self._block.head(rows).T)}
+        limbs = {self._lowest + j: column.copy() for j, column in enumerate(self._block.head(rows).T[1:])}
+        counts = self.floats_added(rows)
+        self._counted = self._counted or Growing()
+        self._counted.replace(counts)
         self._block.clear()
         self._additions = 0
         self.merge(floatsum.carry(limbs), np.arange(rows), rows)

@@ -13,6 +13,8 @@ import numpy as np
 ROWS_MIN = 16
 """Rows of the first allocation: there may be thousands of small trees."""
 
+_LINE_BYTES = 64
+
 
 class Growing:
     """int64[groups] or int64[groups, width], every new row holding `fill`.
@@ -63,5 +65,13 @@ class Growing:
         return int(self._data.nbytes)
 
     def _fresh(self, rows: int) -> np.ndarray:
-        shape = (rows, self._width) if self._width else (rows,)
-        return np.zeros(shape, np.int64) if self._fill == 0 else np.full(shape, self._fill, np.int64)
+        cells = rows * (self._width or 1)
+        spare = _LINE_BYTES // 8 if self._width else 0
+        data: np.ndarray = np.zeros(cells + spare, np.int64)
+        if self._width:
+            # A row of a power of two then lies in one line of the cache, not across two.
+            start = -data.ctypes.data % _LINE_BYTES // 8
+            data = data[start : start + cells].reshape(rows, self._width)
+        if self._fill:
+            data[:] = self._fill
+        return data

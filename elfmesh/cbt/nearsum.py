@@ -121,9 +121,9 @@ def spread(sums: ShortSums) -> Limbs:
         first, last = _lowest_limb(smallest), _lowest_limb(largest)
         if last - first > _SPREAD_MAX:
             raise ValueError("sums that are too far apart to be in one block")
-        block = np.zeros((rows, last - first + _FLOAT_LIMBS), np.int64)
+        block = np.zeros((rows, 1 + last - first + _FLOAT_LIMBS), np.int64)
         kernel.active.add_floats(np.arange(rows), near, block, first)
-        limbs = {first + place: column for place, column in enumerate(np.ascontiguousarray(block.T))}
+        limbs = {first + place: column for place, column in enumerate(np.ascontiguousarray(block.T[1:]))}
     for number, piece in _pieces(sums.rest, sums.unit):
         limbs[number] = limbs[number] + piece if number in limbs else piece
     return {number: limbs[number] for number in sorted(limbs) if limbs[number].any()}

@@ -367,17 +367,19 @@ FLOATS = (
 def test_floats_are_added_exactly(rows: list[tuple[int, float]]) -> None:
     ids = np.array([group for group, _ in rows], np.int64)
     values = np.array([value for _, value in rows], np.float64)
-    limbs = np.zeros((4, 68), np.int64)
-    assert twin.add_floats(ids, values, limbs, LIMB_MIN) == len(rows)
-    columns = {LIMB_MIN + place: limbs[:, place] for place in range(68)}
+    sums = np.zeros((4, 1 + 68), np.int64)
+    assert twin.add_floats(ids, values, sums, LIMB_MIN) == len(rows)
+    columns = {LIMB_MIN + place: sums[:, 1 + place] for place in range(68)}
     for wanted in range(4):
+        assert sums[wanted, 0] == sum(1 for group, _ in rows if group == wanted)
         assert exact(columns, wanted) == sum((Fraction(v) for g, v in rows if g == wanted), Fraction(0))
 
 
 def test_floats_stop_at_the_first_that_needs_another_limb() -> None:
-    limbs = np.zeros((1, 2), np.int64)
+    sums = np.zeros((1, 1 + 2), np.int64)
     values = np.array([1.0, 0.5, 2.0**31, 2.0**32, 1.0])
-    assert twin.add_floats(np.zeros(5, np.int64), values, limbs, -1) == 3
-    assert limbs.tolist() == [[2**31, 1 + 2**31]]
-    assert twin.add_floats(np.zeros(1, np.int64), np.array([2.0**-40]), limbs, -1) == 0
-    assert twin.add_floats(np.zeros(1, np.int64), np.array([0.0]), limbs, -1) == 1
+    assert twin.add_floats(np.zeros(5, np.int64), values, sums, -1) == 3
+    assert sums.tolist() == [[3, 2**31, 1 + 2**31]]
+    assert twin.add_floats(np.zeros(1, np.int64), np.array([2.0**-40]), sums, -1) == 0
+    assert twin.add_floats(np.zeros(1, np.int64), np.array([0.0]), sums, -1) == 1
+    assert sums.tolist() == [[4, 2**31, 1 + 2**31]]

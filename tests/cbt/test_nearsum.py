@@ -18,13 +18,13 @@ from elfmesh.cbt.kernel import numpy_twin as twin
 
 def limbs_of(groups: list[list[float]]) -> Limbs:
     """As sums of floats come: signed pieces, not carried."""
-    block = np.zeros((len(groups), 70), np.int64)
+    block = np.zeros((len(groups), 1 + 70), np.int64)
     for group, values in enumerate(groups):
         twin.add_floats(np.full(len(values), group), np.array(values, np.float64), block, LIMB_MIN)
     return {
-        LIMB_MIN + place: np.ascontiguousarray(block[:, place])
+        LIMB_MIN + place: np.ascontiguousarray(block[:, 1 + place])
         for place in range(70)
-        if block[:, place].any()
+        if block[:, 1 + place].any()
     }
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from elfmesh.cbt.kernel import _native
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, IntPart, KeyColumn, KeyOverflow, Keys, Run, ShortSums
 
-_INTERFACE = 2
+_INTERFACE = 3
 if _native.INTERFACE != _INTERFACE:
     raise ImportError(
         f"the native kernel was built from other sources ({_native.INTERFACE}, not {_INTERFACE})"
@@ -274,9 +274,21 @@ def greatest(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
     _native.greatest(_of(ids, np.int64), _of(values, np.int64), _into(out))
 
 
+def least_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """See `Kernel.least_floats`."""
+    _native.least_floats(_of(ids, np.int64), _of(values, np.float64), _into(out))
+
+
+def greatest_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """See `Kernel.greatest_floats`."""
+    _native.greatest_floats(_of(ids, np.int64), _of(values, np.float64), _into(out))
+
+
 def add_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int) -> int:
     """See `Kernel.add_floats`."""
-    return _native.add_floats(_of(ids, np.int64), _of(values, np.float64), _into(out), out.shape[1], lowest)
+    return _native.add_floats(
+        _of(ids, np.int64), _of(values, np.float64), _into(out), out.shape[1] - 1, lowest
+    )
 
 
 def pack_ints(

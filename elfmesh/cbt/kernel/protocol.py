@@ -211,14 +211,25 @@ class Kernel(Protocol):
         """out[id] = max(out[id], value), int64."""
         ...
 
+    def least_floats(self, ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+        """out[id] = min(out[id], rank of value) for float64 values, int64 ranks: see `kernel.ranks`."""
+        ...
+
+    def greatest_floats(self, ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+        """out[id] = max(out[id], rank of value), likewise."""
+        ...
+
     def add_floats(self, ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int) -> int:
-        """Add finite float64 values exactly to int64[groups, limbs] in C order; column j is limb lowest + j.
+        """Add float64 values exactly to int64[groups, 1 + limbs] in C order.
+
+        Column 0 counts what was added, column 1 + j is limb lowest + j: a value touches one place in memory.
 
         Limbs as in `elfmesh.cbt.floatsum`: signed multiples of 2**(32 * limb), each value spread over at most
         three, every piece below 2**32 in magnitude. The caller carries before 2**30 additions.
 
         Returns:
-            How many values were added: all, or up to the first that needs a limb outside the columns.
+            How many values were added: all, or up to the first that is not finite or needs a limb outside the
+            columns.
         """
         ...
 

@@ -8,8 +8,9 @@ import pyarrow as pa
 from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import from_int64, is_orderable_as_int, promote, to_int64, valid_mask
 from elfmesh.cbt.growing import Growing
+from elfmesh.cbt.kernel.ranks import float_rank
 from elfmesh.cbt.laws.base import Accumulator, Law, State, Values, one_column
-from elfmesh.cbt.laws.records import Records, float_rank
+from elfmesh.cbt.laws.records import Records
 
 _INT64 = np.iinfo(np.int64)
 
@@ -121,8 +122,10 @@ class _Integers:
     def add(self, values: pa.Array, ids: np.ndarray, groups: int) -> None:
         ranks = to_int64(values)[0]
         if self._float:
-            ranks = float_rank(ranks)
-        elif len(ranks) and (ranks.max() if not self._greatest else ranks.min()) == self._nothing:
+            compete = kernel.active.greatest_floats if self._greatest else kernel.active.least_floats
+            compete(ids, ranks.view(np.float64), self._best.reach(groups))
+            return
+        if len(ranks) and (ranks.max() if not self._greatest else ranks.min()) == self._nothing:
             self._found = self._found or Growing()
             self._found.reach(groups)[ids[ranks == self._nothing]] = 1
         scatter = kernel.active.greatest if self._greatest else kernel.active.least

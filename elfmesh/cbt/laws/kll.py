@@ -26,9 +26,9 @@ import pyarrow as pa
 from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import byte_layout, to_int64, type_name, valid_mask
 from elfmesh.cbt.growing import Growing
+from elfmesh.cbt.kernel.ranks import float_rank
 from elfmesh.cbt.laws.base import Accumulator, Law, State, Values, one_column
 from elfmesh.cbt.laws.blobs import check_binary, pack_words, unpack_words
-from elfmesh.cbt.laws.records import float_rank
 from elfmesh.errors import DataError
 
 K_DEFAULT, K_MIN, K_MAX = 200, 8, 4096

@@ -14,8 +14,8 @@ import pyarrow as pa
 from elfmesh.cbt import kernel
 from elfmesh.cbt.columns import byte_layout, from_int64, is_bytes, to_int64
 from elfmesh.cbt.growing import Growing
+from elfmesh.cbt.kernel.ranks import float_rank
 from elfmesh.cbt.keys import TABLE_SEED, KeyForm, KeyTooLong, decode, encode
-from elfmesh.cbt.laws.records import float_rank
 
 VALUE_BYTES_MAX = 32_768
 """The longest string or binary value that is kept as one."""

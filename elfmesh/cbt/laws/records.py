@@ -12,17 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt.columns import byte_layout, decimal_words, from_int64, is_bytes, to_int64, valid_mask
+from elfmesh.cbt.kernel.ranks import float_rank
 from elfmesh.cbt.laws.winners import Strings, Winners, padded
 from elfmesh.errors import DataError
 
 _INT64 = np.iinfo(np.int64)
 _STRING_BYTES_MAX = _INT64.max >> 32
-
-
-def float_rank(bits: np.ndarray) -> np.ndarray:
-    """Between float bits and integers of the same order, its own inverse; canonical NaN is above infinity."""
-    rank: np.ndarray = bits ^ ((bits >> np.int64(63)) & np.int64(_INT64.max))
-    return rank
 
 
 class Records:

@@ -63,9 +63,6 @@ class SquareAccumulator(SumAccumulator):
         """Of counters and limbs."""
         return super().nbytes + sum(sums.nbytes for sums in self._scaled.values())
 
-    def _finite(self, numbers: np.ndarray, ids: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
-        return super()._finite(np.abs(numbers), ids, groups)  # the square of -inf is inf
-
     def _add_ints(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:
         if floatsum.bound(values) < _SHORT:
             self._sums.add_ints(values * values, ids, groups)
@@ -83,7 +80,12 @@ class SquareAccumulator(SumAccumulator):
         }
         self._sums.merge(pieces, ids, groups)
 
+    def _counts(self, groups: int) -> np.ndarray:
+        return self._values.head(groups).copy()  # a square may be added in two parts, so its sums do not know
+
     def _add_floats(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:
+        values, ids = self._finite(np.abs(values), ids, groups)  # the square of -inf is inf
+        self._count(ids, groups)
         large, small = values > _LARGE, (values < _SMALL) & (values > 0)
         for mask, scale, limbs in ((large, 1 / _SCALE, _SCALE_LIMBS), (small, _SCALE, -_SCALE_LIMBS)):
             if mask.any():

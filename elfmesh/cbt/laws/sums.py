@@ -113,10 +113,11 @@ class SumAccumulator(Accumulator):
         valid = valid_mask(column)
         if valid is not None:
             ids = ids[valid]
-        kernel.active.count(ids, self._values.reach(groups))
         if pa.types.is_null(column.type):
+            self._count(ids, groups)
             return
         if pa.types.is_decimal128(column.type):
+            self._count(ids, groups)
             words = decimal_words(column)
             self._add_decimals(words if valid is None else words[valid], ids, groups)
             return
@@ -124,9 +125,9 @@ class SumAccumulator(Accumulator):
         if valid is not None:
             numbers = numbers[valid]
         if pa.types.is_floating(column.type):
-            floats, ids = self._finite(numbers.view(np.float64), ids, groups)
-            self._add_floats(floats, ids, groups)
+            self._add_floats(numbers.view(np.float64), ids, groups)
         else:
+            self._count(ids, groups)
             self._add_ints(numbers, ids, groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
@@ -139,7 +140,7 @@ class SumAccumulator(Accumulator):
 
     def freeze(self, groups: int) -> State:
         """Copies of what some group needs."""
-        parts = {"values": self._values.head(groups).copy()}
+        parts = {"values": self._counts(groups)}
         for name in _SPECIALS:
             if name in self._specials and (counts := self._specials[name].head(groups)).any():
                 parts[name] = counts.copy()
@@ -161,8 +162,19 @@ class SumAccumulator(Accumulator):
         columns = (self._values, *self._specials.values())
         return self._sums.nbytes + sum(column.nbytes for column in columns)
 
+    def _count(self, ids: np.ndarray, groups: int) -> None:
+        if len(ids):
+            kernel.active.count(ids, self._values.reach(groups))
+
+    def _counts(self, groups: int) -> np.ndarray:
+        """How many values each group has: the exact sum counts finite floats, in memory that it touches."""
+        added = self._sums.floats_added(groups)
+        return added + self._values.head(groups) if self._values.used else added
+
     def _add_floats(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:
-        self._sums.add_floats(values, ids, groups)
+        done = self._sums.add_floats(values, ids, groups)
+        if done < len(values):
+            self._sums.add_floats(*self._finite(values[done:], ids[done:], groups), groups)
 
     def _add_ints(self, values: np.ndarray, ids: np.ndarray, groups: int) -> None:
         self._sums.add_ints(values, ids, groups)
@@ -174,7 +186,7 @@ class SumAccumulator(Accumulator):
         return self._sums.limbs(groups)
 
     def _finite(self, numbers: np.ndarray, ids: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
-        """Count NaN and infinities apart; the finite rest."""
+        """Count NaN and infinities, apart too; the finite rest."""
         finite = np.isfinite(numbers)
         if finite.all():
             return numbers, ids
@@ -182,6 +194,7 @@ class SumAccumulator(Accumulator):
         for name, mask in zip(_SPECIALS, masks, strict=True):
             if mask.any():
                 kernel.active.count(ids[mask], self._special(name).reach(groups))
+        self._count(ids[~finite], groups)
         return numbers[finite], ids[finite]
 
     def _special(self, name: str) -> Growing:

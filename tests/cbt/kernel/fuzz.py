@@ -141,9 +141,21 @@ def fuzz_scatters(dice: random.Random) -> None:
         assert mine.tolist() == other.tolist()
         with suppress(*REFUSALS):
             ours(broken(dice, ids), values, mine)
+    floats = values.view(np.float64)
+    for ours, theirs in (
+        (native.least_floats, twin.least_floats),
+        (native.greatest_floats, twin.greatest_floats),
+    ):
+        mine, other = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+        ours(ids, floats, mine)
+        theirs(ids, floats, other)
+        assert mine.tolist() == other.tolist()
+        with suppress(*REFUSALS):
+            ours(broken(dice, ids), floats, mine)
     limbs, lowest = dice.choice([1, 2, 5, 68]), dice.randint(-36, 34)
-    floats = np.nan_to_num(values.view(np.float64), nan=1.5, posinf=0.0, neginf=-0.0)
-    mine, other = np.zeros((groups, limbs), np.int64), np.zeros((groups, limbs), np.int64)
+    if dice.random() < 0.8:
+        floats = np.nan_to_num(floats, nan=1.5, posinf=0.0, neginf=-0.0)
+    mine, other = np.zeros((groups, 1 + limbs), np.int64), np.zeros((groups, 1 + limbs), np.int64)
     assert native.add_floats(ids, floats, mine, lowest) == twin.add_floats(ids, floats, other, lowest)
     assert mine.tolist() == other.tolist()
     with suppress(*REFUSALS):

@@ -60,15 +60,25 @@ static PyObject *py_greatest(PyObject *Py_UNUSED(module), PyObject *args)
     return scatter_values(args, scatter_greatest);
 }
 
+static PyObject *py_least_floats(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    return scatter_values(args, scatter_least_floats);
+}
+
+static PyObject *py_greatest_floats(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    return scatter_values(args, scatter_greatest_floats);
+}
+
 static PyObject *py_add_floats(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer ids, values, out;
     long long limbs, lowest;
     int64_t count, groups, added = 0;
     if (!PyArg_ParseTuple(args, "y*y*w*LL", &ids, &values, &out, &limbs, &lowest)) return NULL;
-    bool fits = limbs > 0 && lowest > -1000 && lowest < 1000;
+    bool fits = limbs > 0 && limbs < 1000 && lowest > -1000 && lowest < 1000;
     if (!fits) PyErr_SetString(PyExc_ValueError, "no such limbs");
-    fits = fits && groups_in(&ids, &values, &out, limbs, &count, &groups);
+    fits = fits && groups_in(&ids, &values, &out, 1 + limbs, &count, &groups);
     if (fits) {
         Py_BEGIN_ALLOW_THREADS
         added = scatter_floats(ids.buf, values.buf, count, out.buf, limbs, lowest);
@@ -221,6 +231,8 @@ PyMethodDef array_functions[] = {
     {"add", py_add, METH_VARARGS, "add(ids, values, out)"},
     {"least", py_least, METH_VARARGS, "least(ids, values, out)"},
     {"greatest", py_greatest, METH_VARARGS, "greatest(ids, values, out)"},
+    {"least_floats", py_least_floats, METH_VARARGS, "least_floats(ids, values, out)"},
+    {"greatest_floats", py_greatest_floats, METH_VARARGS, "greatest_floats(ids, values, out)"},
     {"add_floats", py_add_floats, METH_VARARGS, "add_floats(ids, values, out, limbs, lowest) -> added"},
     {"encoded_sizes", py_encoded_sizes, METH_VARARGS, "encoded_sizes(columns, sizes)"},
     {"encode_keys", py_encode_keys, METH_VARARGS, "encode_keys(columns, offsets, out)"},

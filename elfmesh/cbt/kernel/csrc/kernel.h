@@ -120,7 +120,11 @@ void scatter_count(const int64_t *ids, int64_t count, int64_t *out, int64_t grou
 void scatter_add(const int64_t *ids, const int64_t *values, int64_t count, int64_t *out, int64_t groups);
 void scatter_least(const int64_t *ids, const int64_t *values, int64_t count, int64_t *out, int64_t groups);
 void scatter_greatest(const int64_t *ids, const int64_t *values, int64_t count, int64_t *out, int64_t groups);
-/* How many values were added: all, or up to the first that needs a limb that is not there. */
+/* Of the bits of floats; `out` has their ranks: the bits, the lower 63 of them inverted if the float is below zero. */
+void scatter_least_floats(const int64_t *ids, const int64_t *values, int64_t count, int64_t *out, int64_t groups);
+void scatter_greatest_floats(const int64_t *ids, const int64_t *values, int64_t count, int64_t *out, int64_t groups);
+/* Rows of a counter of what was added and `limbs` limbs. How many values were added: all, or up to the first that is
+ * not finite or needs a limb that is not there. */
 int64_t scatter_floats(const int64_t *ids, const double *values, int64_t count, int64_t *out, int64_t limbs,
                        int64_t lowest);
 

@@ -28,9 +28,19 @@
 
 fault check_ids(const int64_t *ids, int64_t count, int64_t groups)
 {
-    uint64_t largest = 0; /* as unsigned, a negative id is huge */
-    for (int64_t i = 0; i < count; i++) largest = (uint64_t)ids[i] > largest ? (uint64_t)ids[i] : largest;
-    return count && largest >= (uint64_t)groups ? "an id is outside the groups" : NULL;
+    /* In 32 bits, because every machine compares many of these at once. */
+    int32_t largest = 0;
+    uint64_t above = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t low = (int32_t)(ids[i] & INT32_MAX);
+        largest = low > largest ? low : largest;
+        above |= (uint64_t)ids[i] & ~(uint64_t)INT32_MAX; /* of a negative id, the sign */
+    }
+    if (count && (above || largest >= groups)) {
+        for (int64_t i = 0; i < count; i++)
+            if ((uint64_t)ids[i] >= (uint64_t)groups) return "an id is outside the groups";
+    }
+    return NULL;
 }
 
 void scatter_count(const int64_t *ids, int64_t count, int64_t *out, int64_t groups)
@@ -62,59 +72,84 @@ void scatter_add(const int64_t *ids, const int64_t *values, int64_t count, int64
     }
 }
 
+/* Floats in the order of their bits: what is below zero the other way round. */
+static inline int64_t rank_of(int64_t bits, bool floats) { return floats ? bits ^ ((bits >> 63) & INT64_MAX) : bits; }
+
+/* Called with constants. */
+static inline void scatter_extremes(const int64_t *ids, const int64_t *values, int64_t count, int64_t *out,
+                                    bool greatest, bool floats)
+{
+    for (int64_t i = 0; i < count; i++) {
+        LOOK_AHEAD(1);
+        int64_t rank = rank_of(values[i], floats), *best = out + ids[i];
+        if (greatest ? rank > *best : rank < *best) *best = rank;
+    }
+}
+
 void scatter_least(const int64_t *ids, const int64_t *values, int64_t count, int64_t *out, int64_t groups)
 {
     (void)groups;
-    for (int64_t i = 0; i < count; i++) {
-        LOOK_AHEAD(1);
-        if (values[i] < out[ids[i]]) out[ids[i]] = values[i];
-    }
+    scatter_extremes(ids, values, count, out, false, false);
 }
 
 void scatter_greatest(const int64_t *ids, const int64_t *values, int64_t count, int64_t *out, int64_t groups)
 {
     (void)groups;
-    for (int64_t i = 0; i < count; i++) {
-        LOOK_AHEAD(1);
-        if (values[i] > out[ids[i]]) out[ids[i]] = values[i];
-    }
+    scatter_extremes(ids, values, count, out, true, false);
+}
+
+void scatter_least_floats(const int64_t *ids, const int64_t *values, int64_t count, int64_t *out, int64_t groups)
+{
+    (void)groups;
+    scatter_extremes(ids, values, count, out, false, true);
+}
+
+void scatter_greatest_floats(const int64_t *ids, const int64_t *values, int64_t count, int64_t *out, int64_t groups)
+{
+    (void)groups;
+    scatter_extremes(ids, values, count, out, true, true);
 }
 
 #define LIMB_MASK 0xFFFFFFFFull
 #define LIMB_MIN (-34)
 
+/* minus: all ones to subtract, else 0. */
+static inline void add_signed(int64_t *to, uint64_t piece, uint64_t minus)
+{
+    *to = (int64_t)((uint64_t)*to + ((piece ^ minus) - minus));
+}
+
 int64_t scatter_floats(const int64_t *ids, const double *values, int64_t count, int64_t *out, int64_t limbs,
                        int64_t lowest)
 {
+    const int64_t width = 1 + limbs;
     for (int64_t i = 0; i < count; i++) {
-        LOOK_AHEAD(limbs);
+        LOOK_AHEAD(width);
+        int64_t *row = out + ids[i] * width;
         uint64_t bits;
         memcpy(&bits, &values[i], 8);
         uint64_t biased = bits >> 52 & 0x7FF;
         uint64_t mantissa = (bits & 0xFFFFFFFFFFFFFull) | (uint64_t)(biased > 0) << 52;
-        if (mantissa == 0) continue;
+        if (mantissa == 0) {
+            row[0]++;
+            continue;
+        }
+        if (biased == 0x7FF) return i;
         /* Where the lowest bit of the mantissa lies, counted from the bottom of limb LIMB_MIN. */
         int64_t place = (int64_t)(biased ? biased : 1) - 1075 - 32 * LIMB_MIN;
-        unsigned offset = (unsigned)place & 31;
         int64_t limb = (place >> 5) + LIMB_MIN - lowest;
-        uint64_t pieces[3] = {
-            mantissa << offset & LIMB_MASK,
-            mantissa >> (32 - offset) & LIMB_MASK,
-            mantissa >> 32 >> (32 - offset),
-        };
+        __extension__ unsigned __int128 shifted = (unsigned __int128)mantissa << (place & 31);
+        uint64_t minus = 0 - (bits >> 63), low = (uint64_t)shifted;
+        uint64_t pieces[3] = {low & LIMB_MASK, low >> 32, (uint64_t)(shifted >> 64)};
         if (limb < 0 || limb + 2 >= limbs) {
             for (int k = 0; k < 3; k++)
                 if (pieces[k] && (limb + k < 0 || limb + k >= limbs)) return i;
-            for (int k = 0; k < 3; k++) {
-                if (!pieces[k]) continue;
-                int64_t *to = &out[ids[i] * limbs + limb + k];
-                *to = wrapping_sum(*to, bits >> 63 ? -(int64_t)pieces[k] : (int64_t)pieces[k]);
-            }
-            continue;
+            for (int k = 0; k < 3; k++)
+                if (pieces[k]) add_signed(&row[1 + limb + k], pieces[k], minus);
+        } else {
+            for (int k = 0; k < 3; k++) add_signed(&row[1 + limb + k], pieces[k], minus);
         }
-        int64_t *to = out + ids[i] * limbs + limb;
-        int64_t sign = bits >> 63 ? -1 : 1;
-        for (int k = 0; k < 3; k++) to[k] = wrapping_sum(to[k], sign * (int64_t)pieces[k]);
+        row[0]++;
     }
     return count;
 }

@@ -22,7 +22,15 @@ from elfmesh.cbt.kernel.numpy_twin.runs import (
     merge_runs,
     partition_run,
 )
-from elfmesh.cbt.kernel.numpy_twin.scatter import add, add_floats, count, greatest, least
+from elfmesh.cbt.kernel.numpy_twin.scatter import (
+    add,
+    add_floats,
+    count,
+    greatest,
+    greatest_floats,
+    least,
+    least_floats,
+)
 from elfmesh.cbt.kernel.numpy_twin.table import table
 from elfmesh.cbt.kernel.numpy_twin.words import hash_keys
 
@@ -36,8 +44,10 @@ __all__ = [
     "encode_keys",
     "front_code",
     "greatest",
+    "greatest_floats",
     "hash_keys",
     "least",
+    "least_floats",
     "merge_runs",
     "pack_ints",
     "partition_run",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from elfmesh.cbt.kernel.ranks import float_rank
+
 _MANTISSA_BITS = 52
 _LIMB_BITS = 32
 _LIMB_MIN = -34
@@ -34,17 +36,28 @@ def greatest(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
     np.maximum.at(out, ids, values)
 
 
+def least_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """See `Kernel.least_floats`."""
+    least(ids, float_rank(values.view(np.int64)), out)
+
+
+def greatest_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """See `Kernel.greatest_floats`."""
+    greatest(ids, float_rank(values.view(np.int64)), out)
+
+
 def add_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int) -> int:
     """See `Kernel.add_floats`."""
     limb, pieces = _split(values)
     columns = out.shape[1]
     place = limb - lowest
-    fits = np.ones(len(values), np.bool_)
+    fits = np.isfinite(values)
     for above, piece in enumerate(pieces):
-        fits &= (piece == 0) | ((place + above >= 0) & (place + above < columns))
+        fits &= (piece == 0) | ((place + above >= 0) & (place + above < columns - 1))
     added = len(values) if fits.all() else int(np.argmin(fits))
     flat = out.reshape(-1)  # a view: `out` is in C order
-    cells = ids[:added] * columns + place[:added]
+    np.add.at(flat, ids[:added] * columns, np.int64(1))
+    cells = ids[:added] * columns + 1 + place[:added]
     for above, piece in enumerate(pieces):
         rows = np.flatnonzero(piece[:added])
         np.add.at(flat, cells[rows] + above, piece[rows])
