@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from elfmesh.agent.parsers.access import COMBINED_COLUMNS, COMMON_COLUMNS, INTEGERS, AccessParser
 from elfmesh.agent.parsers.base import META_COLUMNS, TIMESTAMP, Columns, Parsed, Parser, sample
+from elfmesh.agent.parsers.csv_lines import CsvParser, csv_row, header_of
 from elfmesh.agent.parsers.json_lines import JsonParser, json_fields
 from elfmesh.agent.parsers.lines import Lines
 from elfmesh.agent.parsers.logfmt import LogfmtParser, logfmt_fields
 from elfmesh.agent.parsers.schema import DECLARABLE, StreamSchema
-from elfmesh.agent.parsers.text_fields import CsvParser, RegexParser, compile_pattern, csv_row
+from elfmesh.agent.parsers.text_fields import RegexParser, compile_pattern
 from elfmesh.errors import ConfigError
 from elfmesh.text import suggest
 
@@ -67,6 +68,11 @@ class StreamFormat:
         self.schema = StreamSchema(self._declared)
         if self.name == "regex":
             compile_pattern(self._argument)
+        names = self._argument.split(",") if self.name == "csv" else []
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ConfigError(
+                f"the column {twice[0]!r} is named twice", where=f"format {spec}", hint="Name each once."
+            )
 
     def parser(self, source: str = "", *, head: bytes | None = None) -> Parser:
         """The parser of one file.
@@ -96,10 +102,10 @@ class StreamFormat:
                 declared=self._declared,
                 timestamp=self._timestamp,
             )
-        header = self._argument.split(",") if self._argument else None
+        header: Sequence[str] | None = self._argument.split(",") if self._argument else None
         if header is None and head is not None:
             first = Lines(head)
-            header = csv_row(first.text(0)) if len(first) else None
+            header = header_of(first) if len(first) else None
         return CsvParser(
             source, self._host, header=header, declared=self._declared, timestamp=self._timestamp
         )
@@ -249,7 +255,7 @@ def discover_columns(parser: Parser, block: bytes) -> tuple[str, ...]:
         return parser.groups
     if isinstance(parser, CsvParser):
         lines = Lines(block)
-        return parser.header or (tuple(csv_row(lines.text(0))) if len(lines) else ())
+        return parser.header or (header_of(lines) if len(lines) else ())
     names: dict[str, None] = {}
     for text in Lines(block).texts():
         if isinstance(parser, JsonParser):

@@ -3,12 +3,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.parsers.logfmt import LogfmtParser, logfmt_fields
-from elfmesh.agent.parsers.text_fields import CsvParser, RegexParser, csv_row
+from elfmesh.agent.parsers.text_fields import RegexParser
 from elfmesh.errors import ConfigError
 
 
@@ -34,47 +32,6 @@ def test_logfmt_values_are_text_and_ts_is_a_time() -> None:
         {"n": "5", "ts": datetime(2021, 9, 15, 21, 17, 10, tzinfo=UTC), "none": None}
     ]
     assert parsed.errors == 1
-
-
-def test_csv_takes_its_columns_from_the_first_line_of_each_file() -> None:
-    formats = StreamFormat("csv")
-    one, two = formats.parser("one"), formats.parser("two")
-    assert one.parse(b"a,b\n1,2\n", ["b"]).batch.to_pylist() == [{"b": "2"}]
-    assert one.parse(b"3,4\n", ["b"]).batch.to_pylist() == [{"b": "4"}]
-    assert two.parse(b"b,a\n1,2\n", ["b"]).batch.to_pylist() == [{"b": "1"}]
-
-
-def test_csv_in_the_middle_of_a_file_knows_its_header() -> None:
-    parser = StreamFormat("csv").parser("f", head=b"a,b\n1,2\n3,")
-    assert parser.parse(b"5,6\n", ["a"]).batch.to_pylist() == [{"a": "5"}]
-
-
-def test_csv_with_declared_columns_has_no_header_line() -> None:
-    parser = StreamFormat("csv:a,b").parser()
-    assert parser.parse(b"1,2\n", ["a", "b"]).batch.to_pylist() == [{"a": "1", "b": "2"}]
-
-
-def test_csv_lines_of_another_width_are_errors_and_empty_fields_are_null() -> None:
-    parsed = CsvParser(header=["a", "b"]).parse(b'1,\n1,2,3\n"x,y",z\nq"r,2\n"open,2\n', ["a", "b"])
-    assert parsed.batch.to_pylist() == [
-        {"a": "1", "b": None},
-        {"a": "x,y", "b": "z"},
-        {"a": 'q"r', "b": "2"},
-    ]
-    assert parsed.errors == 2
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(st.text(st.sampled_from("ab,;\t é'\\"), max_size=8), min_size=1, max_size=6), st.booleans())
-def test_the_csv_block_reader_equals_the_line_reader(texts: list[str], some: bool) -> None:
-    names = ["a", "c"] if some else []
-    block = "\n".join(texts).encode()
-    parsed = CsvParser(header=["a", "b", "c"]).parse(block, names)
-    expected = [row for text in texts if text.strip(" \t") for row in [csv_row(text)] if len(row) == 3]
-    assert parsed.batch.num_rows == len(expected)
-    assert [tuple(row.values()) for row in parsed.batch.to_pylist()] == [
-        tuple(row["abc".index(name)] or None for name in names) for row in expected
-    ]
 
 
 def test_regex_groups_are_the_columns() -> None:

@@ -1,0 +1,212 @@
+"""csv: RFC 4180 quoting, comma, one record a line.
+
+The columns are declared or the file's first line. A quoted newline is not supported. An empty field is null.
+A line with another number of fields, or with text beside a quoted field, is an error. Where the first line
+names a column twice, which one is meant cannot be told: for who asks for it every line is an error.
+
+What a line means is what Python's csv module says, strictly. A block goes through pyarrow's reader whole,
+which means the same by every line whose quotes open and close at commas; other lines, and those with another
+number of fields, go to the csv module one by one. A property test holds the two equal.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.agent.parsers.base import Parsed, sample, strings
+from elfmesh.agent.parsers.lines import BYTE_ORDER_MARK, Lines, Positions
+from elfmesh.agent.parsers.scanner import refused_room
+from elfmesh.agent.parsers.schema import STRING
+from elfmesh.agent.parsers.text_fields import Kept, TextParser, Texts
+from elfmesh.limits import LINE_BYTES_MAX
+
+COMMA, QUOTE = b',"'
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+csv.field_size_limit(max(csv.field_size_limit(), LINE_BYTES_MAX))
+
+
+class CsvParser(TextParser):
+    """Parses comma-separated lines.
+
+    Args:
+        header: the column names; None takes the first line that is parsed.
+    """
+
+    name = "csv"
+
+    def __init__(
+        self,
+        source: str = "",
+        host: str = "",
+        *,
+        header: Sequence[str] | None = None,
+        declared: Mapping[str, pa.DataType] | None = None,
+        timestamp: str | None = None,
+    ) -> None:
+        super().__init__(source, host, declared=declared, timestamp=timestamp)
+        self.header = tuple(header) if header is not None else None
+
+    def parse(self, block: bytes, columns: Sequence[str]) -> Parsed:
+        """Parse one block; the file's header line is taken off first."""
+        if self.header is None:
+            lines = Lines(block)
+            if len(lines):
+                self.header = header_of(lines)
+                newline = lines.data.find(b"\n", int(lines.ends[0]))
+                block = lines.data[newline + 1 :] if newline >= 0 else b""
+        return super().parse(block, columns)
+
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[dict[str, Texts], Kept, list[str]]:
+        """By pyarrow's reader what it surely reads alike, the rest by the csv module, line by line."""
+        header = self.header or ()
+        wanted = [name for name in names if name in header]
+        twice = [name for name in wanted if header.count(name) > 1]
+        if twice:
+            return {name: [] for name in wanted}, [], [_ambiguous(twice[0], header)] if len(lines) else []
+        if not len(lines):
+            return {name: [] for name in wanted}, [], []
+        places = [header.index(name) for name in wanted]
+        found = _read_block(lines, len(header), places) if len(header) > 1 else None
+        if found is not None:
+            arrays, kept, samples = found
+            return dict(zip(wanted, arrays, strict=True)), kept, samples
+        rows, records, samples = _read_each(lines, range(len(lines)), len(header))
+        columns = [_column(records, place) for place in places]
+        return dict(zip(wanted, columns, strict=True)), rows, samples
+
+
+def csv_row(text: str) -> list[str]:
+    """The fields of one csv line; [] when the quoting is broken."""
+    try:
+        return next(csv.reader([text], strict=True), [])
+    except csv.Error:
+        return []
+
+
+def header_of(lines: Lines) -> tuple[str, ...]:
+    """The column names in the first of some lines."""
+    return tuple(name.strip() for name in csv_row(lines.text(0)))
+
+
+def _ambiguous(name: str, header: Sequence[str]) -> str:
+    return sample(
+        f"the header names {name!r} twice, so name the columns (format csv:a,b,c)", ",".join(header)
+    )
+
+
+def _column(records: Iterable[Sequence[str]], place: int) -> list[str | None]:
+    return [record[place] or None for record in records]
+
+
+def _read_each(
+    lines: Lines, candidates: Iterable[int], width: int
+) -> tuple[list[int], list[list[str]], list[str]]:
+    """Some lines one by one: those with as many fields, the fields, and samples of the others."""
+    rows: list[int] = []
+    records: list[list[str]] = []
+    samples: list[str] = []
+    for row in candidates:
+        text = lines.text(row)
+        record = csv_row(text)
+        if len(record) == width:
+            rows.append(row)
+            records.append(record)
+        elif len(samples) < 3:
+            samples.append(sample(f"{len(record)} fields instead of {width}", text))
+    return rows, records, samples
+
+
+def _read_block(
+    lines: Lines, width: int, places: Sequence[int]
+) -> tuple[list[pa.Array], Kept, list[str]] | None:
+    """The columns of a block, its good lines and samples of the others; None: not by pyarrow."""
+    data = lines.data
+    if data.startswith(BYTE_ORDER_MARK) or data.count(b"\r") != data.count(b"\r\n"):
+        return None
+    odd = _odd_lines(lines)
+    room = len(refused_room(len(lines)))
+    if len(odd) > room:
+        return None
+    kept = np.delete(np.arange(len(lines)), odd)
+    if len(odd):
+        texts = lines.cut(lines.starts[kept], lines.ends[kept])
+        data = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts), "\n")[0].as_buffer()
+    found = _read_csv(data, len(kept), width, places, room - len(odd))
+    if found is None:
+        return None
+    arrays, wrong = found
+    slow, records, samples = _read_each(lines, np.sort(np.append(odd, kept[wrong])).tolist(), width)
+    if not len(odd) and not len(wrong):
+        return arrays, None, []
+    rows = np.append(np.delete(kept, wrong), np.array(slow, np.int64))
+    order = np.argsort(rows)
+    if slow:
+        more = [strings(_column(records, place)) for place in places]
+        take = pa.array(order)
+        arrays = [pa.concat_arrays(pair).take(take) for pair in zip(arrays, more, strict=True)]
+    return arrays, rows[order], samples
+
+
+def _odd_lines(lines: Lines) -> Positions:
+    """The lines in which a quote stands where neither a field begins or ends nor a quote is doubled."""
+    if b'"' not in lines.data:
+        return np.zeros(0, np.int64)
+    buffer = lines.buffer
+    quotes = np.flatnonzero(buffer[: len(lines.data)] == QUOTE)
+    line = np.searchsorted(lines.starts, quotes, side="right") - 1
+    counts = np.bincount(line, minlength=len(lines))
+    place = np.arange(len(quotes)) - (np.cumsum(counts) - counts)[line]
+    opens = place % 2 == 0
+    beside = np.where(opens, quotes - 1, quotes + 1)
+    edge = np.where(opens, lines.starts[line], lines.ends[line] - 1)
+    neighbour = buffer[beside]
+    good = (quotes == edge) | (neighbour == COMMA) | (neighbour == QUOTE)
+    odd: Mask = counts % 2 == 1
+    odd[line[~good]] = True
+    return np.flatnonzero(odd)
+
+
+def _read_csv(
+    data: bytes | pa.Buffer, rows: int, width: int, places: Sequence[int], room: int
+) -> tuple[list[pa.Array], Positions] | None:
+    """The columns at some places, and which rows have another number of fields and are in none of them.
+
+    None when those are more than there is room for, or the rows are not what the lines are.
+    """
+    import pyarrow.csv as arrow_csv
+
+    wrong: list[int] = []
+
+    def note(row: Any) -> str:
+        wrong.append(row.number - 1)
+        return "skip" if len(wrong) <= room else "error"
+
+    names = [str(place) for place in range(width)]
+    asked = [names[place] for place in places or (0,)]
+    try:
+        table = arrow_csv.read_csv(
+            pa.BufferReader(data),
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False, column_names=names, block_size=len(data) + 1
+            ),
+            parse_options=arrow_csv.ParseOptions(invalid_row_handler=note),
+            convert_options=arrow_csv.ConvertOptions(
+                include_columns=asked,
+                column_types=dict.fromkeys(asked, STRING),
+                null_values=[""],
+                strings_can_be_null=True,
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    if table.num_rows + len(wrong) != rows:
+        return None
+    columns = [table[name].combine_chunks() for name in asked] if places else []
+    return columns, np.array(wrong, np.int64)
