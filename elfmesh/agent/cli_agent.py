@@ -20,6 +20,7 @@ from elfmesh.text import printable
 @click.command("agent")
 @click.option("-c", "--config", "config_path", type=click.Path(), help="Configuration file (agent.toml).")
 @click.option("--listen", metavar="HOST:PORT", help="Address for other agents [127.0.0.1:7400].")
+@click.option("--advertise", metavar="HOST:PORT", help="What others connect to, if not --listen.")
 @click.option("--api", metavar="HOST:PORT", help="Address of the local HTTP API [127.0.0.1:7401].")
 @click.option("--join", multiple=True, metavar="HOST:PORT", help="An agent already there; repeatable.")
 @click.option("--join-timeout", metavar="DURATION", help="How long to try to join [30 s].")
@@ -39,6 +40,7 @@ from elfmesh.text import printable
 def agent_command(
     config_path: str | None,
     listen: str | None,
+    advertise: str | None,
     api: str | None,
     join: tuple[str, ...],
     join_timeout: str | None,
@@ -59,6 +61,7 @@ def agent_command(
     config = configuration.load_config(
         config_path,
         listen=listen,
+        advertise=advertise,
         api=api,
         join=join,
         join_timeout=join_timeout,

@@ -103,6 +103,8 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     Attributes:
         data_dir: state, frame log and results; one agent per directory.
         listen: address for other agents.
+        advertise: what other agents are told to connect to, where that is another address than `listen`: a
+            forwarded port of a container, a tunnel, a proxy. "" tells them `listen`.
         api: address of the local HTTP API.
         join: addresses of agents already in the overlay; none makes this agent the first.
         join_timeout: how long to try before giving up (exit 69).
@@ -114,6 +116,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     data_dir: str = ""
     listen: str = LISTEN_DEFAULT
+    advertise: str = ""
     api: str = API_DEFAULT
     join: tuple[str, ...] = ()
     join_timeout: str = "30 s"
@@ -141,6 +144,11 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def listen_address(self) -> tuple[str, int]:
         """`listen` as host and port."""
         return parse_address(self.listen, where="listen")
+
+    @property
+    def advertise_address(self) -> tuple[str, int] | None:
+        """`advertise` as host and port; None if it is the address that is listened on."""
+        return parse_address(self.advertise, where="advertise") if self.advertise else None
 
     @property
     def api_address(self) -> tuple[str, int]:
@@ -265,6 +273,8 @@ def _check(config: AgentConfig, source: str) -> None:
                 where=f"{source}: {key}",
                 hint=f'Use a loopback address: {key} = "127.0.0.1:PORT".',
             )
+    if config.advertise and parse_address(config.advertise, where=f"{source}: advertise")[1] == 0:
+        raise ConfigError(f"{config.advertise!r} has no port to connect to", where=f"{source}: advertise")
     for address in config.join:
         if parse_address(address, where=f"{source}: join")[1] == 0:
             raise ConfigError(f"{address!r} has no port to connect to", where=f"{source}: join")

@@ -105,12 +105,13 @@ async def _main(
         stack.callback(executor.close)
         transport = TcpTransport(*config.listen_address, codec(), cluster=config.cluster)
         try:
-            host, port = await transport.listen()
+            bound = await transport.listen()
         except OSError as error:
             raise _cannot_bind("listen", config.listen, error) from None
         stack.push_async_callback(transport.close)
         api_socket = _bind_api(config)
         stack.callback(api_socket.close)
+        host, port = config.advertise_address or bound
         identity = load_identity(storage)
         me = Contact(identity.id, host, port, identity.incarnation, config.labels.get("rack", ""))
         agent = LocalAgent(

@@ -55,6 +55,14 @@ def test_the_command_line_overrides_the_file(toml: Path) -> None:
     assert sorted(config.streams) == ["access", "clicks"]
 
 
+def test_agents_can_be_told_another_address_than_is_listened_on(toml: Path) -> None:
+    assert load_config(str(toml)).advertise_address is None
+    assert load_config(str(toml), advertise="[2001:db8::1]:7400").advertise_address == ("2001:db8::1", 7400)
+    for wrong in ("web-1", "web-1:0", "web-1:65536"):
+        with pytest.raises(ConfigError, match="advertise"):
+            load_config(str(toml), advertise=wrong)
+
+
 def test_a_stream_option_may_hold_a_regex_with_commas_and_equals_signs() -> None:
     name, settings = parse_stream(r"app=/var/log/app.log,format=regex:(?P<a>\d{1,3})=x,idle=2 s,ts=a")
     assert name == "app"
