@@ -81,6 +81,7 @@ class SpillStore:
         self._segments: list[_Segment] = []
         self._places: dict[int, _Place] = {}
         self._next = 0
+        self._closed = False
 
     @property
     def nbytes(self) -> int:
@@ -105,9 +106,11 @@ class SpillStore:
             A number to get it by.
 
         Raises:
-            StorageError: the disk is full, the limit is reached, or the directory cannot be written.
+            StorageError: the disk is full, the limit is reached, the directory cannot be written, or the
+                store was closed.
         """
         with self._swept():
+            self._check_open()
             place = self._append(blob)
             self._next += 1
             self._places[self._next] = place
@@ -117,9 +120,10 @@ class SpillStore:
         """Read a blob.
 
         Raises:
-            StorageError: the disk lost it.
+            StorageError: the disk lost it, or the store was closed.
         """
         with self._swept():
+            self._check_open()
             return self._read(self._places[number])
 
     def drop(self, number: int, /) -> None:
@@ -136,8 +140,9 @@ class SpillStore:
                 self._lock.release()
 
     def close(self) -> None:
-        """Give everything back. Blobs may still be dropped."""
+        """Give everything back. Blobs may still be dropped; all else fails from now on."""
         with self._swept():
+            self._closed = True
             for segment in self._segments:
                 os.close(segment.fd)
             self._segments, self._places = [], {}
@@ -158,6 +163,10 @@ class SpillStore:
             if not place.segment.live:
                 self._give_back(place.segment)
             self._tidy()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StorageError("the store of what does not fit in memory was closed", where=self._where)
 
     def _live_bytes(self) -> int:
         return sum(segment.live for segment in self._segments)

@@ -155,3 +155,16 @@ def test_what_outlives_the_store_may_still_drop(tmp_path: Path) -> None:
     store.close()
     store.drop(number)
     assert (store.nbytes, store.disk_bytes) == (0, 0)
+
+
+def test_a_store_that_was_closed_says_so(tmp_path: Path) -> None:
+    store = SpillStore(tmp_path)
+    number = store.put(b"blob")
+    store.close()
+    with pytest.raises(StorageError, match="closed"):
+        store.get(number)
+    with pytest.raises(StorageError, match="closed"):
+        store.put(b"more")
+    store.drop(number)
+    store.close()
+    assert (store.nbytes, store.disk_bytes) == (0, 0)
