@@ -46,6 +46,11 @@ class _Known:
     size: int
     mtime_ns: int = -1
 
+    def stored(self) -> FilePosition:
+        """Its position, for a restart; with an unfinished line it is one that was not read to its end."""
+        unfinished = self.position.role == FINISHED and self.size > self.position.offset
+        return msgspec.structs.replace(self.position, role=READING) if unfinished else self.position
+
 
 class Followed:
     """The files of one follower.
@@ -105,7 +110,7 @@ class Followed:
 
     def known(self) -> tuple[FilePosition, ...]:
         """Files that are not open and must not be read again."""
-        return tuple(known.position for known in self._known.values())
+        return tuple(known.stored() for known in self._known.values())
 
     def close(self) -> None:
         """Give all descriptors back."""
@@ -128,6 +133,12 @@ class Followed:
         if self._first:
             self._go_on_with_stored()
         self._look_after_known()
+        for file in self.files:  # a copy of one that was cut must not be taken for a file of its own
+            try:
+                if file.replaced(now):
+                    self.cut(file, now)
+            except OSError as error:
+                self.problems[file.path] = error.strerror or str(error)
         unknown = [each for each in self._nearby.values() if self._is_unknown(each)]
         for each in sorted(unknown, key=lambda entry: (entry.mtime_ns, entry.path)):
             self._take_in(each)
@@ -188,13 +199,19 @@ class Followed:
             copy = self._copy_of(place)
             if copy is not None:
                 self._go_on(copy, place)
-                if each is not None:
+                if each is not None and not self._was_cut(place):
                     self.gaps.append(Gap(place.path, f"{CUT}; {REST} {copy.path}"))
-            elif not self._is_unseen(place):
-                read = self._replay.get(place.key, 0) - place.offset
+                continue
+            read = self._replay.get(place.key, 0) - place.offset
+            if read > 0 or not (self._was_cut(place) or self._is_unseen(place)):
                 why = "it was replaced, truncated or deleted while nobody read it"
                 self.gaps.append(Gap(place.path, why, read if read > 0 else None))
         self._resume = []
+
+    def _was_cut(self, place: FilePosition) -> bool:
+        """Whether the file was seen to begin anew before the restart: that loss is counted already."""
+        others = (*self._resume, *(known.position for known in self._known.values()))
+        return any(p.id == place.id and p.key != place.key for p in others)
 
     def _is_unseen(self, place: FilePosition) -> bool:
         """Whether a file that was empty may be one of the rotated ones that nobody has seen yet."""

@@ -127,7 +127,7 @@ class StreamReader:
             files_max=self._files_max,
         )
         tail.discover()
-        self._gaps[job] = []
+        self._gaps[job] = tail.take_gaps()
         self._groups.append(_Group(tail, {job: tuple(columns)}))
         self._groups.sort(key=lambda group: -sum(p.offset for p in group.tail.positions()))
 

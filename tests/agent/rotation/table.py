@@ -1,0 +1,54 @@
+"""`python -m tests.agent.rotation.table`: write the rotation matrix into docs/reliability.md.
+
+The rows are the cases that tests/agent/test_rotation.py runs; a test there holds the page to them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.agent.rotation.cases import CASES, Case
+
+PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
+BEGIN, END = "<!-- rotation: begin -->", "<!-- rotation: end -->"
+INTRODUCTION = f"""## Rotation
+
+What may happen to a log, and where its records end. A test runs every row on real files, three times: an
+agent that goes on; one that is killed and started again at every step with nothing sealed since its
+beginning; one that is killed with everything sealed. No record may be counted twice in any of them, and every
+record that is in no result must be lost by the number and declared by the bucket given here ("a / b / c"
+where the three differ: what was read and not sealed when an agent dies is read again, if it is still there).
+
+{len(CASES)} rows, written by `python -m tests.agent.rotation.table`.
+
+| what happens | outcome | records lost | `source_gap` |
+|---|---|---|---|
+"""
+
+
+def numbers(value: int | tuple[int, int, int]) -> str:
+    """One number, or one for each of the three runs."""
+    return str(value) if isinstance(value, int) else " / ".join(map(str, value))
+
+
+def row(case: Case) -> str:
+    """One case as a line of the table."""
+    return f"| {case.name} | {case.promise} | {numbers(case.lost)} | {numbers(case.gaps)} |"
+
+
+def section() -> str:
+    """The whole section, between its marks."""
+    return f"{BEGIN}\n{INTRODUCTION}" + "\n".join(map(row, CASES)) + f"\n{END}"
+
+
+def page(text: str) -> str:
+    """A page with its section brought up to date, or added at the end."""
+    if BEGIN not in text:
+        return f"{text.rstrip()}\n\n{section()}\n"
+    before, _, rest = text.partition(BEGIN)
+    return before + section() + rest.partition(END)[2]
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text() if PAGE.exists() else "# Reliability\n"
+    PAGE.write_text(page(text))
