@@ -299,8 +299,9 @@ class JobWorker:
         past = usable.rows - still_open.rows
         if past and not replaying:
             expired = usable.rows - usable.within(column, self._start * self._slide_us, INT64_MAX).rows
-            self._count(EXPIRED, expired, self._newest_index(), block, False)
-            self._count(LATE, past - expired, self._newest_index(), block, False)
+            # The next frame must have them: a replay cannot tell them from those that were in time.
+            self._count(EXPIRED, expired, self._next, block, False)
+            self._count(LATE, past - expired, self._next, block, False)
         return still_open, undated
 
     def _insert(self, records: BlockRows, block: Block, replaying: bool) -> int:

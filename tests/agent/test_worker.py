@@ -274,3 +274,20 @@ def test_a_restart_repeats_and_loses_nothing(
         (one.index, rows(whole, one)) for one in expected
     ]
     assert [one.counts for one in sealed] == [one.counts for one in expected]
+
+
+def test_a_late_record_is_counted_once_whether_or_not_the_worker_restarts_before_its_interval_is_sealed() -> (
+    None
+):
+    def late(worker: JobWorker) -> int:
+        return sum(sealed.counts[LATE] for sealed in worker.seal(worker.next_index + 1))
+
+    worker = JobWorker(parse(TUMBLE), next_index=2)
+    feeder = Feeder(worker)
+    blocks = [feeder.feed((35, "a", 1)), feeder.feed((5, "b", 1))]
+    counted = late(worker)  # interval 2 is sealed; the newest record is in 3, which stays open
+    again = JobWorker(parse(TUMBLE), next_index=worker.next_index, replay_until=[FILE.at(blocks[-1].end)])
+    repeated = Feeder(again)
+    repeated.feed((35, "a", 1))
+    repeated.feed((5, "b", 1))
+    assert counted + late(again) == 1

@@ -182,6 +182,7 @@ class SimOS:
     def __init__(self) -> None:
         self.disks: dict[str, Disk] = {}
         self.now_ns: Callable[[], int] = lambda: 0
+        self.on_open: Callable[[str, int], None] = lambda path, inode: None
         self._handles: dict[int, Handle] = {}
         self._next_fd = 1000
         self._next_inode = 1
@@ -214,6 +215,8 @@ class SimOS:
             if not flags & os.O_CREAT:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
             inode = self.create(name)
+        if inode is not None:
+            self.on_open(name, inode.number)
         self._next_fd += 1
         writable = bool(flags & (os.O_RDWR | os.O_WRONLY))
         self._handles[self._next_fd] = Handle(disk, name, inode, writable)

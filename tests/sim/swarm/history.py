@@ -57,8 +57,10 @@ class History:
     leaders: dict[tuple[bytes, int], dict[str, None]] = field(default_factory=dict)
     rosters: dict[tuple[Incarnation, int, int], tuple[str, ...]] = field(default_factory=dict)
     """By job, epoch and interval: names of the members that its master expected."""
-    starts: dict[tuple[str, Incarnation], int] = field(default_factory=dict)
-    """By host and job: the interval its worker was told to begin with."""
+    starts: dict[tuple[str, Incarnation], tuple[int, float]] = field(default_factory=dict)
+    """By host and job: the interval its worker was first told to begin with, and when."""
+    opened: dict[tuple[str, int], list[float]] = field(default_factory=dict)
+    """By agent and file: when the agent opened it."""
     counters: Counter[str] = field(default_factory=Counter)
     names: dict[bytes, str] = field(default_factory=dict)
     peaks: Counter[str] = field(default_factory=Counter)
@@ -113,7 +115,7 @@ class History:
             manifest = effect.manifest
             self.names[manifest.job_id] = manifest.qualified
             job = (manifest.qualified, manifest.incarnation)
-            self.starts.setdefault((host, job), effect.start)
+            self.starts.setdefault((host, job), (effect.start, self.now()))
         elif isinstance(effect, ctl.Persist) and effect.kind == "epoch":
             self.epochs.setdefault((host, effect.key), []).append(int.from_bytes(effect.data))
 

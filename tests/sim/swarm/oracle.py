@@ -27,12 +27,15 @@ class HostTruth:
         name: of the agent.
         lines: everything complete in its log.
         sealed: the frame that closed each range, newest last.
+        start: the interval it began with.
+        opened: when it first opened each file for this job.
     """
 
     name: str
     lines: list[Written]
     sealed: list[Contribution]
     start: int
+    opened: dict[int, float]
     _by_interval: dict[int, list[Written]] | None = field(default=None, repr=False)
 
     def of(self, index: int) -> Contribution | None:
@@ -54,26 +57,27 @@ class HostTruth:
         frame = self.of(index)
         if frame is None or index < self.start:
             return []
-        return [line for line in self.written(job, index) if in_front(self.sealed, frame, line)]
+        return [line for line in self.written(job, index) if self.in_front(frame, line)]
+
+    def in_front(self, frame: Contribution, line: Written) -> bool:
+        """Whether a frame's offsets lie behind a line.
+
+        A file that a frame does not name was read to its end and closed, or not yet begun.
+        """
+        offset = frame.positions.get(line.inode)
+        if offset is not None:
+            return line.end <= offset
+        if self.opened.get(line.inode, frame.at) >= frame.at:
+            return False
+        return not any(each.at > frame.at and line.inode in each.positions for each in self.sealed) or any(
+            each.at < frame.at and line.inode in each.positions for each in self.sealed
+        )
 
 
 def windows(job: Job, ts_us: int) -> range:
     """The intervals a record falls in."""
     last = ts_us // job.slide_us
     return range(last - job.size_us // job.slide_us + 1, last + 1)
-
-
-def in_front(sealed: Iterable[Contribution], frame: Contribution, line: Written) -> bool:
-    """Whether a frame's offsets lie behind a line.
-
-    A file that is in no frame any more, but was in an earlier one, was read to its end and closed.
-    """
-    offset = frame.positions.get(line.inode)
-    if offset is not None:
-        return line.end <= offset
-    at = next(place for place, each in enumerate(sealed) if each is frame)
-    earlier = [each.positions[line.inode] for each in list(sealed)[:at] if line.inode in each.positions]
-    return bool(earlier) and line.end <= earlier[-1]
 
 
 def kept(job: Job, lines: Iterable[Written]) -> list[Written]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from elfmesh.agent.core import codec
 from elfmesh.control.pages import decode_page
+from elfmesh.control.records import FIRST
 from elfmesh.errors import ElfError
 from tests.sim import vloop
 from tests.sim.swarm import invariants
@@ -41,7 +42,10 @@ class Swarm:
         self.history = History(loop.time, on_log=on_log)
         self.network = SwarmNetwork(scenario.seed, codec(), keep=scenario.replay)
         self.around = Surroundings(scenario, system, self.network, self.history, path, self.seeds)
-        self.hosts = [Host(self.around, number) for number in range(scenario.hosts)]
+        self.hosts: list[Host] = []
+        system.on_open = self._opened
+        for number in range(scenario.hosts):
+            self.hosts.append(Host(self.around, number))
         self.jobs: dict[Incarnation, Job] = {}
         self.current: dict[str, Incarnation] = {}
         self.founders: dict[Incarnation, tuple[str, ...]] = {}
@@ -58,6 +62,10 @@ class Swarm:
         if all(other.lives == 0 for other in others):
             return ()
         return tuple((f"10.0.0.{other.number + 1}", 7400) for other in others)
+
+    def _opened(self, path: str, inode: int) -> None:
+        name = next((host.name for host in self.hosts if host.folder == path.split("/")[1]), "")
+        self.history.opened.setdefault((name, inode), []).append(self.history.now())
 
     def running(self) -> list[Host]:
         return [host for host in self.hosts if host.up and not host.paused]
@@ -247,7 +255,7 @@ class Swarm:
             for master in host.local.control.leadership.masters.values()
             if (master.manifest.qualified, master.manifest.incarnation) == key
         ]
-        return max(found, default=(0, -(2**62)))[1]
+        return max(found, default=(0, FIRST))[1]
 
     async def results(self, key: Incarnation) -> Published:
         """All results of a job, as any agent tells them."""
@@ -309,7 +317,13 @@ def _truths(swarm: Swarm) -> dict[Incarnation, Truth]:
             if of == key:
                 folder = name.partition(".")[0]
                 lines = next(host.server.ledger for host in swarm.hosts if host.folder == folder)
-                hosts[name] = HostTruth(name, lines, sealed, swarm.history.starts.get((name, key), -(2**62)))
+                start, began = swarm.history.starts.get((name, key), (FIRST, 0.0))
+                opened = {
+                    inode: min((at for at in times if at >= began), default=float("inf"))
+                    for (who, inode), times in swarm.history.opened.items()
+                    if who == name
+                }
+                hosts[name] = HostTruth(name, lines, sealed, start, opened)
         truths[key] = Truth(job, key, hosts)
     return truths
 
