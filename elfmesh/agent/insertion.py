@@ -41,6 +41,7 @@ def insert(
 
     Raises:
         DataError, QueryError: types that do not fit; nothing was inserted.
+        StorageError: what must be encoded anew for a change of types cannot be read; nothing was inserted.
 
     Cost: where a key is too long, what came before it is done twice.
     """

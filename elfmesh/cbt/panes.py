@@ -34,7 +34,7 @@ from elfmesh.cbt.contents import Content, MergedContent, RowsContent, all_rows, 
 from elfmesh.cbt.limits import TreeLimits
 from elfmesh.cbt.panes_split import Columns, check_key_lengths, split_by_pane
 from elfmesh.cbt.plan import Aggregates, Plan
-from elfmesh.cbt.rows import Layout, Rows, empty_rows
+from elfmesh.cbt.rows import Layout, Rows, Types, empty_rows
 from elfmesh.cbt.sliding import BYTES_MAX, SlidingTable, WindowTooLarge
 from elfmesh.cbt.tree import CompressedBufferTree
 from elfmesh.errors import StorageError
@@ -154,8 +154,13 @@ class Panes:
         self.insert_all({table_name: (pane_indices, batch)})
 
     def insert_all(self, batches: Mapping[str, tuple[np.ndarray, pa.RecordBatch]]) -> None:
-        """`insert` into several tables: all of it or, when one row does not fit, nothing."""
+        """`insert` into several tables: all of it or, when it raises, nothing.
+
+        Raises:
+            StorageError: a change of types had to read a store, which failed.
+        """
         pieces: list[tuple[int, str, Columns, int]] = []
+        types: dict[str, Types] = {}
         for name, (indices, batch) in batches.items():
             plan = self._plans.get(name)
             if plan is None:
@@ -167,11 +172,14 @@ class Panes:
             columns = plan.columns(batch)
             keys = [columns[key] for key in plan.keys]
             check_key_lengths(keys, batch.num_rows)
-            types = (*(key.type for key in keys), *plan.value_types(plan.values(columns)))
+            types[name] = (*(key.type for key in keys), *plan.value_types(plan.values(columns)))
             for pane, part, rows in split_by_pane(columns, indices):
                 for tree in self._trees(pane, name):
-                    tree.check_types(types)
+                    tree.check_types(types[name])
                 pieces.append((pane, name, part, rows))
+        for pane, name, part, rows in pieces:
+            if pane in self._panes and name in (trees := self._taking(pane)):
+                trees[name].adopt(part, types[name], rows)
         for pane, name, part, rows in pieces:
             self._tree(pane, name).insert_columns(part, rows)
             self._touched.add(pane)
@@ -254,10 +262,15 @@ class Panes:
             [] if place is None else [trees[name] for trees in (place.settled, place.fresh) if name in trees]
         )
 
+    def _taking(self, pane: int) -> dict[str, CompressedBufferTree]:
+        """Of a pane's trees those that take new rows."""
+        place = self._panes[pane]
+        return place.fresh if pane in self._entered else place.settled
+
     def _tree(self, pane: int, name: str) -> CompressedBufferTree:
         """The tree that takes new rows, made if need be."""
-        place = self._panes.setdefault(pane, _Pane())
-        trees = place.fresh if pane in self._entered else place.settled
+        self._panes.setdefault(pane, _Pane())
+        trees = self._taking(pane)
         if name not in trees:
             plan = self._plans[name]
             trees[name] = CompressedBufferTree(

@@ -189,6 +189,18 @@ class CompressedBufferTree:
         """Raise TypeConflict if inserting rows of these types would."""
         self.layout.unify(self.types, types)
 
+    def adopt(self, columns: Mapping[str, pa.Array], types: Types, rows: int) -> None:
+        """Take on the form of so many rows to come, of these canonical columns and types of keys and values.
+
+        Inserting them will read no store. Raises as `insert`; what the tree holds is as it was.
+        """
+        if self._body is None:
+            return
+        keys = [columns[name] for name in self._plan.keys]
+        with self._lock:
+            self._adopted(*self._wider(self._form_with(keys), types[len(keys) :]), keys, rows)
+            self._report(used=True)
+
     def push_down(self) -> None:
         """Move the root's rows into the compressed buffers below, full or not, and give its memory back."""
         with self._lock:

@@ -19,9 +19,12 @@ from elfmesh.cbt import (
     finish,
     merge_partials,
 )
+from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX
 from elfmesh.cbt.keys import KeyTooLong
 from elfmesh.cbt.panes_split import FEW_PANES_MAX, split_by_pane
+from elfmesh.errors import StorageError
+from tests.cbt.stores import MemoryStore
 from tests.cbt.windows import (
     ANY,
     INVERTIBLE,
@@ -162,6 +165,37 @@ def test_a_batch_that_one_table_refuses_is_in_no_table() -> None:
     window = panes.window(0)
     assert window is not None
     assert finish(window)["d0"].column("x").to_pylist() == ["a"]
+
+
+@pytest.mark.parametrize("panes_of_batch", [[0, 0], [0, 1]])
+def test_a_batch_that_a_store_keeps_from_one_table_is_in_no_table(panes_of_batch: list[int]) -> None:
+    """For a first null the keys of all rows there are are encoded anew, those on disk too."""
+    tables = (Spec("all", (), {"n": ("count", None)}), Spec("main", ("k",), {"n": ("count", None)}))
+    store = MemoryStore()
+    panes = Panes(tables, 10, limits=TINY, budget=MemoryBudget(1 << 20, store))
+
+    def batch(keys: list[str | None]) -> dict[str, tuple[np.ndarray, pa.RecordBatch]]:
+        where = np.array(panes_of_batch * (len(keys) // 2))
+        return {name: (where, pa.record_batch({"k": keys})) for name in ("all", "main")}
+
+    panes.insert_all(batch([random.Random(i).randbytes(300).hex() for i in range(200)]))
+    tree = panes._panes[panes_of_batch[1]].settled["main"]
+    tree.push_down()
+    tree.release(1 << 30, root=True, spill=True)
+    assert store.blobs
+    before = {pane: content(panes, tables, pane) for pane in set(panes_of_batch)}
+    store.loses = True
+    with pytest.raises(StorageError):
+        panes.insert_all(batch([None, None]))
+    store.loses = False
+    assert {pane: content(panes, tables, pane) for pane in set(panes_of_batch)} == before
+    panes.insert_all(batch([None, None]))
+    counts = [
+        finish(window)["all"]["n"][0].as_py()
+        for pane in set(panes_of_batch)
+        if (window := panes.window(pane))
+    ]
+    assert sum(counts) == 202
 
 
 @given(st.lists(st.integers(-3, 20), min_size=1, max_size=60), st.booleans(), st.integers(1, 30))
