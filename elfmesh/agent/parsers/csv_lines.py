@@ -128,7 +128,7 @@ def _read_block(
 ) -> tuple[list[pa.Array], Kept, list[str]] | None:
     """The columns of a block, its good lines and samples of the others; None: not by pyarrow."""
     data = lines.data
-    if data.startswith(BYTE_ORDER_MARK) or data.count(b"\r") != data.count(b"\r\n"):
+    if data.startswith(BYTE_ORDER_MARK) or (b"\r" in data and data.count(b"\r") != data.count(b"\r\n")):
         return None
     odd = _odd_lines(lines)
     room = len(refused_room(len(lines)))
@@ -142,9 +142,9 @@ def _read_block(
     if found is None:
         return None
     arrays, wrong = found
-    slow, records, samples = _read_each(lines, np.sort(np.append(odd, kept[wrong])).tolist(), width)
     if not len(odd) and not len(wrong):
         return arrays, None, []
+    slow, records, samples = _read_each(lines, np.sort(np.append(odd, kept[wrong])).tolist(), width)
     rows = np.append(np.delete(kept, wrong), np.array(slow, np.int64))
     order = np.argsort(rows)
     if slow:
