@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pause": (_CLIENT, "Stop a job's intervals for a while."),
     "resume": (_CLIENT, "Go on with a paused job."),
     "delete": (_CLIENT, "End a job and forget its results."),
+    "leave": (_CLIENT, "Let an agent go for good: no interval misses it."),
     "completion": ("elfmesh.agent.cli:completion_command", "Shell completion for bash, zsh or fish."),
 }
 """Name: where it is ("module:attribute", or a module with `add_commands(group)`) and its line in --help."""

@@ -130,7 +130,7 @@ class Pump:
         self.workers = workers(self.step)
         self.counters: Counter[str] = Counter()
         self._heavy = HeavyWork(compute, executor, self._spawn, self.step, self.counters)
-        self.joined = asyncio.Event()
+        self.joined, self.left = asyncio.Event(), asyncio.Event()
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._inbox: deque[Event] = deque()
         self._outbox: deque[Effect] = deque()
@@ -275,6 +275,8 @@ class Pump:
                 self.workers.resume_job(effect.job)
             case ctl.ReleaseWorker():
                 self.workers.release(effect.job, effect.stop)
+            case ctl.Left():
+                self.left.set()
             case Joined():
                 log.info("joined the overlay")
                 self.joined.set()

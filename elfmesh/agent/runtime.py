@@ -140,7 +140,7 @@ async def _main(
             return
         stack.push_async_callback(await _serve(agent, api_socket))
         ready(_address(api_socket), f"[{host}]:{port}" if ":" in host else f"{host}:{port}", me.id)
-        await _first(stopping.wait(), agent.pump.failed)
+        await _first(stopping.wait(), agent.pump.left.wait(), agent.pump.failed)
         if agent.pump.failed.done():
             raise _fatal(agent.pump.failed.result())
         log.info("stopping")

@@ -18,6 +18,7 @@ address, gets nothing (the API has no password yet).
     GET    /v1/jobs/NS/NAME/schema         ?wait=S -> {"ddl", "arrow"}
     GET    /v1/jobs/NS/NAME/offsets        ?after=I&wait=S -> {"earliest", "latest", "expired", "incarnation"}
     GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J -> Arrow IPC stream of the intervals in (I, J]
+    POST   /v1/agent/leave                 end all jobs here at a declared interval, then the agent
     GET    /v1/agents /v1/streams /v1/trees /v1/agent /v1/health
 """
 
@@ -42,6 +43,9 @@ log = logging.getLogger("elf.api")
 BODY_BYTES_MAX = 2 * TEXT_BYTES_MAX + 4096
 WAIT_GRACE_S = 15.0
 """How much longer than its own wait a request may take: the control machine answers within 10 s."""
+
+LEAVE_WAIT_S = 3600.0
+"""How long a request to leave is kept open: until intervals end. Who waits less long may go."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -75,6 +79,7 @@ def make_app(backend: Backend) -> web.Application:
     app.router.add_get(f"{job}/arrow", _arrow)
     for verb in ("agents", "streams", "trees", "agent", "health"):
         app.router.add_get(f"/v1/{verb}", _plain(verb))
+    app.router.add_post("/v1/agent/leave", _leave)
     return app
 
 
@@ -143,6 +148,10 @@ async def _apply(request: web.Request) -> web.StreamResponse:
 
 async def _pause(request: web.Request) -> web.StreamResponse:
     return await _passed_on(request, request.match_info["verb"], _job(request))
+
+
+async def _leave(request: web.Request) -> web.StreamResponse:
+    return await _passed_on(request, "leave", {"wait": LEAVE_WAIT_S})
 
 
 async def _offsets(request: web.Request) -> web.StreamResponse:

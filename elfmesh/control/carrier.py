@@ -10,6 +10,7 @@ started again by an older announcement.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -28,6 +29,9 @@ ASK_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Pauses between the first questions what runs; then every ASK_ALWAYS_S."""
 
 ASK_ALWAYS_S = 30.0
+LEFT_S = 0.1
+"""How often an agent that leaves looks whether it may."""
+
 STOPPED_MAX = 4096
 JOBS_MAX = 1000
 """Jobs one agent works on: it must not hurt the web server."""
@@ -51,6 +55,7 @@ class Carrier:
         self._answered: set[str] = set()
         self._asking = False
         self._remembered: list[Terms] = []
+        self._leaving: int | None = None
 
     def carries(self, event: LocalStreams) -> None:
         """Streams and labels are these now."""
@@ -69,6 +74,29 @@ class Carrier:
             announce = Announce(terms.manifest, terms.master, terms.epoch, terms.version, terms.start)
             self.announced(announce, founding=False)
         self.ask_soon()
+
+    def leave(self, done: Callable[[int], None]) -> None:
+        """Take part in nothing new, end what runs at the intervals that the masters name (D-14).
+
+        Args:
+            done: told how many jobs were left, once nothing is expected of this agent any more.
+        """
+        if self._leaving is None:
+            for name in self.streams:
+                self._office.emit(Unsubscribe(ids.stream_id(name)))
+            for member in self.members.values():
+                member.leave()
+            self._leaving = len(self.members)
+        self._left(done)
+
+    def _left(self, done: Callable[[int], None]) -> None:
+        for job, member in list(self.members.items()):
+            if member.has_left:
+                self.stop(job, member.manifest.incarnation)
+        if self.members:
+            self._office.after(LEFT_S, lambda: self._left(done))
+        else:
+            done(self._leaving or 0)
 
     def remember(self, terms: Terms) -> None:
         """This agent was a member before it was restarted: it reports back as soon as it has its streams."""
@@ -110,7 +138,7 @@ class Carrier:
         """
         manifest, me = message.manifest, Participant(self._office.me, self._office.name)
         job = manifest.job_id
-        if (job, manifest.incarnation) in self._stopped:
+        if (job, manifest.incarnation) in self._stopped or self._leaving is not None:
             return Verdict(me, False)
         member = self.members.get(job)
         if member is not None:

@@ -25,6 +25,7 @@ from elfmesh.control.cli_common import (
     text_of,
     with_caret,
 )
+from elfmesh.control.cli_leave import leave_command
 from elfmesh.control.cli_results import results_command
 from elfmesh.control.cli_verify import verify_command
 from elfmesh.control.cli_why import why_command
@@ -246,6 +247,7 @@ def add_commands(group: click.Group) -> None:
         results_command,
         why_command,
         verify_command,
+        leave_command,
         pause_command,
         resume_command,
         delete_command,

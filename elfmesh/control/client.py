@@ -134,6 +134,10 @@ class Client:
         """The agent that is asked."""
         return self._ask("GET", "/v1/agent")
 
+    def leave(self, *, wait_s: float = 60.0) -> dict[str, Any]:
+        """The agent that is asked ends its jobs at declared intervals, then itself; waits for that."""
+        return self._ask("POST", "/v1/agent/leave", wait_s=wait_s)
+
     def describe(self, job: str) -> dict[str, Any]:
         """Everything about a job."""
         return self._ask("GET", job_path(job))

@@ -285,6 +285,11 @@ class Persist(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class Left(Effect):
+    """Nothing is expected of this agent any more: it may end."""
+
+
+@dataclass(frozen=True, slots=True)
 class Restored(Event):
     """What `Persist` remembered and which results logs there are; given once, before anything else."""
 
@@ -342,5 +347,6 @@ OUTPUTS: tuple[type[Effect], ...] = (
     DropLog,
     ReadLog,
     Persist,
+    Left,
 )
 """Every effect the control machine gives."""

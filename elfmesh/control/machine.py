@@ -77,7 +77,7 @@ class Control:
         self.carrier = Carrier(self.office)
         self.roots = Roots(self.office)
         self.rendezvous = Rendezvous(self.office)
-        self.requests = Requests(self.office)
+        self.requests = Requests(self.office, self.carrier)
         self.leadership = Leadership(self.office, self.carrier, self.roots)
         self.asks = Asks(self.office, self.leadership, self.carrier)
         self.mail = Mail(

@@ -163,6 +163,10 @@ class Mail:
                     masters[message.job].report(message)
             case ctl.Enroll():
                 self._enroll(message)
+            case ctl.Leaving():
+                master = masters.get(message.job)
+                if master is not None and message.incarnation == master.manifest.incarnation:
+                    master.leaving(message)
             case ctl.WhatRuns():
                 self._rendezvous.what_runs(message)
             case _:

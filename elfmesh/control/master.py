@@ -30,6 +30,7 @@ from elfmesh.control.messages import (
     Announce,
     Announced,
     Enroll,
+    Leaving,
     Replica,
     Report,
     Roster,
@@ -286,6 +287,16 @@ class Master:
             if not self._founding:
                 self.activation.prepared()
             self._changed()
+
+    def leaving(self, message: Leaving) -> None:
+        """A member goes: it is expected up to an interval that nobody has sealed yet (D-14)."""
+        entry = self.book.entry(message.number)
+        if entry is None or entry.contact.id != message.member.id or self.stopping:
+            return
+        if entry.until is None:
+            self.book.evict(entry.number, max(self._next_start(), entry.start))
+            self._changed()
+        self._office.send(message.member, Roster(self.terms))
 
     def waiting(self, message: Waiting) -> None:
         """A member has sealed what is not closed; it may only have missed the mark."""

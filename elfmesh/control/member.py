@@ -32,6 +32,7 @@ from elfmesh.control.keeper import Keeper
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.messages import (
     Enroll,
+    Leaving,
     Mark,
     Rate,
     Report,
@@ -66,6 +67,7 @@ PATIENCE_S = 1.0
 
 WAITING_AGAIN_S = 2.0
 BULK_LANE = 2
+LEAVE_AGAIN_S = 1.0
 
 
 class Member:
@@ -108,6 +110,7 @@ class Member:
         self._rate = UsualRate()
         self._rechecks: dict[int, tuple[Contact, int, int]] = {}
         self._alive = True
+        self._leaving = False
         for tree in manifest.trees:
             office.emit(Subscribe(tree))
         office.after(ENROLL_S, self._enroll_again)
@@ -132,13 +135,30 @@ class Member:
         me = Participant(self._office.me, self._office.name)
         return Enroll(self.job, self.manifest.incarnation, me, self.epoch, self.version)
 
+    def leave(self) -> None:
+        """Ask the master for a last interval, again until the roster names one (D-14)."""
+        self._leaving = True
+        if self._alive and self.entry is not None and self.entry.until is None:
+            leaving = Leaving(self.job, self.manifest.incarnation, self.entry.number, self._office.me)
+            self._office.route(self.job, leaving)
+            self._office.after(self._office.jittered(LEAVE_AGAIN_S), self.leave)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether everything that was expected of this agent is closed."""
+        if not self._leaving:
+            return False
+        if self.entry is None:
+            return True
+        return self.entry.until is not None and self.closed is not None and self.closed >= self.entry.until
+
     def _enroll_again(self) -> None:
-        if self._alive and self.entry is None:
+        if self._alive and self.entry is None and not self._leaving:
             self._office.route(self.job, self._enrolment())
             self._office.after(self._office.jittered(ENROLL_S), self._enroll_again)
 
     def _check(self) -> None:
-        if self._alive:
+        if self._alive and not self._leaving:
             self._office.route(self.job, self._enrolment())
             self._office.after(self._office.jittered(CHECK_S), self._check)
 
@@ -158,9 +178,10 @@ class Member:
             terms,
         )
         me = self._office.me.id
-        entry = next((each for each in terms.members if each.contact.id == me and each.until is None), None)
+        mine = [each for each in terms.members if each.contact.id == me]
+        entry = next((each for each in reversed(mine) if each.until is None or self._leaving), None)
         joined = entry is not None and (self.entry is None or self.entry.number != entry.number)
-        if entry is None and self.entry is not None:
+        if entry is None and self.entry is not None and not self._leaving:
             self.enroll()
         self.entry = entry
         self.safekeeping.peers_are(terms.members)
@@ -198,7 +219,7 @@ class Member:
     def mark(self, mark: Mark) -> None:
         """Everything below the mark is closed."""
         self._release(mark.closed)
-        if mark.version > self.version and self.entry is not None:
+        if mark.version > self.version and self.entry is not None and not self._leaving:
             self.enroll()
 
     def _release(self, closed: int) -> None:
@@ -292,6 +313,8 @@ class Member:
         entry, start = self.entry, self.frontier
         if entry is None or start is None:
             raise RuntimeError("contributing needs a number")
+        if entry.until is not None and event.stop > entry.until:
+            event = _until(event, entry.until)
         if event.stop <= start:
             return
         for tree, whole in zip(self.manifest.trees, event.parts, strict=True):
@@ -333,6 +356,15 @@ class Member:
         self._waiting = self._office.after(
             self._office.jittered(max(WAITING_AGAIN_S, patience)), self._ask_why
         )
+
+
+def _until(event: Sealed, stop: int) -> Sealed:
+    """A sealed range without what lies at `stop` or behind."""
+    parts = []
+    for part in event.parts:
+        kept = sum(entry.interval < stop for entry in part.entries)
+        parts.append(SealedPart(part.entries[:kept], part.payloads[:kept]))
+    return replace(event, stop=max(event.start, stop), parts=tuple(parts))
 
 
 def _from(part: SealedPart, start: int) -> SealedPart:

@@ -103,6 +103,15 @@ class Enroll(Message, frozen=True, tag="ctl.enroll"):
     version: Count = 0
 
 
+class Leaving(Message, frozen=True, tag="ctl.leaving"):
+    """A member to the master, routed: I go; which is my last interval? The roster says."""
+
+    job: Id
+    incarnation: str
+    number: Count
+    member: Contact
+
+
 class Roster(Message, frozen=True, tag="ctl.roster"):
     """The master's terms, multicast to the members or sent to one of them."""
 
@@ -325,6 +334,7 @@ MESSAGES: tuple[type[Message], ...] = (
     Running,
     Withdraw,
     Enroll,
+    Leaving,
     Roster,
     RosterAck,
     Mark,

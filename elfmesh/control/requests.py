@@ -26,7 +26,8 @@ from elfmesh.control.answers import (
     error_of,
     read_answer,
 )
-from elfmesh.control.events import ClientRequest, Reply
+from elfmesh.control.carrier import Carrier
+from elfmesh.control.events import ClientRequest, Left, Reply
 from elfmesh.control.manifest import CREATOR, new_manifest, split_name
 from elfmesh.control.messages import Answered, Ask, AskAll, Submit
 from elfmesh.control.office import Office, Timer
@@ -59,10 +60,11 @@ class Requests:
 
     Args:
         office: clock and way out.
+        carrier: what this agent works on: it may be told to leave.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, office: Office, carrier: Carrier) -> None:
+        self._office, self._carrier = office, carrier
         self._open: dict[int, _Open] = {}
 
     def request(self, event: ClientRequest) -> None:
@@ -77,6 +79,8 @@ class Requests:
             self._ask_all(event.token, event.verb, event.body)
         elif event.verb == "health":
             self._reply(event.token, OK, {"status": "ok", "agent": self._office.name})
+        elif event.verb == "leave":
+            self._carrier.leave(lambda jobs: self._has_left(event.token, jobs))
         elif event.verb == "agent":
             self._reply(event.token, OK, self._office.facts("agent"))
         else:
@@ -97,6 +101,10 @@ class Requests:
             self._reply(waiting.client, UNAVAILABLE, error_body("the answer came damaged", code=69))
             return
         waiting.answered(message.status, body, data)
+
+    def _has_left(self, token: int, jobs: int) -> None:
+        self._reply(token, OK, {"agent": self._office.name, "state": "left", "jobs": jobs})
+        self._office.emit(Left())
 
     # -- verbs -----------------------------------------------------------------------------------------
 

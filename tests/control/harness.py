@@ -297,7 +297,7 @@ class World:
             case ctl.ResumeWorker():
                 agent.workers[effect.job].paused = False
                 agent.workers[effect.job].advance()
-            case ctl.ReleaseWorker():
+            case ctl.ReleaseWorker() | ctl.Left():
                 pass
             case ctl.Finalise():
                 done = finalise(effect)

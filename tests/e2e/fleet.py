@@ -31,6 +31,7 @@ class Agent:
         self.directory, self.number = directory, number
         self.name = f"agent-{number}"
         self.streams, self.extra = list(streams), list(extra)
+        self.environment: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
         self.api = self.overlay = self.id = ""
         self.ready_s = 0.0
@@ -48,7 +49,7 @@ class Agent:
 
     def start(self, join: Sequence[str] = ()) -> None:
         """Start without waiting; a restart takes the same ports."""
-        env = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "default"}
+        env = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "default"} | self.environment
         self.began = time.monotonic()
         with (self.directory / "stderr").open("ab") as stderr:
             self.process = subprocess.Popen(
