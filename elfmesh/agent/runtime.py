@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import glob
 import logging
 import os
@@ -139,6 +140,9 @@ async def _main(
         if not await _joined(agent, config, stopping):
             return
         stack.push_async_callback(await _serve(agent, api_socket))
+        # What was imported stays: every full collection would go through all of it again.
+        gc.collect()
+        gc.freeze()
         ready(_address(api_socket), f"[{host}]:{port}" if ":" in host else f"{host}:{port}", me.id)
         await _first(stopping.wait(), agent.pump.left.wait(), agent.pump.failed)
         if agent.pump.failed.done():
