@@ -1,0 +1,215 @@
+"""The verifier: reads raw logs and results, and nothing else, and says what is wrong with names.
+
+    python -m tests.chaos.verify DIRECTORY
+
+It shares no code with what made the results, but for the reading of a results log. A directory holds, per
+agent, its raw logs (`AGENT/log.log*`) and its results logs (`AGENT/data/results`), and `history.ndjson`: all
+results that any agent gave to a reader while it all went on.
+
+    lost          a record of an agent that is not named as missing, in no bucket of its interval
+    doubled       a record counted more than once, or in an interval that is not its own
+    stray         a record of an agent that is named as missing, or of nobody
+    gaps          intervals that have no record between others that have one
+    contradicted  an interval that ended in more than one way, in any two logs or to any two readers
+    completeness  a figure that is not what its own record says, or not true
+    sums          an aggregate of a complete interval that is not what the raw logs give
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from elfmesh import ids
+from elfmesh.control.events import ReadLog
+from elfmesh.control.pages import decode_page
+from elfmesh.control.records import ipc_to_table, to_json
+from elfmesh.control.resultslog import ResultsLogs
+from tests.chaos.logs import read_raw
+
+IDS, SUMS = "chaos/ids", "chaos/sums"
+WIDTH_US = 1_000_000
+NAMED_MAX = 50
+Result = dict[str, Any]
+
+
+@dataclass
+class Verdict:
+    """What was found; `ok` if nothing is wrong.
+
+    Attributes:
+        records: in the raw logs, of intervals that are closed.
+        counted: in results.
+        declared_missing: of agents that a FINAL_PARTIAL names as missing.
+        declared_late: in the bucket of late records.
+        states: terminal records of the job of ids by state.
+        last: last interval that is closed.
+    """
+
+    records: int = 0
+    counted: int = 0
+    declared_missing: int = 0
+    declared_late: int = 0
+    states: dict[str, int] = field(default_factory=dict)
+    last: int = 0
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    stray: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    contradicted: list[str] = field(default_factory=list)
+    completeness: list[str] = field(default_factory=list)
+    sums: list[str] = field(default_factory=list)
+
+    @property
+    def problems(self) -> dict[str, list[str]]:
+        """What is wrong, by kind, some names of each."""
+        lists = {name: value for name, value in asdict(self).items() if isinstance(value, list)}
+        return {name: value[:NAMED_MAX] for name, value in lists.items() if value}
+
+    @property
+    def ok(self) -> bool:
+        """Whether all is as promised."""
+        return not self.problems
+
+
+def verify(directory: Path) -> Verdict:
+    """Look at everything in a directory."""
+    raw: dict[int, dict[str, tuple[str, str, int]]] = defaultdict(dict)
+    agents = sorted(path.name for path in directory.iterdir() if (path / "data").is_dir())
+    verdict = Verdict()
+    for agent in agents:
+        for us, name, key, value in read_raw(directory / agent):
+            assert name not in raw[us // WIDTH_US], "the generator names no record twice"
+            raw[us // WIDTH_US][name] = (agent, key, value)
+    for job in (IDS, SUMS):
+        finals = _one_history(job, _all_results(directory, agents, job), verdict)
+        if finals:
+            _check_gaps(job, finals, raw, verdict)
+        for index, result in sorted(finals.items()):
+            _check_completeness(job, result, verdict)
+            if job == IDS:
+                _check_ids(index, result, raw.get(index, {}), verdict)
+            elif result["state"] == "FINAL":
+                _check_sums(index, result, raw.get(index, {}), verdict)
+        if job == IDS and finals:
+            verdict.last = max(finals)
+            verdict.states = dict(Counter(result["state"] for result in finals.values()))
+    return verdict
+
+
+def _all_results(directory: Path, agents: Iterable[str], job: str) -> Iterable[tuple[str, Result]]:
+    """Every terminal record of a job that lies anywhere or was told to anybody, with where it was found."""
+    history = directory / "history.ndjson"
+    if history.exists():
+        for number, line in enumerate(history.read_text().splitlines(), 1):
+            result = json.loads(line)
+            if result["job"] == job and result["state"] != "TENTATIVE":
+                yield f"history:{number}", result
+    for agent in agents:
+        logs = ResultsLogs(directory / agent / "data" / "results")
+        start: int | None = None
+        while True:
+            read = logs.read(ReadLog(0, ids.job_id(job, "local"), start, None, 1000))
+            assert not read.error, f"{agent}: {read.error}"
+            for record, rows in decode_page(read.page):
+                yield agent, json.loads(json.dumps(to_json(record, ipc_to_table(rows)), default=int))
+            if not read.page or read.next is None:
+                break
+            start = read.next
+
+
+def _one_history(job: str, results: Iterable[tuple[str, Result]], verdict: Verdict) -> dict[int, Result]:
+    """The terminal record of each interval, of which there is only one."""
+    found: dict[int, tuple[str, Result]] = {}
+    for where, result in results:
+        index = result["interval"]["index"]
+        first = found.setdefault(index, (where, result))
+        said, other = _sense(first[1]), _sense(result)
+        if said != other:
+            verdict.contradicted.append(
+                f"{job} {index}: {first[0]} {_brief(first[1])}, {where} {_brief(result)}"
+            )
+    return {index: result for index, (_, result) in found.items()}
+
+
+def _sense(result: Result) -> str:
+    """What a record says; the order of rows without ORDER BY says nothing."""
+    rows = sorted(json.dumps(row, sort_keys=True) for row in result["rows"])
+    return json.dumps([{**result, "rows": None}, rows], sort_keys=True)
+
+
+def _brief(result: Result) -> str:
+    agents = result["agents"]
+    return f"{result['state']} {agents['in']}/{agents['expected']} {len(result['rows'])} rows"
+
+
+def _check_gaps(job: str, finals: dict[int, Result], raw: dict[int, Any], verdict: Verdict) -> None:
+    begin = min([*finals, *raw])
+    verdict.gaps += [f"{job} {index}" for index in range(begin, max(finals)) if index not in finals]
+
+
+def _check_completeness(job: str, result: Result, verdict: Verdict) -> None:
+    agents, index = result["agents"], result["interval"]["index"]
+    true = (
+        agents["in"] + len(agents["missing"]) == agents["expected"]
+        and result["completeness"] == agents["in"] / agents["expected"]
+        and (result["state"] == "FINAL") == (not agents["missing"])
+        and result["state"] in ("FINAL", "FINAL_PARTIAL", "SKIPPED")
+    )
+    if not true:
+        verdict.completeness.append(f"{job} {index}: {_brief(result)} {result['completeness']} {agents}")
+
+
+def _check_ids(index: int, result: Result, raw: dict[str, tuple[str, str, int]], verdict: Verdict) -> None:
+    missing = set(result["agents"]["missing"])
+    counted = Counter({row["id"]: row["n"] for row in result["rows"]})
+    expected = {name for name, (agent, _, _) in raw.items() if agent not in missing}
+    absent = sorted(expected - counted.keys())
+    late = result["counts"].get("late_dropped", 0)
+    verdict.records += len(raw)
+    verdict.counted += counted.total()
+    verdict.declared_missing += len(raw) - len(expected)
+    if result["state"] == "SKIPPED":
+        return
+    verdict.declared_late += min(late, len(absent))
+    if len(absent) > late:
+        verdict.lost += [f"{index}: {name} ({result['state']}, {late} late)" for name in absent]
+    for name, times in sorted(counted.items()):
+        if name not in raw:
+            verdict.doubled.append(f"{index}: {name} is of no such interval")
+        elif times != 1:
+            verdict.doubled.append(f"{index}: {name} is there {times} times")
+        elif raw[name][0] in missing:
+            verdict.stray.append(f"{index}: {name} of {raw[name][0]}, which is named as missing")
+    if result["counts"]["contributed"] != counted.total():
+        verdict.completeness.append(f"{index}: {result['counts']} but {counted.total()} records")
+
+
+def _check_sums(index: int, result: Result, raw: dict[str, tuple[str, str, int]], verdict: Verdict) -> None:
+    if result["counts"].get("late_dropped"):
+        return
+    groups: dict[str, list[int]] = defaultdict(list)
+    for _, key, value in raw.values():
+        groups[key].append(value)
+    rows = [
+        {"k": key, "n": len(values), "s": sum(values), "lo": min(values), "hi": max(values)}
+        for key, values in sorted(groups.items())
+    ]
+    if rows != result["rows"]:
+        verdict.sums.append(f"{index}: {result['rows']} are {rows}")
+
+
+def main() -> int:
+    """Print the verdict as JSON; 1 if anything is wrong."""
+    verdict = verify(Path(sys.argv[1]))
+    print(json.dumps(asdict(verdict), indent=1))
+    return 0 if verdict.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
