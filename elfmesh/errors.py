@@ -6,6 +6,7 @@
     |- DataError                  65   the input data cannot be used at all
     |- RuntimeFailure             1    something failed while running
     |  |- StorageError            1    a disk refused or lost something
+    |  |  `- DiskFull             1    it has no room; what should be written can be written later
     |- Unreachable                69   no agent answered
     |- ConfigError                78   the configuration is wrong (file, key)
     `- ProtocolError              -    a peer broke the protocol: counted, never shown as our fault
@@ -70,6 +71,10 @@ class RuntimeFailure(ElfError):
 
 class StorageError(RuntimeFailure):
     """A disk refused a write, or a file of ours is damaged. A failed sync is fatal (D-1)."""
+
+
+class DiskFull(StorageError):
+    """There was no room to write; nothing was written, and trying again later is safe."""
 
 
 class Unreachable(ElfError):

@@ -1,7 +1,5 @@
 """The frame log: what this agent has promised to others, on disk before it is sent.
 
-    file  = frame*            frame = mark (4) | u32 length of the body | u32 CRC-32 of length and body | body
-
 One append-only file per agent. A `Sealed` frame holds one contribution of one job (a range of intervals
 with their counts and partials), the positions in the sources it goes up to, the positions to read again
 from after a restart, and the cumulative count buckets. It is synced before the contribution is handed to
@@ -17,8 +15,6 @@ Paper: none; ELF 3 replays from the sources. See guarantees D-1, D-8.
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -26,15 +22,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from elfmesh.agent.failpoints import reach
+from elfmesh.agent.framescan import FRAME_BYTES_MAX, Found, pack, scan, unpack
 from elfmesh.agent.storage import AppendFile, Storage
-from elfmesh.errors import StorageError
+from elfmesh.errors import DiskFull, StorageError
 from elfmesh.wire import UNREADABLE
 
 FILE_NAME = "frames.log"
-MARK = b"\xe1\xf0\x4c\x67"
-_HEAD = struct.Struct(">4sII")
-FRAME_BYTES_MAX = 256 << 20
-"""A frame of 8 intervals in 2 partitions at the data limit of a message."""
 GARBAGE_BYTES = 4 << 20
 """Released bytes that are worth a rewrite, if they are also most of the file."""
 
@@ -108,13 +101,15 @@ class Recovery:
         frames: valid frames.
         cut_bytes: length of the torn tail that was cut off.
         gaps: (offset, length) of damaged stretches with valid frames after them.
-        holes: per job the interval ranges whose contributions a gap took.
+        holes: per job the interval ranges whose contributions a gap took; None: from the job's beginning.
+        repeated: frames that were in the file before.
     """
 
     frames: int = 0
     cut_bytes: int = 0
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    holes: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    holes: dict[str, list[tuple[int | None, int]]] = field(default_factory=dict)
+    repeated: int = 0
 
 
 class FrameLog:
@@ -151,7 +146,7 @@ class FrameLog:
         body = msgspec.msgpack.encode(frame)
         if len(body) > FRAME_BYTES_MAX:
             raise StorageError(f"a contribution of {len(body)} bytes is over the limit of a frame")
-        data = _pack(body)
+        data = pack(body)
         reach("frame.write")
         self._guard(lambda: self._file.append(data))
         self._index(frame, self._size, len(data))
@@ -184,7 +179,7 @@ class FrameLog:
         """Rewrite the file without what is released, if that is worth it."""
         live = sum(place[2] for state in self._jobs.values() for place in state.frames)
         garbage = self._size - live
-        if garbage < self._garbage_bytes or garbage < live:
+        if garbage < self._garbage_bytes or garbage < live or self._has_open_holes():
             return False
         kept: list[bytes] = []
         for name, state in self._jobs.items():
@@ -192,17 +187,29 @@ class FrameLog:
                 frame = self._read(place)
                 if state.released is not None and frame.stop <= state.released:
                     frame = msgspec.structs.replace(frame, entries=[])
-                kept.append(_pack(msgspec.msgpack.encode(frame)))
+                kept.append(pack(msgspec.msgpack.encode(frame)))
             if state.released is not None:
-                kept.append(_pack(msgspec.msgpack.encode(Released(name, state.released))))
-        self._file.close()
+                kept.append(pack(msgspec.msgpack.encode(Released(name, state.released))))
         reach("compact")
-        self._guard(lambda: self._storage.write(FILE_NAME, b"".join(kept)))
+        try:
+            self._guard(lambda: self._storage.write(FILE_NAME, b"".join(kept)))
+        except DiskFull:  # the old file is as good, only longer
+            return False
         reach("compacted")
+        self._file.close()
         self._file = self._storage.open(FILE_NAME)
         self._jobs, self._size = {}, 0
         self._recover()
         return True
+
+    def _has_open_holes(self) -> bool:
+        """Whether a restart would have to say again that something is lost: a rewritten file cannot."""
+        return any(
+            (released := self.released(job)) is None or stop > released
+            for job, holes in self.recovery.holes.items()
+            for _, stop in holes
+            if job in self._jobs
+        )
 
     def close(self) -> None:
         """Sync what is there and close."""
@@ -215,6 +222,8 @@ class FrameLog:
             raise StorageError("the frame log has failed before; the agent must be restarted")
         try:
             action()
+        except DiskFull:
+            raise
         except StorageError:
             self._failed = True
             raise
@@ -233,65 +242,58 @@ class FrameLog:
             state.frames = [place for place in state.frames[:-1] if place[0] > released] + last
 
     def _read(self, place: tuple[int, int, int]) -> Sealed:
-        data = self._file.read(place[1], place[2])
-        frame = _unpack(data, 0)
-        if frame is None or not isinstance(frame[0], Sealed):
+        frame = _decode(unpack(self._file, place[1], place[1] + place[2]))
+        if not isinstance(frame, Sealed):
             raise StorageError(f"the frame at byte {place[1]} has changed on disk", where=FILE_NAME)
-        return frame[0]
+        return frame
 
     def _recover(self) -> Recovery:
-        data = self._file.read()
         recovery = Recovery()
-        at, stops = 0, dict[str, int]()
-        while at < len(data):
-            found = _unpack(data, at)
-            if found is None:
-                good = _next_good(data, at + 1)
-                if good is None:
-                    recovery.cut_bytes = len(data) - at
-                    self._file.cut(at)
-                    break
-                recovery.gaps.append((at, good - at))
-                at = good
+        stops: dict[str, int] = {}
+        damaged: Found | None = None
+        for found in scan(self._file, self._file.size()):
+            frame = _decode(found.body)
+            if frame is None:
+                start = found.offset if damaged is None else damaged.offset
+                damaged = Found(start, found.offset + found.size - start, None)
                 continue
-            frame, size = found
-            if isinstance(frame, Sealed):
-                before = stops.get(frame.job, frame.start)
-                if recovery.gaps and frame.start > before:
-                    recovery.holes.setdefault(frame.job, []).append((before, frame.start))
-                stops[frame.job] = frame.stop
-            self._index(frame, at, size)
+            if damaged is not None:
+                recovery.gaps.append((damaged.offset, damaged.size))
+                damaged = None
             recovery.frames += 1
-            at += size
-        self._size = at
+            if self._fits(frame, stops, recovery):
+                self._index(frame, found.offset, found.size)
+        self._size = self._file.size()
+        if damaged is not None:
+            recovery.cut_bytes = damaged.size
+            self._file.cut(damaged.offset)
+            self._size = damaged.offset
         return recovery
 
+    @staticmethod
+    def _fits(frame: Frame, stops: dict[str, int], recovery: Recovery) -> bool:
+        """Whether a frame goes on where its job's last one ended; a block on disk twice brings old ones."""
+        if isinstance(frame, Forgotten):
+            stops.pop(frame.job, None)
+        if not isinstance(frame, Sealed):
+            return True
+        before = stops.get(frame.job)
+        if before is not None and frame.start < before:
+            recovery.repeated += 1
+            return False
+        fresh = before is None and frame.start == frame.stop
+        if recovery.gaps and not fresh and frame.start != before:
+            recovery.holes.setdefault(frame.job, []).append((before, frame.start))
+        stops[frame.job] = frame.stop
+        return True
 
-def _pack(body: bytes) -> bytes:
-    length = struct.pack(">I", len(body))
-    return _HEAD.pack(MARK, len(body), zlib.crc32(body, zlib.crc32(length))) + body
 
-
-def _unpack(data: bytes, at: int) -> tuple[Frame, int] | None:
-    """The frame at `at` and its size, or None if there is no valid one."""
-    if len(data) - at < _HEAD.size:
-        return None
-    mark, length, checksum = _HEAD.unpack_from(data, at)
-    end = at + _HEAD.size + length
-    if mark != MARK or length > FRAME_BYTES_MAX or end > len(data):
-        return None
-    body = memoryview(data)[at + _HEAD.size : end]
-    if zlib.crc32(body, zlib.crc32(data[at + 4 : at + 8])) != checksum:
+def _decode(body: bytes | None) -> Frame | None:
+    """A frame, or None if it is none."""
+    if body is None:
         return None
     try:
-        return _DECODER.decode(body), end - at
+        frame: Frame = _DECODER.decode(body)
+        return frame
     except UNREADABLE:
         return None
-
-
-def _next_good(data: bytes, at: int) -> int | None:
-    while (at := data.find(MARK, at)) >= 0:
-        if _unpack(data, at) is not None:
-            return at
-        at += 1
-    return None

@@ -16,7 +16,8 @@ import msgspec
 
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.failpoints import reach
-from elfmesh.agent.framelog import FRAME_BYTES_MAX, FrameLog, Sealed, SealedInterval
+from elfmesh.agent.framelog import FrameLog, Sealed, SealedInterval
+from elfmesh.agent.framescan import FRAME_BYTES_MAX
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
 from elfmesh.agent.watermark import clock_lag_us
 from elfmesh.agent.worker import JobWorker
@@ -25,7 +26,7 @@ from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.records import NOT_COUNTED
+from elfmesh.control.records import BUCKETS, NOT_COUNTED
 from elfmesh.errors import RuntimeFailure
 from elfmesh.machine import Event
 from elfmesh.srt.messages import Entry
@@ -133,28 +134,45 @@ class LocalJob:
         """What must be said again after a restart: everything sealed and not yet closed, from `start` on.
 
         Released frames are closed, so their ranges are said to be empty; contributions that a damaged frame
-        took are lost and reported.
+        took are lost: a source gap in the last interval of each.
         """
         self._last = frames.last(self.key)
         if self._last is None:
             return []
         events: list[Event] = []
         cursor = self.start
+        holes = self._holes(frames)
         for frame in frames.unreleased(self.key):
             if frame.stop <= cursor:
                 continue
             if frame.start > cursor:
-                events.append(self._sealed_event(cursor, frame.start, []))
+                lost = [self._lost(frame.start - 1)] if frame.start in holes else []
+                events.append(self._sealed_event(cursor, frame.start, lost))
                 cursor = frame.start
             entries = [entry for entry in frame.entries if entry.interval >= cursor]
             events += self._events(cursor, frame.stop, entries)
             cursor = frame.stop
         if cursor < self._last.stop:
             events.append(self._sealed_event(cursor, self._last.stop, []))
-        for lost in frames.recovery.holes.get(self.key, ()):
-            text = f"intervals {lost[0]} to {lost[1] - 1} were lost with a damaged part of the frame log"
-            events.append(ctl.WorkerReport(self.manifest.job_id, error=text))
+        if holes:
+            self._gaps = tuple(
+                f"intervals {start} to {stop - 1} were lost with a damaged part of the frame log"
+                for stop, start in sorted(holes.items())[-GAPS_TOLD:]
+            )
         return events
+
+    def _holes(self, frames: FrameLog) -> dict[int, int]:
+        """By their end, the beginnings of ranges that were lost before they were closed."""
+        released = frames.released(self.key)
+        floor = self.start if released is None else max(released, self.start)
+        holes = frames.recovery.holes.get(self.key, ())
+        return {stop: max(floor, start or floor) for start, stop in holes if stop > floor}
+
+    def _lost(self, interval: int) -> SealedInterval:
+        """An interval that says that contributions up to it are lost."""
+        counts = list(NOT_COUNTED)
+        counts[BUCKETS.index("source_gap")] = 1
+        return SealedInterval(interval, counts, [b""] * self.manifest.partitions)
 
     def begin(self, stream: Home) -> Sealed | None:
         """Start reading; returns the first frame of a fresh job, which says where it began."""

@@ -8,13 +8,14 @@ on disk).
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
 from typing import Protocol
 
 from elfmesh.agent.failpoints import reach
-from elfmesh.errors import ConfigError, StorageError
+from elfmesh.errors import ConfigError, DiskFull, StorageError
 
 
 class AppendFile(Protocol):
@@ -24,8 +25,17 @@ class AppendFile(Protocol):
         """Bytes from `offset`, all that follow if `size` is negative."""
         ...
 
+    def size(self) -> int:
+        """Bytes it holds."""
+        ...
+
     def append(self, data: bytes) -> None:
-        """Add to the end; durable after the next `sync`."""
+        """Add to the end; durable after the next `sync`.
+
+        Raises:
+            DiskFull: there is no room; the file is what it was before.
+            StorageError: it cannot be written, or nobody knows what is in it now.
+        """
         ...
 
     def cut(self, size: int) -> None:
@@ -85,19 +95,29 @@ class DiskFile:
             left -= len(part)
         return b"".join(parts)
 
+    def size(self) -> int:
+        """Bytes it holds."""
+        return os.fstat(self._fd).st_size
+
     def append(self, data: bytes) -> None:
-        """Add to the end."""
-        view = memoryview(data)
+        """Add to the end; all of it or nothing."""
+        view, before = memoryview(data), self.size()
         try:
             reach("storage.append")
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError as error:
+            self.cut(before)
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFull("the disk is full", where=str(self._path), hint="Make room there.") from None
             raise StorageError(f"cannot write: {error.strerror}", where=str(self._path)) from None
 
     def cut(self, size: int) -> None:
         """Forget everything from `size` on."""
-        os.ftruncate(self._fd, size)
+        try:
+            os.ftruncate(self._fd, size)
+        except OSError as error:
+            raise StorageError(f"cannot shorten it: {error.strerror}", where=str(self._path)) from None
 
     def sync(self) -> None:
         """Return when everything appended is on disk."""
@@ -156,9 +176,9 @@ class DiskStorage:
     def write(self, name: str, data: bytes) -> None:
         """Write beside, sync, rename over, sync the directory."""
         path = self.root / name
+        beside = path.with_name(path.name + ".new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside = path.with_name(path.name + ".new")
             with beside.open("wb") as file:
                 file.write(data)
                 file.flush()
@@ -172,6 +192,10 @@ class DiskStorage:
             finally:
                 os.close(directory)
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                with contextlib.suppress(OSError):
+                    beside.unlink()
+                raise DiskFull("the disk is full", where=str(path), hint="Make room there.") from None
             raise StorageError(f"cannot write it: {error.strerror}", where=str(path)) from None
 
     def delete(self, name: str) -> None:
@@ -199,14 +223,21 @@ class MemoryFile:
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable = 0
+        self.room: int | None = None
         self.fail_sync = False
 
     def read(self, offset: int = 0, size: int = -1) -> bytes:
         """Bytes from `offset`."""
         return bytes(self.data[offset:] if size < 0 else self.data[offset : offset + size])
 
+    def size(self) -> int:
+        """Bytes it holds."""
+        return len(self.data)
+
     def append(self, data: bytes) -> None:
         """Add to the end."""
+        if self.room is not None and len(self.data) + len(data) > self.room:
+            raise DiskFull("the disk is full: injected fault")
         self.data += data
 
     def cut(self, size: int) -> None:

@@ -13,12 +13,14 @@ Paper: ELF 2.2, 3 (job worker). Guarantees D-1, D-3, D-12.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from elfmesh.agent.config import StreamConfig
-from elfmesh.agent.framelog import Forgotten, FrameLog, Released, Sealed
+from elfmesh.agent.framelog import Forgotten, Frame, FrameLog, Released
 from elfmesh.agent.host import Executor
 from elfmesh.agent.ingest import HELD_BYTES_MAX, Ingest
 from elfmesh.agent.jobs import LocalJob, Reader
@@ -27,10 +29,12 @@ from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control.records import FIRST
-from elfmesh.errors import RuntimeFailure, StorageError
+from elfmesh.errors import DiskFull, RuntimeFailure, StorageError
 from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")
+FULL_RETRY_S = 0.5
+"""How often a full disk is tried again."""
 
 
 class WorkerHost:
@@ -46,6 +50,7 @@ class WorkerHost:
         fatal: told of an error that must end the agent.
         held_bytes_max: see HELD_BYTES_MAX.
         memory: the budget of all panes; None: without limit.
+        tidy: see `Ingest`.
         seed: of the tables of keys, so that nobody can choose keys that collide.
         encode: see `JobWorker`.
     """
@@ -64,6 +69,7 @@ class WorkerHost:
         memory: MemoryBudget | None = None,
         seed: int = 0,
         encode: Encode = encode_parts,
+        tidy: Callable[[], None] = lambda: None,
     ) -> None:
         self._held_bytes_max = held_bytes_max
         self._emit, self._frames, self._executor, self._wall_us = emit, frames, executor, wall_us
@@ -79,6 +85,7 @@ class WorkerHost:
                 ended=self._ended,
                 memory=memory,
                 held_bytes_max=held_bytes_max,
+                tidy=tidy,
             )
             for name, config in streams.items()
         }
@@ -184,7 +191,7 @@ class WorkerHost:
             await self._drop(effect.job)
             log.info("job %s has ended", job.manifest.qualified)
         forgotten = Forgotten(LocalJob.frame_key(effect.job, effect.incarnation))
-        await self._executor.run("store", partial(self._frames.append, forgotten))
+        await self._write([forgotten])
 
     async def _drop(self, job_id: bytes) -> None:
         job = self._jobs.pop(job_id)
@@ -212,15 +219,32 @@ class WorkerHost:
         """A job has failed by itself."""
         self._jobs.pop(job_id, None)
 
-    async def _write(self, frames: list[Sealed]) -> None:
-        """Make frames durable."""
-        await self._executor.run("store", partial(self._append, frames))
+    async def _write(self, frames: Sequence[Frame]) -> None:
+        """Make frames durable; while the disk is full, who waits for this does not read on."""
+        left = deque(frames)
+        waiting = False
+        while True:
+            try:
+                await self._executor.run("store", partial(self._append, left))
+            except DiskFull as error:
+                if self._closing:  # what is not on disk is read again by the next start
+                    raise
+                if not waiting:
+                    log.error("reading waits: %s", error)
+                waiting = True
+                await asyncio.sleep(FULL_RETRY_S)
+            else:
+                if waiting:
+                    log.info("there is room on disk again")
+                return
 
-    def _append(self, frames: list[Sealed]) -> None:
-        for frame in frames:
-            self._frames.append(frame)
+    def _append(self, frames: deque[Frame]) -> None:
+        while frames:
+            self._frames.append(frames[0])
+            frames.popleft()
         self._frames.sync()
 
     def _write_released(self, released: Released) -> None:
-        self._frames.append(released)
+        with contextlib.suppress(DiskFull):  # a later one says the same and more
+            self._frames.append(released)
         self._frames.compact()

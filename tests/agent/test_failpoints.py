@@ -73,7 +73,7 @@ def test_a_full_disk_is_a_storage_error_that_names_the_file(tmp_path: Path) -> N
     file = storage.open("a")
     with (
         failpoints.armed("storage.append", failpoints.ACTIONS["full"]),
-        pytest.raises(StorageError, match="No space left"),
+        pytest.raises(StorageError, match="the disk is full"),
     ):
         file.append(b"two")
     file.append(b"three")

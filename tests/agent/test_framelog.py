@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elfmesh.agent import failpoints, framescan
 from elfmesh.agent.framelog import FILE_NAME, Forgotten, Frame, FrameLog, Released, Sealed, SealedInterval
 from elfmesh.agent.storage import DiskStorage, MemoryStorage
-from elfmesh.errors import ConfigError, StorageError
+from elfmesh.errors import ConfigError, DiskFull, StorageError
 
 
 def sealed(job: str, index: int, size: int = 20) -> Sealed:
@@ -76,7 +78,7 @@ def test_a_bad_frame_in_the_middle_is_a_declared_gap(bad: int, data: st.DataObje
     again = FrameLog(storage)
     assert again.recovery.gaps == [(ends[bad], ends[bad + 1] - ends[bad])]
     assert list(again.unreleased("j")) == [sealed("j", index) for index in range(5) if index != bad]
-    assert again.recovery.holes == ({"j": [(bad, bad + 1)]} if bad else {})
+    assert again.recovery.holes == {"j": [(bad or None, bad + 1)]}
 
 
 @settings(deadline=None)
@@ -156,3 +158,100 @@ def test_files_are_replaced_whole(tmp_path: Path) -> None:
     storage.delete("state/a")
     assert storage.names("state/") == []
     storage.close()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_damaged_images_only_lose_what_is_declared(data: st.DataObject) -> None:
+    """Flipped, cut, doubled and zeroed images give some of the frames, in order; the rest is named."""
+    storage = MemoryStorage()
+    log = FrameLog(storage)
+    for index in range(data.draw(st.integers(1, 8))):
+        log.append(sealed("j", index, data.draw(st.integers(0, 60))))
+    image = storage.files[FILE_NAME].data
+    for _ in range(data.draw(st.integers(1, 4))):
+        if not image:
+            break
+        start = data.draw(st.integers(0, len(image) - 1))
+        stop = data.draw(st.integers(start, min(len(image), start + 120)))
+        match data.draw(st.sampled_from(["flip", "cut", "double", "zero", "move"])):
+            case "flip":
+                image[start] ^= data.draw(st.integers(1, 255))
+            case "cut":
+                del image[start:]
+            case "double":
+                image[stop:stop] = image[start:stop]
+            case "zero":
+                image[start:stop] = bytes(stop - start)
+            case "move":
+                image += image[start:stop]
+    again = FrameLog(storage)
+    found = list(again.unreleased("j"))
+    stops = [frame.stop for frame in found]
+    assert stops == sorted(set(stops))
+    lost = {index for start, stop in again.recovery.holes.get("j", ()) for index in range(start or 0, stop)}
+    newest = stops[-1] if stops else 0
+    assert lost | {stop - 1 for stop in stops} == set(range(newest))
+    for frame in found:
+        assert frame.entries[0].interval == frame.start
+    again.append(sealed("j", newest, 5))
+    assert FrameLog(storage).last("j") == sealed("j", newest, 5)
+
+
+def test_false_marks_everywhere_cost_no_more_than_reading() -> None:
+    storage = MemoryStorage()
+    head = framescan.MARK + (200 << 20).to_bytes(4)
+    storage.write(FILE_NAME, (head * 300_000)[: 2 << 20])
+    begin = time.process_time()
+    log = FrameLog(storage)
+    assert log.recovery.cut_bytes == 2 << 20
+    assert time.process_time() - begin < 20
+
+
+def test_a_full_disk_leaves_the_log_as_it_was_and_usable(tmp_path: Path) -> None:
+    storage = MemoryStorage()
+    log = FrameLog(storage)
+    log.append(sealed("j", 0))
+    log.sync()
+    storage.files[FILE_NAME].room = log.size + 10
+    with pytest.raises(DiskFull):
+        log.append(sealed("j", 1))
+    storage.files[FILE_NAME].room = None
+    log.append(sealed("j", 1))
+    log.sync()
+    assert list(FrameLog(storage).unreleased("j")) == [sealed("j", 0), sealed("j", 1)]
+
+
+def test_a_disk_that_fills_up_in_the_middle_of_a_frame_keeps_none_of_it(tmp_path: Path) -> None:
+    storage = DiskStorage(tmp_path)
+    file = storage.open("a")
+    file.append(b"one")
+    with failpoints.armed("storage.append", failpoints.ACTIONS["full"]), pytest.raises(DiskFull):
+        file.append(b"two")
+    assert file.read() == b"one"
+    with failpoints.armed("storage.replace", failpoints.ACTIONS["full"]), pytest.raises(DiskFull):
+        storage.write("b", b"two")
+    assert storage.names() == ["a", "lock"]
+    storage.close()
+
+
+@pytest.mark.parametrize("place", ["compact", "storage.replace", "storage.replaced", "compacted"])
+def test_a_crash_at_any_step_of_a_rewrite_loses_nothing(tmp_path: Path, place: str) -> None:
+    class Crash(BaseException):
+        pass
+
+    def crash() -> None:
+        raise Crash
+
+    storage = DiskStorage(tmp_path)
+    log = FrameLog(storage, garbage_bytes=10)
+    for index in range(50):
+        log.append(sealed("j", index))
+    log.append(Released("j", 48))
+    log.sync()
+    with failpoints.armed(place, crash), pytest.raises(Crash):
+        log.compact()
+    storage.close()
+    again = FrameLog(DiskStorage(tmp_path))
+    assert list(again.unreleased("j")) == [sealed("j", 48), sealed("j", 49)]
+    assert again.released("j") == 48

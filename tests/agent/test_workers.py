@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from elfmesh.agent.config import StreamConfig
-from elfmesh.agent.framelog import FrameLog, Sealed
+from elfmesh.agent.framelog import FILE_NAME, FrameLog, Sealed
 from elfmesh.agent.host import InlineExecutor
 from elfmesh.agent.jobs import LocalJob
 from elfmesh.agent.parsers import StreamFormat
@@ -263,6 +263,31 @@ async def test_unparsable_lines_are_reported_with_samples(path: Path) -> None:
         await until(
             lambda: any(isinstance(event, ctl.WorkerReport) and event.samples for event in host.events)
         )
+
+
+async def test_a_full_disk_holds_everything_back_and_loses_nothing(path: Path) -> None:
+    job, storage = manifest(), MemoryStorage()
+    async with running(path, storage) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.write((1, "a"), (12, "b"))
+        await until(lambda: host.sealed(job))
+        frames = storage.files[FILE_NAME]
+        frames.room = len(frames.data)
+        host.write((23, "c"), (34, "d"))
+        host.host.release(job.job_id, FIRST_INDEX + 1)
+        for _ in range(50):
+            await asyncio.sleep(0.01)
+        assert len(host.counts(job)) == 1
+        frames.room = None
+        host.write((45, "e"))
+        await until(lambda: len(host.counts(job)) == 4)
+        assert set(host.counts(job).values()) == {1}
+    storage.crash()
+    async with running(path, storage) as host:
+        host.host.start_job(ctl.StartWorker(job, FIRST))
+        host.write((56, "f"))
+        await until(lambda: (FIRST_INDEX + 4, "e") in host.counts(job))
+        assert set(host.counts(job).values()) == {1}
 
 
 async def test_a_failed_sync_ends_the_agent(path: Path) -> None:

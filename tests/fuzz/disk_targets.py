@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from elfmesh.agent import framelog
+from elfmesh.agent import framelog, framescan
 from elfmesh.agent.framelog import Forgotten, FrameLog, Released, Sealed, SealedInterval
 from elfmesh.agent.host import IDENTITY_FILE, load_identity
 from elfmesh.agent.storage import MemoryStorage
@@ -36,13 +36,13 @@ def frame_logs() -> Harness:
         Forgotten("shop/top"),
     ]
     plain = [msgspec.to_builtins(body, builtin_types=(bytes,)) for body in bodies]
-    splices = (*BYTES, framelog.MARK, framelog.MARK + (200).to_bytes(4), framelog.MARK * 3)
+    splices = (*BYTES, framescan.MARK, framescan.MARK + (200).to_bytes(4), framescan.MARK * 3)
 
     def generate(rng: random.Random) -> bytes:
         image = rng.choice(corpus)
         if rng.random() < 0.6:
             return mutated(rng, image, splices)
-        lie = framelog._pack(repacked(rng, rng.choice(plain)))
+        lie = framescan.pack(repacked(rng, rng.choice(plain)))
         return image + lie if rng.random() < 0.5 else lie + image
 
     def run(data: bytes) -> None:

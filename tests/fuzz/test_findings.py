@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from elfmesh.agent import framelog
+from elfmesh.agent import framelog, framescan
 from elfmesh.agent.core import codec
 from elfmesh.agent.framelog import FrameLog
 from elfmesh.agent.storage import MemoryStorage
@@ -73,7 +73,7 @@ def test_a_frame_whose_text_is_not_utf8_is_a_gap(tmp_path: Path) -> None:
     storage = MemoryStorage()
     log = FrameLog(storage)
     log.append(framelog.Released("a/b", 1))
-    storage.files[framelog.FILE_NAME].append(framelog._pack(b"\x93\xa8released" + NOT_UTF8 + b"\x05"))
+    storage.files[framelog.FILE_NAME].append(framescan.pack(b"\x93\xa8released" + NOT_UTF8 + b"\x05"))
     log.append(framelog.Released("a/b", 2))
     again = FrameLog(storage)
     assert len(again.recovery.gaps) == 1
