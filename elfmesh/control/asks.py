@@ -24,6 +24,7 @@ from elfmesh.control.answers import (
 )
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.describe import description, job_row
+from elfmesh.control.election import Lost
 from elfmesh.control.leadership import Leadership
 from elfmesh.control.manifest import Manifest, updated
 from elfmesh.control.master import Master
@@ -48,6 +49,11 @@ ROOT_AGAIN_S = 0.2
 RESET_S = 1.0
 """Between the end of a job's trees and the beginning of its next version: inner agents forget the old one."""
 
+LEAD_AGAIN_S = 1.0
+"""When a job is sought again that this agent should lead and does not lead yet."""
+
+NEW_MASTER = "the job has another master since a moment ago; ask again"
+
 ANSWER_BYTES_MAX = 64 << 10
 """One agent's share of an answer of all."""
 
@@ -63,7 +69,7 @@ class Asks:
 
     def __init__(self, office: Office, leadership: Leadership, carrier: Carrier) -> None:
         self._office, self._leadership, self._carrier = office, leadership, carrier
-        self._resetting: dict[bytes, list[Submit]] = {}
+        self._busy: dict[bytes, list[Submit]] = {}
 
     # -- apply -----------------------------------------------------------------------------------------
 
@@ -77,8 +83,10 @@ class Asks:
             return
         job = manifest.job_id
         master = self._leadership.masters.get(job)
-        if job in self._resetting:
-            self._resetting[job].append(message)
+        if job in self._busy:
+            asked = ((waiting.token, waiting.origin.id) for waiting in self._busy[job])
+            if (message.token, message.origin.id) not in asked:
+                self._busy[job].append(message)
         elif master is not None:
             self._change(master, message)
         else:
@@ -95,9 +103,35 @@ class Asks:
         if message.dry_run:
             self._would(message, message.manifest.version, "new")
             return
-        master = self._leadership.begin(message.manifest)
-        master.on_refused = lambda: self._leadership.ended(master)
-        master.activation.applied(message.origin, message.token, "new")
+        self._busy[message.manifest.job_id] = [message]
+        self._begin(message.manifest, FIRST, "new")
+
+    def _begin(self, manifest: Manifest, start: int, state: str) -> None:
+        """Have a job registered; who asked for it meanwhile is answered after whoever asked first."""
+
+        def begun(outcome: Master | Lost) -> None:
+            first, *others = self._busy.pop(manifest.job_id)
+            if isinstance(outcome, Master):
+                outcome.on_refused = lambda: self._leadership.ended(outcome)
+                outcome.activation.applied(first.origin, first.token, state)
+            else:
+                self._not_begun(first, outcome)
+            for waiting in others:  # what arrived meanwhile may say something else again
+                self.submit(waiting)
+
+        self._leadership.begin(manifest, begun, start)
+
+    def _not_begun(self, message: Submit, lost: Lost) -> None:
+        """The register knows the job already, or said nothing."""
+        leader = None if lost.cell is None or lost.cell.value.deleted else lost.cell.value.master
+        if leader is None or message.hops >= HOPS_MAX:
+            self._refuse(message.origin, message.token, UNAVAILABLE, lost.reason)
+            return
+        passed_on = Submit(message.manifest, message.origin, message.token, message.dry_run, message.hops + 1)
+        if leader.id != self._office.me.id:
+            self._office.send(leader, passed_on)
+        else:
+            self._office.after(LEAD_AGAIN_S, lambda: self.submit(passed_on))
 
     def _change(self, master: Master, message: Submit) -> None:
         if master.stopping:
@@ -118,21 +152,17 @@ class Asks:
         frontier = master.closer.frontier
         plan = read_plan(manifest.text)
         start = FIRST if frontier is None else plan.first_after((frontier + 1) * master.plan.slide_us)
-        self._resetting[master.job] = [message]
+        self._busy[master.job] = [message]
 
-        def ended() -> None:
-            self._leadership.ended(master)
-            self._office.after(RESET_S, lambda: self._begin_reset(manifest, start))
+        def ended(over: bool) -> None:
+            if over:
+                self._leadership.ended(master)
+                self._office.after(RESET_S, lambda: self._begin(manifest, start, "reset"))
+            else:
+                for waiting in self._busy.pop(master.job):
+                    self._refuse(waiting.origin, waiting.token, UNAVAILABLE, NEW_MASTER)
 
         master.end(ended)
-
-    def _begin_reset(self, manifest: Manifest, start: int) -> None:
-        master = self._leadership.begin(manifest, start)
-        master.on_refused = lambda: self._leadership.ended(master)
-        first, *others = self._resetting.pop(manifest.job_id)
-        master.activation.applied(first.origin, first.token, "reset")
-        for waiting in others:  # what arrived meanwhile may say something else again
-            self.submit(waiting)
 
     def _would(self, message: Submit, version: int, state: str) -> None:
         master = self._leadership.masters.get(message.manifest.job_id)
@@ -191,17 +221,20 @@ class Asks:
         respond(self._office, ask.origin, ask.token, OK, master.verifier.status(interval))
 
     def _delete(self, master: Master, ask: Ask) -> None:
-        def ended() -> None:
+        def ended(over: bool) -> None:
+            if not over:
+                self._refuse(ask.origin, ask.token, UNAVAILABLE, NEW_MASTER)
+                return
             self._leadership.ended(master)
             body = summary(master.manifest, master.book, master.start, "deleted")
-            body["acknowledged"] = master.stopped
+            body["acknowledged"] = master.ending.stopped
             respond(self._office, ask.origin, ask.token, OK, body)
 
         master.end(ended)
 
     def _pass_on(self, ask: Ask) -> None:
         leader = self._leadership.leader(ask.job)
-        if ask.job in self._resetting:
+        if ask.job in self._busy:
             self._refuse(ask.origin, ask.token, UNAVAILABLE, "the job is changing its version; ask again")
         elif leader is not None and leader.id != self._office.me.id and ask.hops < HOPS_MAX:
             passed_on = Ask(ask.verb, ask.job, ask.body, ask.origin, ask.token, ask.hops + 1)

@@ -22,8 +22,8 @@ class Closing:
 class Leader(Protocol):
     """What closing needs of the master around it."""
 
-    def published(self, record: ResultRecord, rows: bytes) -> None:
-        """A record is final."""
+    def commit(self, record: ResultRecord, rows: bytes) -> None:
+        """A record is ready to become final; `Closer.committed` says when it is."""
         ...
 
     def shown(self) -> None:

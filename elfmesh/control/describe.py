@@ -25,7 +25,7 @@ def job_row(office: Office, master: Master) -> dict[str, Any]:
         "state": master.state,
         "stream": master.plan.stream,
         "agents": len(master.book.active),
-        "latest": master.replicas.latest,
+        "latest": master.copy.latest,
         "master": office.name,
         "epoch": master.epoch,
         "created": iso_us(manifest.created) if manifest.created else None,

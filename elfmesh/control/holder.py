@@ -3,32 +3,32 @@
 Owns what this agent knows of jobs it does not lead, and how a copy of a log is completed. Decides nothing
 about who leads.
 
-Invariant: the copy has no hole: a record is appended only behind the one that was published before it; else
-the missing ones are fetched first.
+Invariant: the copy has no hole: what is appended follows what is there, or was fetched from an agent whose
+copy has none. Only records whose interval the control register has closed are appended (D-5).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec.structs import replace
-
 from elfmesh.control.events import Append, Persist
-from elfmesh.control.messages import Fetch, Page, Replica, ReplicaRecord, pack
+from elfmesh.control.messages import Fetch, Page, Replica, pack
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.pages import decode_page
+from elfmesh.control.records import ResultRecord
 from elfmesh.control.terms import Terms
-from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 
 FETCH_S = 5.0
 """When a page that did not come is asked for again, or the copy given up."""
 
 FETCH_TRIES = 3
+NEXT_SOURCE_S = 0.5
+"""Between two sources that do not have what is needed."""
 
 
 class LogCopy:
-    """Completes this agent's copy of a job's results log from another agent's.
+    """This agent's copy of a job's results log, whether it leads the job or not.
 
     Args:
         office: the way out.
@@ -50,12 +50,35 @@ class LogCopy:
         """A page is on its way."""
         return self._token is not None
 
+    def reaches(self, index: int | None) -> bool:
+        """Whether the copy has every record up to this one."""
+        return index is None or (self.latest is not None and self.latest >= index)
+
     def complete(self, source: Contact, done: Callable[[], None] | None = None) -> None:
         """Fetch everything behind `latest`; `done` is called when there is no more, or no answer."""
         self._done = done or self._done
         if not self.fetching:
             self._tries = 0
             self._ask(source)
+
+    def reach(
+        self,
+        index: int | None,
+        sources: tuple[Contact, ...],
+        done: Callable[[], None],
+        wanted: Callable[[], bool],
+    ) -> None:
+        """Fetch from one source after the other until `index` is here, as long as that is wanted."""
+        if self.reaches(index):
+            done()
+        elif sources and wanted():
+            first, *others = sources
+
+            def fetched() -> None:
+                pause = 0.0 if self.reaches(index) else NEXT_SOURCE_S
+                self._office.after(pause, lambda: self.reach(index, (*others, first), done, wanted))
+
+            self.complete(first, fetched)
 
     def _ask(self, source: Contact) -> None:
         self._token = self._office.token()
@@ -90,11 +113,15 @@ class LogCopy:
             done()
 
     def append(self, page: bytes) -> None:
-        """Append the records of a page that are behind `latest`."""
+        """Append the records of a page that are behind `latest`; raises ProtocolError if it is damaged."""
         for record, rows in decode_page(page):
-            if self.latest is None or record.index > self.latest:
-                self._office.emit(Append(self.job, self.incarnation, record, rows))
-                self.latest = record.index
+            self.add(record, rows)
+
+    def add(self, record: ResultRecord, rows: bytes) -> None:
+        """Append a record if it is behind `latest`."""
+        if self.latest is None or record.index > self.latest:
+            self._office.emit(Append(self.job, self.incarnation, record, rows))
+            self.latest = record.index
 
 
 class Holder:
@@ -103,41 +130,18 @@ class Holder:
     Args:
         office: the way out.
         terms: as far as known.
-        latest: last index of our copy of its log.
+        copy: this agent's copy of the job's results log.
     """
 
-    def __init__(self, office: Office, terms: Terms, latest: int | None) -> None:
+    def __init__(self, office: Office, terms: Terms, copy: LogCopy) -> None:
         self._office = office
-        self.terms = terms
-        self.copy = LogCopy(office, terms.manifest.job_id, terms.manifest.incarnation, latest)
+        self.terms, self.copy = terms, copy
 
-    def replica(self, sender: Contact, message: Replica) -> None:
-        """The master's terms, which are not older than ours."""
-        manifest = message.terms.manifest
-        if manifest.incarnation != self.copy.incarnation:
-            self.copy = LogCopy(self._office, manifest.job_id, manifest.incarnation, None)
-        self.terms = message.terms
-        self.persist()
-        behind = message.latest is not None and (
-            self.copy.latest is None or self.copy.latest < message.latest
-        )
-        if behind:
-            self.copy.complete(sender)
-
-    def record(self, sender: Contact, message: ReplicaRecord, payload: bytes) -> None:
-        """A record was published; damaged ones are fetched again later."""
-        if message.incarnation != self.copy.incarnation:
-            return
-        self.terms = replace(self.terms, closed=max(message.closed, self.terms.closed))
-        if self.copy.latest is not None and message.index <= self.copy.latest:
-            return
-        if message.previous == self.copy.latest and not self.copy.fetching:
-            try:
-                self.copy.append(payload)
-            except ProtocolError:
-                self._office.stats["control.malformed"] += 1
-        else:
-            self.copy.complete(sender)
+    def keep(self, terms: Terms) -> None:
+        """Take terms of the same incarnation, unless they are older; durable before what follows."""
+        if (terms.epoch, terms.version) >= (self.terms.epoch, self.terms.version) and terms != self.terms:
+            self.terms = terms
+            self.persist()
 
     def persist(self) -> None:
         """Remember the terms across restarts."""

@@ -1,7 +1,8 @@
-"""What do the agents closest to a job know of it? Asked by a new root before it leads.
+"""What do the agents closest to a job know of it? Asked by a new root before it wants to lead.
 
 Owns open inquiries. A root that restarted, or that came to be closest a moment ago, may know an old term or
-none; its neighbours hold the newest.
+none; its neighbours, or those that vote on the job, hold the newest. What it learns here is who to ask and
+whether to try; who leads is decided by the control register.
 
 Invariant: an inquiry ends once, with the newest terms among the answers and our own.
 """
@@ -10,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-
-from msgspec.structs import replace
 
 from elfmesh.control.messages import Inquire, Known
 from elfmesh.control.office import Office, Timer
@@ -22,16 +21,18 @@ from elfmesh.overlay.events import LookupDone
 NEIGHBOURS = 3
 ANSWER_S = 1.0
 
-Informed = Callable[[bytes, Terms | None, Contact, int | None], None]
-"""Called with the job, its newest terms, who gave them and how far that agent's log reaches."""
+Informed = Callable[[bytes, Terms | None, tuple[bytes, ...]], None]
+"""Called with the job, its newest terms, and the ids of those that answered that they do not lead it."""
 
 
 @dataclass(slots=True)
 class _Open:
     token: int
     then: Informed
+    extra: tuple[Contact, ...]
     waiting: set[bytes] = field(default_factory=set)
-    answers: list[tuple[Terms, Contact, int | None]] = field(default_factory=list)
+    answers: list[tuple[Terms, bytes]] = field(default_factory=list)
+    idle: list[bytes] = field(default_factory=list)
     timer: Timer | None = None
 
 
@@ -47,17 +48,19 @@ class Inquiry:
         self._office, self._known = office, known
         self._open: dict[bytes, _Open] = {}
 
-    def ask(self, job: bytes, then: Informed) -> None:
-        """Begin an inquiry, unless one is open."""
+    def ask(self, job: bytes, extra: tuple[Contact, ...], then: Informed) -> None:
+        """Begin an inquiry among the neighbours and some others, unless one is open."""
         if job not in self._open:
-            self._open[job] = _Open(self._office.token(), then)
+            self._open[job] = _Open(self._office.token(), then, extra)
             self._office.lookup(job, lambda done: self._found(job, done))
 
     def _found(self, job: bytes, done: LookupDone | None) -> None:
         inquiry = self._open[job]
         me = self._office.me.id
-        contacts = [contact for contact in (done.contacts if done else ()) if contact.id != me]
-        for contact in contacts[:NEIGHBOURS]:
+        neighbours = [contact for contact in (done.contacts if done else ()) if contact.id != me]
+        contacts = {contact.id: contact for contact in (*inquiry.extra, *neighbours[:NEIGHBOURS])}
+        contacts.pop(me, None)
+        for contact in contacts.values():
             inquiry.waiting.add(contact.id)
             self._office.send(contact, Inquire(job, inquiry.token))
         if inquiry.waiting:
@@ -72,7 +75,9 @@ class Inquiry:
             return
         inquiry.waiting.remove(sender.id)
         if message.terms is not None and message.terms.manifest.job_id == message.job:
-            inquiry.answers.append((message.terms, sender, message.latest))
+            inquiry.answers.append((message.terms, sender.id))
+        if not message.leads:
+            inquiry.idle.append(sender.id)
         if not inquiry.waiting:
             self._end(message.job)
 
@@ -80,15 +85,9 @@ class Inquiry:
         inquiry = self._open.pop(job)
         if inquiry.timer is not None:
             inquiry.timer.cancel()
-        terms, latest = self._known(job)
+        terms, _ = self._known(job)
         answers = list(inquiry.answers)
         if terms is not None:
-            answers.append((terms, self._office.me, latest))
-        if not answers:
-            inquiry.then(job, None, self._office.me, None)
-            return
-        newest = max(answers, key=lambda each: (each[0].epoch, each[0].version, each[1].id))[0]
-        same = [each for each in answers if each[0].manifest.incarnation == newest.manifest.incarnation]
-        closed = max(each[0].closed for each in same)
-        longest = max(same, key=lambda each: (-(2**63) if each[2] is None else each[2], each[1].id))
-        inquiry.then(job, replace(newest, closed=closed), longest[1], longest[2])
+            answers.append((terms, self._office.me.id))
+        newest = max(answers, key=lambda each: (each[0].epoch, each[0].version, each[1]), default=None)
+        inquiry.then(job, None if newest is None else newest[0], tuple(inquiry.idle))

@@ -3,32 +3,35 @@
 Owns this agent's masters and what it holds of other masters' jobs, and the highest epoch seen of every job.
 Closes no interval and answers no client.
 
-Invariants: at most one master per job at this agent; a term begins with an epoch above every one seen; what
-comes from a lower epoch is refused, counted and answered (D-5); of two masters of one epoch the one closer to
-the job stays. The master of a job is the root of its tree, or is about to hand over to it.
+Invariants: at most one master per job at this agent, and only by a change that the job's control register
+chose (D-4, `election.py`); what comes from a lower epoch than the highest seen is refused, counted and
+answered, and the highest is kept on disk (D-5). The master of a job is the root of its tree, or is about to
+hand over to it.
 
-Paper: ELF 2.3 ("the rendezvous node is set as the job's master"). Deviation: epochs are raised by who finds
-itself root, not yet by a register of several agents; a partitioned overlay can therefore have two terms, and
-the higher one wins when it heals.
+Paper: ELF 2.3 ("the rendezvous node is set as the job's master").
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.carrier import Carrier
+from elfmesh.control.election import Elections, Lost, Won
 from elfmesh.control.events import DropLog, LogInfo, Persist
-from elfmesh.control.holder import Holder
+from elfmesh.control.holder import Holder, LogCopy
 from elfmesh.control.inquiry import Inquiry
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.master import Master
 from elfmesh.control.messages import Fenced, Handover, Known, Replica, Withdraw
 from elfmesh.control.office import Office
-from elfmesh.control.plan import read_plan
+from elfmesh.control.plan import Plan, read_plan
 from elfmesh.control.records import FIRST
+from elfmesh.control.register_desk import ACCEPTORS, Registers
+from elfmesh.control.register_value import Refused
 from elfmesh.control.roots import Roots
 from elfmesh.control.terms import Terms
 from elfmesh.errors import QueryError
@@ -53,12 +56,15 @@ class Leadership:
         office: clock and way out.
         carrier: the jobs worked on here: their terms count as knowledge.
         roots: told whom to follow.
+        acceptors: how many agents shall vote on a job.
     """
 
-    def __init__(self, office: Office, carrier: Carrier, roots: Roots) -> None:
+    def __init__(self, office: Office, carrier: Carrier, roots: Roots, *, acceptors: int = ACCEPTORS) -> None:
         self._office, self._carrier, self._roots = office, carrier, roots
         self.masters: dict[bytes, Master] = {}
         self.holders: dict[bytes, Holder] = {}
+        self.registers = Registers(office, self, acceptors)
+        self._elections = Elections(office, self.registers, self.epoch)
         self._epochs: OrderedDict[bytes, int] = OrderedDict()
         self._logs: dict[bytes, LogInfo] = {}
         self._tombstones: OrderedDict[bytes, str] = OrderedDict()
@@ -86,6 +92,8 @@ class Leadership:
         return True
 
     def _note_epoch(self, job: bytes, epoch: int) -> None:
+        if epoch <= self.epoch(job):
+            return
         self._epochs[job] = epoch
         self._epochs.move_to_end(job)
         while len(self._epochs) > EPOCHS_MAX:
@@ -95,42 +103,66 @@ class Leadership:
     def _step_down(self, master: Master) -> None:
         self._office.stats["control.stepped_down"] += 1
         del self.masters[master.job]
-        latest = master.replicas.latest
-        self.holders[master.job] = Holder(self._office, master.terms, latest)
+        self.holders[master.job] = Holder(self._office, master.terms, master.copy)
         master.resign()
         if master.job not in self._carrier.members:
             self._office.emit(Unsubscribe(master.job))
+        self._look_again_later(master.job)
 
-    def rival(self, job: bytes, epoch: int, other: Contact) -> None:
-        """Another agent speaks as master; of two in one epoch the closer one stays."""
-        master = self.masters.get(job)
-        if master is None or other.id == self._office.me.id or epoch != master.epoch:
+    def _deposed(self, master: Master, refused: Refused) -> None:
+        """The register has refused what this master wanted: its term is over."""
+        if self.masters.get(master.job) is not master:
             return
-        if ids.distance(other.id, job) < ids.distance(self._office.me.id, job):
-            self._step_down(master)
+        self._office.stats["control.deposed"] += 1
+        self._step_down(master)
+        if refused.cell is not None:
+            self._learn(master.terms, refused)
+
+    def _learn(self, terms: Terms, lost: Lost | Refused) -> Terms | None:
+        """What the register says of who leads; None if this incarnation is over or was never there."""
+        job = terms.manifest.job_id
+        value = None if lost.cell is None else lost.cell.value
+        if value is None or value.deleted or value.incarnation != terms.manifest.incarnation:
+            self._forget(job, terms.manifest.incarnation)
+            return None
+        self._note_epoch(job, value.epoch)
+        learned = replace(terms, epoch=value.epoch, master=value.master)
+        if value.master.id != self._office.me.id and job in self._office.roots:
+            self._roots.follow(job, value.master, value.epoch)
+        return learned
 
     # -- what is known ---------------------------------------------------------------------------------
 
     def known(self, job: bytes) -> tuple[Terms | None, int | None]:
         """The newest terms this agent has of a job, and the end of its copy of the log."""
-        master, holder, member = (
-            self.masters.get(job),
-            self.holders.get(job),
-            self._carrier.members.get(job),
-        )
-        found: list[Terms] = []
-        latest: int | None = None
+        member = self._carrier.members.get(job)
+        held, copy = self.held(job)
+        found = [] if held is None else [held]
         if member is not None and member.terms is not None:
             closed = member.terms.closed if member.closed is None else member.closed
             found.append(replace(member.terms, closed=max(closed, member.terms.closed)))
-        if holder is not None:
-            found.append(holder.terms)
-            latest = holder.copy.latest
-        if master is not None:
-            found.append(master.terms)
-            latest = master.replicas.latest
         found = [terms for terms in found if not self._is_dead(terms.manifest)]
+        latest = None if copy is None else copy.latest
         return max(found, key=lambda terms: (terms.epoch, terms.version), default=None), latest
+
+    def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]:
+        """What a successor can have from this agent: terms and copy of the log (see `Custody`)."""
+        master, holder = self.masters.get(job), self.holders.get(job)
+        if master is not None:
+            return master.terms, master.copy
+        return (None, None) if holder is None else (holder.terms, holder.copy)
+
+    def keep(self, terms: Terms) -> None:
+        """Hold terms for their master, unless they are older than what is held."""
+        job = terms.manifest.job_id
+        held, _ = self.held(job)
+        older = held is not None and terms.epoch < held.epoch
+        if job not in self.masters and not older and not self._is_dead(terms.manifest):
+            self._holder(terms).keep(terms)
+
+    def leads(self, job: bytes) -> bool:
+        """Whether this agent leads a job, or is about to."""
+        return job in self.masters or self._elections.is_running(job)
 
     def leader(self, job: bytes) -> Contact | None:
         """Who leads a job, as far as this agent knows."""
@@ -145,17 +177,20 @@ class Leadership:
 
     def withdrawn(self, message: Withdraw) -> None:
         """An incarnation of a job is over."""
-        self._tombstones[message.job] = message.incarnation
-        self._tombstones.move_to_end(message.job)
+        self._forget(message.job, message.incarnation)
+
+    def _forget(self, job: bytes, incarnation: str) -> None:
+        self._tombstones[job] = incarnation
+        self._tombstones.move_to_end(job)
         while len(self._tombstones) > TOMBSTONES_MAX:
             self._tombstones.popitem(last=False)
-        holder = self.holders.get(message.job)
-        if holder is not None and holder.terms.manifest.incarnation == message.incarnation:
-            del self.holders[message.job]
-            self._logs.pop(message.job, None)
-            self._office.emit(Persist("job", message.job, b""))
-            if message.job not in self.masters:
-                self._office.emit(DropLog(message.job))
+        holder = self.holders.get(job)
+        if holder is not None and holder.terms.manifest.incarnation == incarnation:
+            del self.holders[job]
+            self._logs.pop(job, None)
+            self._office.emit(Persist("job", job, b""))
+            if job not in self.masters:
+                self._office.emit(DropLog(job))
 
     def was_deleted(self, job: bytes) -> bool:
         """Whether this agent remembers the end of a job that has not begun anew."""
@@ -163,27 +198,36 @@ class Leadership:
 
     # -- beginning and ending --------------------------------------------------------------------------
 
-    def begin(self, manifest: Manifest, start: int = FIRST) -> Master:
-        """Lead a new job, or a new incarnation of one."""
-        terms = Terms(
-            manifest=manifest,
-            master=self._office.me,
-            epoch=self.epoch(manifest.job_id) + 1,
-            start=start,
-            closed=start,
-        )
-        self._note_epoch(manifest.job_id, terms.epoch)
-        self.holders.pop(manifest.job_id, None)
-        self._logs.pop(manifest.job_id, None)
-        master = Master(self._office, read_plan(manifest.text), terms, None)
-        self.masters[manifest.job_id] = master
-        master.begin()
+    def begin(self, manifest: Manifest, then: Callable[[Master | Lost], None], start: int = FIRST) -> None:
+        """Lead a new job, or a new incarnation of one; `then` hears whether the register agreed."""
+
+        def elected(outcome: Won | Lost) -> None:
+            if isinstance(outcome, Lost):
+                then(outcome)
+                return
+            master = self.masters.get(manifest.job_id)
+            if master is None:
+                master = self._lead(outcome, read_plan(manifest.text))
+                master.begin()
+            then(master)
+
+        self._elections.create(manifest, start, elected)
+
+    def _lead(self, won: Won, plan: Plan) -> Master:
+        """The master of a term that the register has chosen; its copy of the log may lack something yet."""
+        terms = won.terms
+        job = terms.manifest.job_id
+        self._note_epoch(job, terms.epoch)
+        copy = self._holder(terms).copy
+        del self.holders[job]
+        master = self.masters[job] = Master(self._office, plan, terms, copy, won, self.registers.wanted)
+        master.on_deposed = lambda refused: self._deposed(master, refused)
         return master
 
     def ended(self, master: Master) -> None:
         """The job is over."""
         self.masters.pop(master.job, None)
-        self.withdrawn(Withdraw(master.job, master.plan.stream, master.manifest.incarnation, master.epoch))
+        self._forget(master.job, master.manifest.incarnation)
         self._office.emit(Unsubscribe(master.job))
 
     # -- roots -----------------------------------------------------------------------------------------
@@ -196,71 +240,86 @@ class Leadership:
                 master.keep()
             master.rooted()
         elif tree != ids.ALL_AGENTS and tree not in self._carrier.stream_ids:
-            self._inquiry.ask(tree, self._informed)
+            self._look(tree)
 
     def lost_root(self, tree: bytes) -> None:
         """Another agent is the root: it should lead."""
         self._roots.lost(tree)
         master = self.masters.get(tree)
-        if master is not None and not master.stopping and not master.handing_over:
+        if master is not None and master.stopping:
+            master.ending.unrooted()
+        elif master is not None and not master.handing_over:
             master.hand_over(lambda: self._find_successor(master))
 
-    def _informed(self, job: bytes, terms: Terms | None, source: Contact, latest: int | None) -> None:
-        """What the neighbours know of a job whose root we are."""
-        if terms is None or job not in self._office.roots or job in self.masters:
+    def _look(self, job: bytes, *, again: bool = False) -> None:
+        """Ask who leads a job; in haste only the neighbours, who are alive, and not its master and voters."""
+        if job in self._office.roots and not self.leads(job):
+            terms, _ = self.known(job) if again else (None, None)
+            others = () if terms is None else (terms.master, *terms.acceptors)
+            self._inquiry.ask(job, others, self._informed)
+
+    def _look_again_later(self, job: bytes) -> None:
+        self._office.after(self._office.jittered(LOOK_AGAIN_S), lambda: self._look(job, again=True))
+
+    def _informed(self, job: bytes, terms: Terms | None, idle: tuple[bytes, ...]) -> None:
+        """What the neighbours know of a job whose root we are; `idle`: who said that it does not lead."""
+        if terms is None or job not in self._office.roots or self.leads(job):
             return
         if self._is_dead(terms.manifest) or terms.epoch < self.epoch(job):
             return
-        if terms.master.id == self._office.me.id:
-            self._take_over(terms, source, latest)
+        if terms.master.id == self._office.me.id or terms.master.id in idle:
+            self._take_over(terms)
             return
         self._roots.follow(job, terms.master, terms.epoch)
-        self._office.probe(terms.master, lambda done: self._probed(job, terms, source, latest, done))
+        self._office.probe(terms.master, lambda done: self._probed(terms, done))
 
-    def _probed(
-        self, job: bytes, terms: Terms, source: Contact, latest: int | None, done: ProbeDone | None
-    ) -> None:
-        if job not in self._office.roots or job in self.masters:
+    def _probed(self, terms: Terms, done: ProbeDone | None) -> None:
+        job = terms.manifest.job_id
+        if job not in self._office.roots or self.leads(job):
             return
         if done is not None and not done.alive:
-            self._take_over(terms, source, latest)
+            self._take_over(terms)
         else:
-            self._office.after(self._office.jittered(LOOK_AGAIN_S), lambda: self._look_again(job))
+            self._look_again_later(job)
 
-    def _look_again(self, job: bytes) -> None:
-        if job in self._office.roots and job not in self.masters:
-            self._inquiry.ask(job, self._informed)
-
-    def _take_over(self, terms: Terms, source: Contact, latest: int | None) -> None:
-        job = terms.manifest.job_id
+    def _take_over(self, terms: Terms) -> None:
         try:
             plan = read_plan(terms.manifest.text)
         except QueryError:
             self._office.stats["control.malformed"] += 1
             return
-        epoch = max(self.epoch(job), terms.epoch) + 1
-        self._note_epoch(job, epoch)
+        self._elections.take_over(terms, lambda outcome: self._elected(terms, plan, outcome))
+
+    def _elected(self, terms: Terms, plan: Plan, outcome: Won | Lost) -> None:
+        job = terms.manifest.job_id
+        if isinstance(outcome, Lost):
+            self._office.stats["control.not_elected"] += 1
+            learned = self._learn(terms, outcome)
+            if learned is not None:
+                self.keep(learned)
+                self._look_again_later(job)
+            return
         self._office.stats["control.taken_over"] += 1
-        holder = self._holder(terms)
-        del self.holders[job]
-        copy = holder.copy
-        behind = latest is not None and (copy.latest is None or copy.latest < latest)
-        behind = behind and source.id != self._office.me.id
-        master = Master(self._office, plan, replace(terms, master=self._office.me, epoch=epoch), copy.latest)
-        self.masters[job] = master
-        master.copy = copy
-        master.take_over(catching_up=behind)
-        if behind:
-            copy.complete(source, lambda: master.caught_up(copy.latest))
+        master = self._lead(outcome, plan)
+        master.take_over()
+        self._office.after(HANDOVER_S, lambda: self._still_root(master))
+
+    def _still_root(self, master: Master) -> None:
+        """Who was elected when it was not the root any more hands over to who is."""
+        leading = self.masters.get(master.job) is master and not master.stopping
+        if leading and not master.handing_over and master.job not in self._office.roots:
+            master.hand_over(lambda: self._find_successor(master))
 
     def _holder(self, terms: Terms) -> Holder:
-        """The holder of a job, made of the newest terms and the log on disk if it is of this incarnation."""
+        """The holder of a job, made of these terms and the log on disk if it is of this incarnation."""
         job, incarnation = terms.manifest.job_id, terms.manifest.incarnation
         holder = self.holders.get(job)
         if holder is None or holder.terms.manifest.incarnation != incarnation:
             log = self._logs.get(job)
             latest = log.latest if log is not None and log.incarnation == incarnation else None
-            holder = self.holders[job] = Holder(self._office, terms, latest)
+            copy = LogCopy(self._office, job, incarnation, latest)
+            holder = self.holders[job] = Holder(self._office, terms, copy)
+            holder.persist()
         return holder
 
     # -- handing over ----------------------------------------------------------------------------------
@@ -273,7 +332,7 @@ class Leadership:
         if self.masters.get(master.job) is not master or not master.handing_over:
             return
         if done is not None and done.contacts and done.contacts[0].id != self._office.me.id:
-            self._office.send(done.contacts[0], Handover(master.terms, master.replicas.latest))
+            self._office.send(done.contacts[0], Handover(master.terms, master.copy.latest))
         elif master.job in self._office.roots:
             master.keep()
             return
@@ -282,20 +341,23 @@ class Leadership:
     def handover(self, sender: Contact, message: Handover) -> None:
         """The old root wants us to lead."""
         job = message.terms.manifest.job_id
-        if job in self.masters or not self.admits(job, message.terms.epoch, sender):
+        if self.leads(job) or not self.admits(job, message.terms.epoch, sender):
             return
         if self._is_dead(message.terms.manifest):
             return
         self._office.emit(Subscribe(job))
-        self._take_over(message.terms, sender, message.latest)
+        self.keep(message.terms)  # until we are elected, questions go on to the old one
+        self._take_over(message.terms)
 
     def replica(self, sender: Contact, message: Replica) -> None:
         """A master gives us what a successor needs."""
-        terms = message.terms
-        job = terms.manifest.job_id
-        self.rival(job, terms.epoch, terms.master)
-        if job not in self.masters and not self._is_dead(terms.manifest):
-            self._holder(terms).replica(sender, message)
+        job = message.terms.manifest.job_id
+        self.keep(message.terms)
+        holder = self.holders.get(job)
+        incarnation = message.terms.manifest.incarnation
+        copy = None if holder is None else holder.copy
+        if copy is not None and copy.incarnation == incarnation and not copy.reaches(message.latest):
+            copy.complete(sender)
 
     def answered(self, sender: Contact, message: Known) -> None:
         """A neighbour says what it knows of a job."""

@@ -117,6 +117,7 @@ class Control:
             "masters": len(self.leadership.masters),
             "members": len(self.carrier.members),
             "replicas": len(self.leadership.holders),
+            "votes": len(self.leadership.registers.acceptors),
         }
 
     def _take(self, event: Event) -> None:
@@ -209,6 +210,8 @@ class Control:
         for kind, key, data in event.items:
             if kind == "epoch":
                 epochs[key] = int.from_bytes(data)
+            elif kind == "vote":
+                self.leadership.registers.acceptors.restored(key, data)
             elif kind == "job":
                 message = self._unpacked(data)
                 if isinstance(message, Replica) and message.terms.manifest.job_id == key:

@@ -67,7 +67,6 @@ class Mail:
         job = terms.manifest.job_id
         if not self._leadership.admits(job, terms.epoch, sender):
             return None
-        self._leadership.rival(job, terms.epoch, terms.master)
         member = self._carrier.members.get(job)
         if member is None or member.manifest.incarnation != terms.manifest.incarnation:
             return None
@@ -97,7 +96,8 @@ class Mail:
     def received(self, sender: Contact, message: Message, payload: bytes) -> None:
         """A message from an agent (or ourselves), sent or routed."""
         if not (
-            self._from_masters(sender, message)
+            self._leadership.registers.received(sender, message, payload)
+            or self._from_masters(sender, message)
             or self._to_masters(message)
             or self._about_jobs(sender, message, payload)
         ):
@@ -197,15 +197,12 @@ class Mail:
             case ctl.Replica():
                 if leadership.admits(message.terms.manifest.job_id, message.terms.epoch, sender):
                     leadership.replica(sender, message)
-            case ctl.ReplicaRecord():
-                holder = leadership.holders.get(message.job)
-                if leadership.admits(message.job, message.epoch, sender) and holder is not None:
-                    holder.record(sender, message, payload)
             case ctl.Handover():
                 leadership.handover(sender, message)
             case ctl.Inquire():
                 terms, latest = leadership.known(message.job)
-                self._office.send(sender, ctl.Known(message.job, message.token, terms, latest))
+                leads = leadership.leads(message.job)
+                self._office.send(sender, ctl.Known(message.job, message.token, terms, latest, leads))
             case ctl.Known():
                 leadership.answered(sender, message)
             case ctl.Fetch():
@@ -252,9 +249,7 @@ class Mail:
         master.closer.collected(message.partition, message.segment, payloads)
 
     def _page(self, sender: Contact, message: ctl.Page, payload: bytes) -> None:
-        holder = self._leadership.holders.get(message.job)
-        master = self._leadership.masters.get(message.job)
-        copy = holder.copy if holder is not None else master.copy if master is not None else None
+        _, copy = self._leadership.held(message.job)
         if copy is None:
             return
         try:

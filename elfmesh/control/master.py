@@ -4,7 +4,7 @@ Owns the parts of one job's leadership (roster, activation, closing, desk, repli
 the overlay only through the office; evaluates no query.
 
 Invariants: everything said carries the epoch; a roster change takes effect above every frontier seen; a
-record is published, then given to the holders, and only then released by the members.
+record is stored by a majority of the acceptors, then published, and only then released by the members.
 
 Paper: ELF 2.3 and 3: "the rendezvous node is set as the job's master"; job builder, tracker, feedback,
 coordinator. Deviation: founding members are found through the stream's own tree, so that agents do not poll.
@@ -19,10 +19,13 @@ from typing import Any
 from elfmesh import ids
 from elfmesh.control.activation import Activation, summary
 from elfmesh.control.answers import BAD_REQUEST, error_body
-from elfmesh.control.events import Append, DropLog, Persist
+from elfmesh.control.election import Won
+from elfmesh.control.events import Persist
 from elfmesh.control.holder import LogCopy
 from elfmesh.control.master_close import Closer
+from elfmesh.control.master_commit import Committer
 from elfmesh.control.master_desk import Desk
+from elfmesh.control.master_end import Ended, Ending
 from elfmesh.control.master_replicas import Replicator
 from elfmesh.control.master_roster import RosterBook
 from elfmesh.control.master_trees import JobTrees
@@ -36,15 +39,17 @@ from elfmesh.control.messages import (
     Roster,
     Stop,
     Waiting,
-    Withdraw,
     pack,
 )
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import BUCKETS, FIRST, ResultRecord
+from elfmesh.control.register_members import Electorate
+from elfmesh.control.register_value import Cell, Refused
 from elfmesh.control.terms import Terms
 from elfmesh.control.verify import Verifier
-from elfmesh.srt.events import PublishDone, Subscribe
+from elfmesh.machine import Contact
+from elfmesh.srt.events import Subscribe
 
 UPKEEP_S = 5.0
 """How often soft state is said again: announcement, roots of partitions, holders."""
@@ -58,7 +63,6 @@ ENROLL_S = 0.02
 AHEAD = 2
 """A new member starts this many intervals above the highest frontier seen (D-14)."""
 
-STOP_S = 2.0
 FOUNDING_S = 0.3
 """Between the first verdicts and the first closed interval. Where agents have just joined, trees are still
 merging; who carries the stream already must not miss the beginning because its tree was a moment late."""
@@ -74,27 +78,40 @@ class Master:
         office: clock and way out.
         plan: of the job's text.
         terms: of the earlier term, or those of a new job; `master` and `epoch` are ours already.
-        latest: last index in this agent's copy of the results log.
+        copy: this agent's copy of the results log.
+        won: the change of the register that made us master.
+        voters: how many shall vote in the register.
     """
 
-    def __init__(self, office: Office, plan: Plan, terms: Terms, latest: int | None) -> None:
+    def __init__(
+        self, office: Office, plan: Plan, terms: Terms, copy: LogCopy, won: Won, voters: int
+    ) -> None:
         self._office, self.plan = office, plan
         self.manifest, self.epoch, self.start = terms.manifest, terms.epoch, terms.start
-        self.paused, self.stopping, self.handing_over = terms.paused, False, False
+        self.paused, self.handing_over = terms.paused, False
         self.book = RosterBook(terms.members, terms.version)
-        closed = terms.closed if latest is None else max(terms.closed, latest + 1)
-        self.closer = Closer(office, terms.manifest, plan, self.book, terms.epoch, closed, self)
+        self.closer = Closer(office, terms.manifest, plan, self.book, terms.epoch, terms.closed, self)
         self.closer.paused = terms.paused
         self.activation = Activation(
             office, self.book, lambda: self.terms, self.closer.closed_elsewhere, terms.epoch
         )
-        self.replicas = Replicator(office, lambda: self.terms)
-        self.replicas.latest = latest
-        self.copy: LogCopy | None = None
+        self.copy = copy
+        self._won = won
+        self.committer = Committer(office, won.proposer, won.cell, self)
+        self.replicas = Replicator(office, lambda: self.terms, lambda: copy.latest, self._nearest)
+        self.electorate = Electorate(
+            office,
+            won.proposer,
+            lambda: self.committer.cell,
+            self.replicas.invite,
+            self._elected,
+            wanted=voters,
+        )
+        self.ending = Ending(office, won.proposer, lambda: self.terms, self.book, self.replicas, plan.stream)
         self.on_refused: Callable[[], None] = lambda: None
-        self.stopped = 0
+        self.on_deposed: Callable[[Refused], None] = lambda refused: None
         self.desk = Desk(
-            office, self.job, self.manifest.incarnation, lambda: self.replicas.latest, self.closer.tentative
+            office, self.job, self.manifest.incarnation, lambda: copy.latest, self.closer.tentative
         )
         self.verifier = Verifier(office, self.manifest, self.book, terms.epoch)
         self.totals = dict.fromkeys(BUCKETS, 0)
@@ -103,7 +120,6 @@ class Master:
         self.worker_errors: dict[str, str] = {}
         self.trees = JobTrees(office, lambda: self.terms, self.book.forget_below)
         self._announced = False
-        self._ended: list[Callable[[], None]] = []
         self._drained: Callable[[], None] | None = None
         self._enrolling: list[Enroll] = []
         self._founding = False
@@ -123,10 +139,16 @@ class Master:
             epoch=self.epoch,
             version=self.book.version,
             start=self.start,
-            closed=self.closer.closed,
+            closed=self.committer.closed,
             paused=self.paused,
             members=self.book.entries,
+            acceptors=self.committer.cell.contacts,
         )
+
+    @property
+    def stopping(self) -> bool:
+        """The job is being deleted."""
+        return self.ending.begun
 
     @property
     def state(self) -> str:
@@ -148,9 +170,13 @@ class Master:
         self._announce()
         self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
 
-    def take_over(self, *, catching_up: bool) -> None:
+    def take_over(self) -> None:
         """Lead a job that another agent led: same roster, new epoch; what is open comes again."""
-        self.closer.behind = catching_up
+        self.closer.behind = True
+        before, cell = self._won.cell.value.before, self._won.cell
+        others = tuple(contact for contact in cell.contacts if contact.id != self._office.me.id)
+        sources = tuple(dict.fromkeys((*self._won.sources, *others)))
+        self.copy.reach(before, sources, lambda: self._caught_up(cell), lambda: self._alive)
         self.book.new_term()
         self._announced = True
         if self.closer.next == FIRST:
@@ -168,11 +194,12 @@ class Master:
         if self.book.unacknowledged:
             self.activation.spread()
 
-    def caught_up(self, latest: int | None) -> None:
-        """The copy of the results log is complete; publication may go on behind it."""
-        self.replicas.latest = latest
-        self.closer.behind = False
-        self.closer.publish()
+    def _caught_up(self, cell: Cell) -> None:
+        """The copy has all that was closed before the last change; that came with the register's value."""
+        if self._alive:
+            self.copy.append(cell.tail)
+            self.closer.behind = False
+            self.closer.publish()
 
     def _settle(self) -> None:
         self._office.emit(Subscribe(self.job))
@@ -234,7 +261,7 @@ class Master:
         self.activation.refuse(BAD_REQUEST, error_body(text + more, where=self.plan.stream, code=65))
         for participant in message.participants:
             self._office.send(participant.contact, Stop(self.job, self.manifest.incarnation, self.epoch))
-        self.end(self.on_refused)
+        self.end(lambda ended: self.on_refused() if ended else None)
 
     def _next_start(self) -> int:
         frontier = self.closer.frontier
@@ -303,7 +330,7 @@ class Master:
         entry = self.book.entry(message.number)
         if entry is None:
             return
-        if message.frontier <= self.closer.closed:
+        if message.frontier <= self.committer.closed:
             self._office.send(entry.contact, self.trees.mark())
         else:
             self.closer.reported(message.number, message.frontier)
@@ -325,13 +352,16 @@ class Master:
 
     # -- closing (what `Closer` asks of us) ------------------------------------------------------------
 
+    def commit(self, record: ResultRecord, rows: bytes) -> None:
+        """A record is ready: it becomes final when the register has closed its interval."""
+        self.committer.add(record, rows)
+
     def published(self, record: ResultRecord, rows: bytes) -> None:
-        """A record is final: into the log, to the holders, to who waits."""
-        self._office.emit(Append(self.job, self.manifest.incarnation, record, rows))
+        """A record is final: into the log, to who waits."""
+        self.copy.add(record, rows)
         for bucket, count in record.counts.items():
             self.totals[bucket] += count
         self.recent.append(record)
-        self.replicas.record(record, rows, self.closer.closed)
         self.desk.published(record.index)
         self.verifier.published(record)
 
@@ -340,11 +370,34 @@ class Master:
         self.desk.shown()
 
     def advanced(self) -> None:
-        """The closed mark has grown: members may drop what is below, a little later."""
+        """What is decided has grown, or nothing is in flight any more."""
         if self._drained is not None and self.closer.idle:
             drained, self._drained = self._drained, None
             drained()
+        self.committer.reached(self.closer.closed)
+
+    def committed(self, count: int) -> None:
+        """The register has closed these records' intervals, or only moved its mark."""
+        if count:
+            self.closer.committed(count)
+        self.advanced()
         self.trees.mark_soon()
+
+    def deposed(self, refused: Refused) -> None:
+        """The register says that another leads, or that the job is over."""
+        self.on_deposed(refused)
+
+    def _nearest(self, nearest: tuple[Contact, ...]) -> None:
+        """A look-up says who is closest to the job now: some of them vote."""
+        self.electorate.upkeep(nearest)
+
+    def _elected(self, outcome: Cell | Refused) -> None:
+        """Who votes has changed, or may not be changed by us any more."""
+        if isinstance(outcome, Refused):
+            self.deposed(outcome)
+        elif self._alive:
+            self.committer.changed(outcome)
+            self._changed()
 
     def hasten(self, stop: int) -> None:
         """Ask all trees not to wait below `stop`."""
@@ -360,31 +413,14 @@ class Master:
 
     # -- ending ----------------------------------------------------------------------------------------
 
-    def end(self, then: Callable[[], None]) -> None:
-        """The job is over: members stop, the rendezvous and the holders forget it."""
-        self._ended.append(then)
-        if self.stopping:
-            return
-        self.stopping = True
-        self.closer.stop()
-        self.desk.close()
-        stop = Stop(self.job, self.manifest.incarnation, self.epoch)
-        self._office.publish(self.job, stop, STOP_S, lambda done: self._over(stop, done))
-
-    def _over(self, stop: Stop, done: PublishDone | None) -> None:
-        answered = {agent for agent, _ in done.answers} if done is not None else set()
-        self.stopped = len(answered)
-        for entry in self.book.active:
-            if entry.contact.id not in answered:
-                self._office.send(entry.contact, stop)
-        withdraw = Withdraw(self.job, self.plan.stream, self.manifest.incarnation, self.epoch)
-        self._office.route(ids.stream_id(self.plan.stream), withdraw)
-        self.replicas.tell(withdraw)
-        self._office.emit(DropLog(self.job))
-        self._office.emit(Persist("job", self.job, b""))
-        self.resign()
-        for then in self._ended:
-            then()
+    def end(self, then: Ended) -> None:
+        """The job is over: the register forgets nobody, then members stop and the holders forget it."""
+        if not self.stopping:
+            self.closer.stop()
+            self.committer.stop()
+            self.desk.close()
+            self.activation.stop()
+        self.ending.begin(then, self.resign, self.deposed)
 
     def hand_over(self, then: Callable[[], None]) -> None:
         """Stop closing; `then` is called once nothing is in flight."""
@@ -401,6 +437,9 @@ class Master:
     def resign(self) -> None:
         """Somebody else leads from now on, or nobody."""
         self._alive = False
+        self.electorate.stop()
+        self.committer.stop()
+        self.ending.give_up()
         self.verifier.stop()
         self.trees.stop()
         self.activation.stop()

@@ -92,6 +92,7 @@ class Closer:
         self.paused = False
         self.behind = False
         self._closing: deque[Closing] = deque()
+        self._handed = 0
         self._seen: deque[tuple[int, float]] = deque()
         self._reported: dict[int, int] = {}
         self._failed: list[tuple[int, int, int]] = []
@@ -219,14 +220,21 @@ class Closer:
         self.publish()
 
     def publish(self) -> None:
-        """Publish what is ready, in order."""
-        before = len(self._closing)
-        while self._closing and self._closing[0].rows is not None and not self.behind:
+        """Hand on what is ready, in order; it is published when the control register has closed it."""
+        while self._handed < len(self._closing) and not self.behind:
+            ready = self._closing[self._handed]
+            if ready.rows is None:
+                return
+            self._handed += 1
+            self._leader.commit(ready.record, ready.rows)
+
+    def committed(self, count: int) -> None:
+        """So many of the oldest records are published."""
+        for _ in range(count):
             done = self._closing.popleft()
             self.tentative.drop_below(done.record.index + 1)
-            self._leader.published(done.record, done.rows or b"")
-        if len(self._closing) < before:
-            self.advance()
+        self._handed -= count
+        self.advance()
 
     def advance(self) -> None:
         """Close whatever can be closed now."""
@@ -406,6 +414,7 @@ class Closer:
         """Not the master any more."""
         self.frozen = True
         self._closing.clear()
+        self._handed = 0
         self.tentative.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,12 +1,12 @@
-"""Keeping a successor ready: the terms and records of a job at the agents closest to its id.
+"""Keeping a successor ready: the terms of a job at the agents closest to its id and at those that vote on it.
 
-Owns whom they are given to and when. The other side is `holder.py`.
+Owns whom they are given to and when. The other side is `holder.py`; the records come with the votes
+(`register_acceptor.py`), and who lacks older ones fetches them.
 
-Every change of the terms goes to the two agents closest to the job id besides the master: one of them is the
-next root of the job's tree. Records go one by one; who lacks older ones fetches them.
+Every change of the terms goes to the two agents closest to the job id besides the master, because one of them
+is the next root of the job's tree, and to the acceptors, because they vote only for what they could hand on.
 
-Paper: ELF 3 (the overlay's neighbours keep what a failed agent had). Deviation: no register decides yet who
-is master, so after a partition two terms may have closed the same interval; the higher epoch wins.
+Paper: ELF 3 (the overlay's neighbours keep what a failed agent had).
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control.events import LogRead
-from elfmesh.control.messages import Fetch, Page, Replica, ReplicaRecord
+from elfmesh.control.messages import Fetch, Page, Replica
 from elfmesh.control.office import Office
-from elfmesh.control.pages import encode_page
-from elfmesh.control.records import ResultRecord
+from elfmesh.control.register_acceptor import BULK_LANE
 from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact, Message
 from elfmesh.overlay.events import LookupDone
 
 HOLDERS = 2
 PAGE_RECORDS = 256
-BULK_LANE = 2
 
 
 class Replicator:
@@ -32,13 +30,20 @@ class Replicator:
 
     Args:
         office: look-ups and the way out.
-        terms: the state as it is now.
+        terms: the state as it is now; it names the acceptors.
+        latest: last record of the master's own log.
+        nearest: told who is closest to the job now, this agent too.
     """
 
-    def __init__(self, office: Office, terms: Callable[[], Terms]) -> None:
-        self._office, self._terms = office, terms
-        self._holders: tuple[Contact, ...] = ()
-        self.latest: int | None = None
+    def __init__(
+        self,
+        office: Office,
+        terms: Callable[[], Terms],
+        latest: Callable[[], int | None],
+        nearest: Callable[[tuple[Contact, ...]], None],
+    ) -> None:
+        self._office, self._terms, self._latest, self._nearest = office, terms, latest, nearest
+        self._neighbours: tuple[Contact, ...] = ()
 
     def refresh(self) -> None:
         """Look up who is closest now."""
@@ -48,31 +53,34 @@ class Replicator:
         if done is None:
             return
         me = self._office.me.id
-        holders = tuple(contact for contact in done.contacts if contact.id != me)[:HOLDERS]
-        before = {contact.id for contact in self._holders}
-        self._holders = holders
-        for contact in holders:
+        neighbours = tuple(contact for contact in done.contacts if contact.id != me)[:HOLDERS]
+        before = {contact.id for contact in self._neighbours}
+        self._neighbours = neighbours
+        for contact in neighbours:
             if contact.id not in before:
-                self._office.send(contact, Replica(self._terms(), self.latest))
+                self._office.send(contact, Replica(self._terms(), None))
+        self._nearest(done.contacts)
+
+    def invite(self, contact: Contact) -> None:
+        """An agent shall hold what an acceptor holds."""
+        self._office.send(contact, Replica(self._terms(), self._latest()))
 
     def share(self) -> None:
         """The terms have changed."""
-        self.tell(Replica(self._terms(), self.latest))
+        terms = self._terms()
+        voting = {contact.id for contact in terms.acceptors}
+        for contact in self._holders():
+            self._office.send(contact, Replica(terms, self._latest() if contact.id in voting else None))
 
-    def tell(self, message: Message, payload: bytes = b"") -> None:
+    def tell(self, message: Message) -> None:
         """Send to every holder."""
-        for contact in self._holders:
-            self._office.send(contact, message, payload, lane=BULK_LANE if payload else 0)
+        for contact in self._holders():
+            self._office.send(contact, message)
 
-    def record(self, record: ResultRecord, rows: bytes, closed: int) -> None:
-        """A record was published."""
-        previous, self.latest = self.latest, record.index
-        if self._holders:
-            manifest = self._terms().manifest
-            message = ReplicaRecord(
-                manifest.job_id, manifest.incarnation, record.epoch, record.index, previous, closed
-            )
-            self.tell(message, encode_page([(record, rows)]))
+    def _holders(self) -> tuple[Contact, ...]:
+        found = {contact.id: contact for contact in (*self._neighbours, *self._terms().acceptors)}
+        found.pop(self._office.me.id, None)
+        return tuple(found.values())
 
 
 def serve_fetch(office: Office, sender: Contact, fetch: Fetch) -> None:

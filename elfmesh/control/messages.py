@@ -16,6 +16,7 @@ import msgspec
 from elfmesh.control import messages_safety
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.records import FIRST
+from elfmesh.control.register_messages import REGISTER_MESSAGES
 from elfmesh.control.terms import Participant, Terms
 from elfmesh.machine import Contact, Count, Id, Index, Message
 from elfmesh.srt.messages import Segment
@@ -274,30 +275,23 @@ class Inquire(Message, frozen=True, tag="ctl.inquire"):
 
 
 class Known(Message, frozen=True, tag="ctl.known"):
-    """The answer to `Inquire`; `terms` is None if nothing is known."""
+    """The answer to `Inquire`; `terms` is None if nothing is known. `leads`: the answering agent leads it."""
 
     job: Id
     token: Count
     terms: Terms | None
     latest: Index | None
+    leads: bool = False
 
 
 class Replica(Message, frozen=True, tag="ctl.replica"):
-    """The master to the agents closest to the job: what a successor needs, but for the records."""
+    """The master to the agents closest to the job and those that vote on it: what a successor needs.
+
+    `latest`: an acceptor completes its copy of the records up to here; None to who need not have one.
+    """
 
     terms: Terms
     latest: Index | None
-
-
-class ReplicaRecord(Message, frozen=True, tag="ctl.replica_record"):
-    """A record that was just published; the payload is its page. `previous` is the index before it."""
-
-    job: Id
-    incarnation: str
-    epoch: Count
-    index: Index
-    previous: Index | None
-    closed: Index
 
 
 class Fetch(Message, frozen=True, tag="ctl.fetch"):
@@ -355,11 +349,11 @@ MESSAGES: tuple[type[Message], ...] = (
     Inquire,
     Known,
     Replica,
-    ReplicaRecord,
     Fetch,
     Page,
     Handover,
     *messages_safety.MESSAGES,
+    *REGISTER_MESSAGES,
 )
 """All message types of this room, for the codec."""
 

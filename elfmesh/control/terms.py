@@ -49,6 +49,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         closed: every interval below is closed.
         paused: members do not read.
         members: the roster.
+        acceptors: who votes in the job's control register, as far as known.
     """
 
     manifest: Manifest
@@ -59,3 +60,4 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     closed: Index = FIRST
     paused: bool = False
     members: tuple[RosterEntry, ...] = ()
+    acceptors: tuple[Contact, ...] = ()

@@ -1,0 +1,162 @@
+"""Becoming master: a new job or a new term, decided by the control register.
+
+Owns what this agent wants to lead and has asked the register for. Leads nothing itself.
+
+Invariants: nobody becomes master but by a chosen change that raises the epoch (D-4); at most one attempt per
+job is under way here. An attempt without a majority stays open and elects nobody; only the creation of a job,
+for which a client waits, is given up.
+
+Paper: ELF 2.3 nominates ("the rendezvous node is set as the job's master"). Deviation: it does not decide; a
+majority of the job's acceptors does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from elfmesh.control.manifest import Manifest
+from elfmesh.control.office import Office
+from elfmesh.control.register_desk import Registers
+from elfmesh.control.register_proposer import Proposer, newest_terms
+from elfmesh.control.register_value import Cell, Create, Refused, RegisterValue, TakeOver, plan_digest
+from elfmesh.control.terms import Terms
+from elfmesh.machine import Contact
+from elfmesh.overlay.events import LookupDone
+
+CREATE_S = 6.0
+"""When the creation of a job is given up: before its client's time is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Won:
+    """This agent leads.
+
+    Attributes:
+        terms: the newest that are known, with the new epoch and master in them.
+        cell: the register's value.
+        proposer: of the register.
+        sources: acceptors by how far their copies of the results log reach, the furthest first.
+    """
+
+    terms: Terms
+    cell: Cell
+    proposer: Proposer
+    sources: tuple[Contact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """This agent does not lead. `cell`: what the register says instead, None if it said nothing."""
+
+    reason: str
+    cell: Cell | None = None
+
+
+Elected = Callable[[Won | Lost], None]
+
+
+class Elections:
+    """Everything this agent wants to lead.
+
+    Args:
+        office: clock and look-ups.
+        registers: where it is decided.
+        epoch: the highest epoch seen of a job.
+    """
+
+    def __init__(self, office: Office, registers: Registers, epoch: Callable[[bytes], int]) -> None:
+        self._office, self._registers, self._epoch = office, registers, epoch
+        self._running: dict[bytes, None] = {}
+
+    def is_running(self, job: bytes) -> bool:
+        """Whether an attempt is open."""
+        return job in self._running
+
+    # -- a new job -------------------------------------------------------------------------------------
+
+    def create(self, manifest: Manifest, start: int, then: Elected) -> None:
+        """Register a new job, or a new incarnation of one that is over."""
+        job = manifest.job_id
+        if job in self._running:
+            then(Lost("another attempt is open"))
+            return
+        self._running[job] = None
+        self._office.lookup(job, lambda done: self._found(manifest, start, then, done))
+
+    def _found(self, manifest: Manifest, start: int, then: Elected, done: LookupDone | None) -> None:
+        job = manifest.job_id
+        if done is None or not done.contacts:
+            self._end(job, then, Lost("no agent is found that could vote on the job"))
+            return
+        acceptors = self._registers.voters(done.contacts)
+        me, epoch = self._office.me, self._epoch(job) + 1
+        terms = Terms(
+            manifest=manifest, master=me, epoch=epoch, start=start, closed=start, acceptors=acceptors
+        )
+        value = RegisterValue(
+            job=job,
+            incarnation=manifest.incarnation,
+            version=manifest.version,
+            plan=plan_digest(manifest),
+            epoch=epoch,
+            master=me,
+            closed=start,
+            acceptors=acceptors,
+        )
+        proposer = self._registers.proposer(job, acceptors)
+
+        def late() -> None:
+            proposer.drop()
+            self._end(job, then, Lost("a majority of the agents that vote on the job does not answer"))
+
+        timer = self._office.after(CREATE_S, late)
+
+        def decided(outcome: Cell | Refused) -> None:
+            timer.cancel()
+            self._end(job, then, self._outcome(terms, proposer, outcome))
+
+        proposer.submit(Create(value), decided, terms)
+
+    # -- a new term ------------------------------------------------------------------------------------
+
+    def take_over(self, terms: Terms, then: Elected) -> None:
+        """Lead a job whose master of the epoch in `terms` is gone or wants us to."""
+        job = terms.manifest.job_id
+        if job in self._running:
+            return
+        self._running[job] = None
+        proposer = self._registers.proposer(job, terms.acceptors)
+        change = TakeOver(terms.manifest.incarnation, self._office.me, terms.epoch, self._epoch(job))
+        proposer.submit(change, lambda outcome: self._end(job, then, self._outcome(terms, proposer, outcome)))
+
+    def _outcome(self, terms: Terms, proposer: Proposer, outcome: Cell | Refused) -> Won | Lost:
+        if isinstance(outcome, Refused):
+            return Lost(str(outcome), outcome.cell)
+        value = outcome.value
+        if value.master.id != self._office.me.id:
+            return Lost("another agent leads the job", outcome)
+        told = newest_terms(proposer.reports, value.incarnation)
+        if told is not None and (told.epoch, told.version) > (terms.epoch, terms.version):
+            terms = told
+        if plan_digest(terms.manifest) != value.plan or terms.version < value.roster:
+            return Lost("nobody who voted holds the terms that the register names", outcome)
+        terms = replace(
+            terms,
+            master=self._office.me,
+            epoch=value.epoch,
+            closed=max(value.closed, terms.start),
+            acceptors=outcome.contacts,
+        )
+        reports = sorted(
+            (report for report in proposer.reports.values() if report.latest is not None),
+            key=lambda report: (-(report.latest or 0), report.contact.id),
+        )
+        sources = tuple(each.contact for each in reports if each.contact.id != self._office.me.id)
+        return Won(terms, outcome, proposer, sources)
+
+    def _end(self, job: bytes, then: Elected, outcome: Won | Lost) -> None:
+        del self._running[job]
+        then(outcome)

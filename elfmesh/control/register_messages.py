@@ -1,0 +1,78 @@
+"""What proposers and acceptors of control registers say to each other.
+
+Owns the shapes only; `register_acceptor.py` and `register_proposer.py` speak. The tail of a value, which is
+the records closed last, is the payload of the message that carries the value.
+
+Paper: CASPaxos (Rystsov 2018) 2.2: prepare, promise, accept, confirmation, conflict.
+"""
+
+from __future__ import annotations
+
+from elfmesh.control.register import Ballot
+from elfmesh.control.register_value import RegisterValue
+from elfmesh.control.terms import Terms
+from elfmesh.machine import Id, Index, Message
+
+
+class Prepare(Message, frozen=True, tag="ctl.prepare"):
+    """Promise to accept nothing below this ballot, and say what you have accepted."""
+
+    job: Id
+    ballot: Ballot
+
+
+class Promised(Message, frozen=True, tag="ctl.promised"):
+    """An acceptor has promised.
+
+    Attributes:
+        job: whose register.
+        ballot: promised.
+        accepted: ballot of `value`.
+        value: accepted last, None if nothing was; the payload is its tail.
+        terms: what the acceptor holds for a successor.
+        latest: last record of the acceptor's copy of the results log.
+    """
+
+    job: Id
+    ballot: Ballot
+    accepted: Ballot
+    value: RegisterValue | None
+    terms: Terms | None
+    latest: Index | None
+
+
+class Accept(Message, frozen=True, tag="ctl.accept"):
+    """Accept this value; the payload is its tail.
+
+    Attributes:
+        job: whose register.
+        ballot: of the value.
+        value: to be accepted.
+        settled: ballot of the value that was chosen before this one by the same proposer.
+        terms: what a successor needs, if the acceptor may lack it.
+    """
+
+    job: Id
+    ballot: Ballot
+    value: RegisterValue
+    settled: Ballot | None = None
+    terms: Terms | None = None
+
+
+class Accepted(Message, frozen=True, tag="ctl.accepted"):
+    """An acceptor has accepted; it promises the ballot that follows to the same proposer."""
+
+    job: Id
+    ballot: Ballot
+
+
+class Conflict(Message, frozen=True, tag="ctl.conflict"):
+    """An acceptor refuses `ballot`: it has promised another, or it is `behind` and cannot vouch for it."""
+
+    job: Id
+    ballot: Ballot
+    promised: Ballot
+    behind: bool = False
+
+
+REGISTER_MESSAGES: tuple[type[Message], ...] = (Prepare, Promised, Accept, Accepted, Conflict)
