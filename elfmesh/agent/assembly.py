@@ -50,6 +50,7 @@ class Parts:
         wall_us: wall clock.
         held_bytes_max: sealed but not closed partials of one job before it stops reading.
         memory: the budget of all open intervals; None: without limit.
+        tidy: called in a thread when intervals were sealed.
         recheck: computes intervals again from the raw logs.
         self_check: one interval in so many is verified by its master; 0: none.
     """
@@ -68,6 +69,7 @@ class Parts:
     wall_us: Callable[[], int]
     held_bytes_max: int = HELD_BYTES_MAX
     memory: MemoryBudget | None = None
+    tidy: Callable[[], None] = lambda: None
     recheck: Callable[[Recompute], Recomputed] = no_logs
     self_check: int = 0
 
@@ -162,6 +164,7 @@ class LocalAgent:
             memory=parts.memory,
             seed=parts.rng.getrandbits(63),
             encode=parts.compute.encode,
+            tidy=parts.tidy,
         )
         return self.host
 

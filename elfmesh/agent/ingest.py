@@ -68,6 +68,7 @@ class Ingest:
         ended: told of jobs that failed.
         memory: shared by all streams of the agent; None: without limit.
         held_bytes_max: see HELD_BYTES_MAX.
+        tidy: called in a thread when intervals were sealed, which frees much memory.
     """
 
     def __init__(
@@ -81,10 +82,12 @@ class Ingest:
         ended: Callable[[bytes], None],
         memory: Memory | None = None,
         held_bytes_max: int = HELD_BYTES_MAX,
+        tidy: Callable[[], None] = lambda: None,
     ) -> None:
         self.stream = stream
         self._executor, self._wall_us, self._write, self._emit = executor, wall_us, write, emit
         self._ended, self._memory, self._held_bytes_max = ended, memory, held_bytes_max
+        self._tidy = tidy
         self._reading, self._working = f"read:{stream.name}", f"work:{stream.name}"
         self._wake = asyncio.Event()
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
@@ -191,9 +194,15 @@ class Ingest:
         for job in outcome.failed:
             self._failed.append(job)
             self._ended(job.manifest.job_id)
+        if outcome.frames:
+            await self._executor.run(self._working, self._tidy)
 
     async def _wait_memory(self, memory: Memory) -> bool:
-        """Whether reading has to wait for memory; the jobs' watermarks stand still meanwhile."""
+        """Whether reading has to wait for memory.
+
+        Unread lines hold the watermarks meanwhile; a source at its end goes on with the clock: to seal what
+        is due is what frees memory, and nothing else might.
+        """
         over = memory.over
         if over != self._over_memory:
             await self._settle()
@@ -203,10 +212,11 @@ class Ingest:
                 log.warning("stream %s waits: the memory limit is reached%s", self.stream.name, why)
             else:
                 log.info("stream %s is read again", self.stream.name)
-            await self._executor.run(self._reading, partial(self.stream.stand_still, over, self._wall_us()))
         if over:
             await self._sleep(POLL_MAX_S)
             await self._executor.run(self._working, memory.relieve)
+            looked = await self._executor.run(self._reading, partial(self.stream.look, self._wall_us))
+            await self._evaluate(looked)
         return over
 
     async def _sleep(self, seconds: float) -> None:

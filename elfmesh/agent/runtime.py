@@ -24,6 +24,7 @@ from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.config import AgentConfig, StreamConfig
 from elfmesh.agent.core import codec
 from elfmesh.agent.host import ThreadExecutor, load_identity, wall_clock_us
+from elfmesh.agent.memory import Seldom
 from elfmesh.agent.native import fallback_reasons
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.recheck import Recheck
@@ -131,6 +132,7 @@ async def _main(
                 wall_us=wall_clock_us,
                 held_bytes_max=config.limits.memory_bytes // 4,
                 memory=memory,
+                tidy=Seldom(),
                 recheck=Recheck(config.streams, _format, spill_dir=config.directory / "verify"),
                 self_check=config.limits.self_check,
             )

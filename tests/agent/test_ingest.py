@@ -66,6 +66,7 @@ class Host:
         self.events: list[Event] = []
         self.errors: list[BaseException] = []
         self.memory = Memory(1 << 40, new_lock=threading.Lock)
+        self.tidied: list[str] = []
         self.executor = ThreadExecutor()
         self.now_us = 1_780_000_000_000_000
         self.host = WorkerHost(
@@ -79,6 +80,7 @@ class Host:
             wall_us=lambda: self.now_us,
             fatal=self.errors.append,
             memory=self.memory,
+            tidy=lambda: self.tidied.append(threading.current_thread().name),
         )
 
     def start(self, job: Manifest) -> None:
@@ -258,6 +260,26 @@ async def test_over_the_memory_budget_nothing_is_read_and_no_time_passes(
     assert "stream log is read again" in caplog.text
 
 
+async def test_over_the_memory_budget_what_is_at_its_end_is_still_sealed_by_the_clock(tmp_path: Path) -> None:
+    """Only sealing frees the memory of open intervals: were time to stand still, it would for ever."""
+    path = tmp_path / "log"
+    path.touch()
+    job = job_of()
+    async with running(log=path) as host:
+        host.start(job)
+        await until(lambda: host.host._jobs)
+        truth = write(path, range(1_000, 1_030), random.Random(1))
+        host.now_us = 1_030_000_000
+        await until(lambda: sum(host.host._jobs[job.job_id].worker.totals) >= 30)
+        host.memory.full = True
+        host.now_us += 3_600_000_000 * 3
+        await until(lambda: host.counts(job) == truth)
+        write(path, range(20_000, 20_010), random.Random(2))
+        host.now_us += 3_600_000_000 * 3
+        await asyncio.sleep(0.3)
+        assert host.counts(job) == truth, "unread lines hold the watermark"
+
+
 async def test_a_command_that_comes_when_the_loop_has_ended_is_carried_out(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.touch()
@@ -283,3 +305,14 @@ async def test_a_job_that_ends_gives_its_memory_back_at_once(tmp_path: Path) -> 
             await until(lambda: host.memory.nbytes == 0)
     finally:
         gc.enable()
+
+
+async def test_memory_is_tidied_when_intervals_were_sealed_and_never_on_the_loop(tmp_path: Path) -> None:
+    truth = write(tmp_path / "log", range(1_000, 1_500), random.Random(1))
+    job = job_of()
+    async with running(log=tmp_path / "log") as host:
+        host.start(job)
+        await until(lambda: host.sealed(job) and host.sealed(job)[-1].stop >= 150 and host.tidied)
+        assert len(host.tidied) <= len(host.sealed(job))
+        assert all(name.startswith("elf-ingest") for name in host.tidied)
+        assert host.counts(job) == truth
