@@ -25,6 +25,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from elfmesh.machine import Count
+
 COUNTER_MAX = 1 << 62
 LEAP_MAX = 1 << 40
 """How far beyond its promise an acceptor lets a ballot count: garbage must not use up all ballots."""
@@ -53,9 +55,9 @@ class Ballot(msgspec.Struct, frozen=True, array_like=True, order=True):
         life: drawn anew whenever that agent starts, so that it never repeats a ballot of an earlier life.
     """
 
-    counter: int = 0
+    counter: Count = 0
     agent: bytes = b""
-    life: int = 0
+    life: Count = 0
 
     @property
     def following(self) -> Ballot:

@@ -27,7 +27,7 @@ from elfmesh.control.pages import decode_page
 from elfmesh.control.records import FIRST, ResultRecord
 from elfmesh.control.register import Group
 from elfmesh.errors import ProtocolError
-from elfmesh.machine import Contact
+from elfmesh.machine import Contact, Count, Id, Index
 
 ACCEPTORS_MAX = 7
 DIGEST_BYTES = 20
@@ -53,16 +53,16 @@ class RegisterValue(msgspec.Struct, frozen=True, kw_only=True):
         deleted: the job is over.
     """
 
-    job: bytes
+    job: Id
     incarnation: str
-    version: int
+    version: Count
     plan: bytes
-    epoch: int
+    epoch: Count
     master: Contact
-    roster: int = 0
-    closed: int = FIRST
-    latest: int | None = None
-    before: int | None = None
+    roster: Count = 0
+    closed: Index = FIRST
+    latest: Index | None = None
+    before: Index | None = None
     digest: bytes = b""
     acceptors: tuple[Contact, ...] = ()
     former: tuple[Contact, ...] = ()
