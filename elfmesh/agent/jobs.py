@@ -65,6 +65,10 @@ class Reader(Protocol):
         """Read and parse what is there."""
         ...
 
+    def look(self) -> None:
+        """See what there is, read nothing."""
+        ...
+
     def sources(self, job: str) -> list[SourceState]:
         """The files behind a job."""
         ...

@@ -83,7 +83,15 @@ class Stream:
     def poll(self, wall_us: Callable[[], int]) -> Polled:
         """Read and parse what is there."""
         now_us = wall_us()  # before the poll: what is written after this may be missed, see watermark.py
-        deliveries = self.reader.poll()
+        return self._polled(now_us, self.reader.poll())
+
+    def look(self, wall_us: Callable[[], int]) -> Polled:
+        """Read nothing, only see which sources are at their end."""
+        now_us = wall_us()
+        self.reader.look()
+        return self._polled(now_us, [])
+
+    def _polled(self, now_us: int, deliveries: list[Delivery]) -> Polled:
         self._tell_problems()
         reader = self.reader
         places = {
@@ -133,12 +141,6 @@ class Stream:
             for job in self.jobs.values():
                 if job.manifest.job_id == event.job:
                     job.given(event)
-
-    def stand_still(self, still: bool, now_us: int) -> None:
-        """Nothing is read for a while, or again: no time passes for the watermarks of the jobs."""
-        for job in self.jobs.values():
-            if not job.held:
-                (job.worker.pause if still else job.worker.resume)(now_us)
 
     def next_due_us(self) -> int | None:
         """The next moment of the wall clock at which a live stream may close an interval."""

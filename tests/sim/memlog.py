@@ -71,6 +71,9 @@ class MemoryReader:
                 cursor.offset = end
         return deliveries
 
+    def look(self) -> None:
+        pass
+
     def sources(self, job: str) -> list[SourceState]:
         return [SourceState((1, self.log.number), self.cursors[job].offset >= len(self.log.data))]
 

@@ -165,6 +165,18 @@ class StreamReader:
         self._unite()
         return deliveries
 
+    def look(self) -> None:
+        """See which files there are and which have grown; read nothing."""
+        for group in self._groups:
+            group.tail.look()
+            self._take_gaps(group)
+
+    def _take_gaps(self, group: _Group) -> None:
+        for gap in group.tail.take_gaps():
+            log.warning("%s", gap)
+            for job in group.jobs:
+                self._gaps[job].append(gap)
+
     def _poll_group(self, group: _Group, bytes_max: int) -> Iterator[Delivery]:
         """Read and parse for one group; never past the leader."""
         leader = self._groups[0]
@@ -175,10 +187,7 @@ class StreamReader:
             group.tail.use_heads({p.id: p.head for p in ahead})
         columns = group.columns()
         blocks = group.tail.poll(bytes_max, limits)
-        for gap in group.tail.take_gaps():
-            log.warning("%s", gap)
-            for job in group.jobs:
-                self._gaps[job].append(gap)
+        self._take_gaps(group)
         for block in blocks:
             parsed = _parse_any(self._parser(group, block), block, columns)
             yield Delivery(tuple(group.jobs), parsed, block)

@@ -144,6 +144,16 @@ class Tail:
         """Look which files the pattern leads to now; open the new ones."""
         self._followed.look(self._clock())
 
+    def look(self) -> None:
+        """See which files there are and which of them have grown; read nothing."""
+        self.discover()
+        for file in self._followed.files:
+            try:
+                file.at_end = file.at_end and file.size() <= file.offset + file.pending
+            except OSError as error:
+                self.problems[file.path] = error.strerror or str(error)
+                file.at_end = False
+
     def poll(self, bytes_max: int = POLL_BYTES, limits: Mapping[FileKey, int] | None = None) -> list[Block]:
         """Read what has been added, until `bytes_max` or the end of all files.
 
