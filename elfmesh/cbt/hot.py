@@ -42,6 +42,10 @@ GROWING_INSERTS = 1.5
 """Rows added per key from which a full root grows instead of being pushed down: then at least a third of what
 comes is there already, and pushing a key down costs some ten times an update in place."""
 
+GROWING_SHARE = 0.75
+"""A root also grows if, since it was half full, the share of rows that found their key is this part of its
+share of the largest root: of equally likely keys that all fit there, about so many find theirs."""
+
 _OBJECT_BYTES = 700
 """Python objects of an empty root with one aggregate (measured), and per further aggregate:"""
 _ACCUMULATOR_BYTES = 300
@@ -114,7 +118,9 @@ class HotRoot:
     __slots__ = (
         "_accumulators",
         "_added",
+        "_added_by_half",
         "_room",
+        "_rows_by_half",
         "_rows_max",
         "_rows_min",
         "_table",
@@ -139,7 +145,7 @@ class HotRoot:
         self._room = self._rows_min = rows
         self._rows_max = max(rows, rows_max)
         self.bytes_max = bytes_max
-        self._added = 0
+        self._added = self._added_by_half = self._rows_by_half = 0
         self._table: HotTable = kernel.active.table(seed)
         self._accumulators: tuple[Accumulator, ...] = tuple(
             LAWS[kind].accumulator(data_type)
@@ -161,11 +167,16 @@ class HotRoot:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is to be pushed down. It grows instead while most of what comes is there already."""
-        while self.rows > self._room:
-            if self._added < GROWING_INSERTS * self.rows or self._room >= self._rows_max:
-                return True
-            self._room = min(2 * self._room, self._rows_max)
+        """Whether it is to be pushed down. It grows instead while enough of what comes is there already."""
+        if self.rows > self._room:
+            there = 1 - (self.rows - self._rows_by_half) / (self._added - self._added_by_half)
+            while self.rows > self._room:
+                fits = there >= GROWING_SHARE * self._room / self._rows_max
+                pays = self._added >= GROWING_INSERTS * self.rows
+                if self._room >= self._rows_max or not (pays or fits):
+                    return True
+                self._room = min(2 * self._room, self._rows_max)
+            self._rows_by_half, self._added_by_half = self.rows, self._added
         return self.nbytes > self.bytes_max
 
     def add(self, keys: Keys, values: Sequence[Values], start: int) -> None:
@@ -184,7 +195,7 @@ class HotRoot:
         groups = self._table.rows
         for accumulator, taken in zip(self._accumulators, values, strict=True):
             accumulator.add(_slice(taken, start, count), ids, groups)
-        self._added += count
+        self._took(count)
 
     def merge(self, keys: Keys, states: Sequence[State], start: int) -> None:
         """The same with states."""
@@ -194,7 +205,12 @@ class HotRoot:
         for accumulator, state in zip(self._accumulators, states, strict=True):
             whole = start == 0 and state.rows == count
             accumulator.merge(state if whole else state.slice(start, start + count), ids, groups)
+        self._took(count)
+
+    def _took(self, count: int) -> None:
         self._added += count
+        if self.rows <= self._room // 2:
+            self._rows_by_half, self._added_by_half = self.rows, self._added
 
     def promote(self, form: KeyForm, types: Types) -> None:
         """Go on with a form of equal key bytes and with wider types."""
@@ -219,7 +235,7 @@ class HotRoot:
         self._table.clear()
         for accumulator in self._accumulators:
             accumulator.clear()
-        self._added = 0
+        self._added = self._added_by_half = self._rows_by_half = 0
 
     def _states(self) -> tuple[State, ...]:
         groups = self._table.rows

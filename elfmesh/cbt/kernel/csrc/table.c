@@ -5,9 +5,9 @@
  * ids fits that the key bytes allow. At most two thirds of the slots are taken, neighbours are tried in turn.
  *
  * A batch is worked in blocks, each in a few passes without a branch that is hard to guess: hash all keys and ask
- * for their slots; look at two slots each for the likely row, and ask for its bytes; compare. Rows of later keys are
+ * for their slots; look at three slots each for the likely row, and ask for its bytes; compare. Rows of later keys are
  * on their way meanwhile, because for a table larger than the caches all time is waiting for memory. What is not
- * where it was looked for, 1 or 2 in 100 keys of a hot set, is searched for slot by slot, as are new keys. */
+ * where it was looked for, 1 in 100 keys of a hot set, is searched for slot by slot, as are new keys. */
 #include "kernel.h"
 
 #include <stdlib.h>
@@ -198,15 +198,16 @@ static void hash_block(const table *t, const int32_t *offsets, const uint8_t *da
     }
 }
 
-/* The row in the slot of each hash or the one behind it, by their tags; the first row if there is none. */
+/* The row in the slot of each hash or in one of the two behind it, by their tags; the first row if there is none. */
 static void guess_rows(table *t, const uint32_t *hashes, int count, uint32_t *rows)
 {
     const uint32_t mask = t->mask, *slots = t->slots;
     uint64_t probes = 0;
     for (int i = 0; i < count; i++) {
-        uint32_t place = hashes[i] & mask, slot = slots[place], next = slots[(place + 1) & mask];
-        bool other = (slot ^ hashes[i]) & ~mask;
-        uint32_t id = (other ? next : slot) & mask;
+        uint32_t place = hashes[i] & mask, slot = slots[place];
+        uint32_t next = slots[(place + 1) & mask], third = slots[(place + 2) & mask];
+        bool other = (slot ^ hashes[i]) & ~mask, another = (next ^ hashes[i]) & ~mask;
+        uint32_t id = (other ? another ? third : next : slot) & mask;
         probes += other;
         rows[i] = id - (id != 0);
         __builtin_prefetch(&t->offsets[rows[i]]);
