@@ -97,6 +97,7 @@ class BlockRows:
         self._parts: dict[Hashable, BlockRows] = {}
         self._outer: BlockRows | None = None
         self._mask: pa.Array | None = None
+        self._keep: Bools | None = None
         self.values = _Values()
 
     @classmethod
@@ -133,9 +134,14 @@ class BlockRows:
         """The panes of rows that all have a usable time."""
         known = self._panes.get((name, width_us))
         if known is None:
-            times = self.times(name)
-            assert times.missing is None, "rows without a time are in no pane"
-            known = self._panes[name, width_us] = _pane_indices(times, width_us)
+            outer = self._outer
+            if outer is not None and outer.times(name).missing is None:
+                known = _kept_panes(outer.panes(name, width_us), self._kept())
+            else:
+                times = self.times(name)
+                assert times.missing is None, "rows without a time are in no pane"
+                known = _pane_indices(times, width_us)
+            self._panes[name, width_us] = known
         return known
 
     def within(self, name: str, least_us: int, most_us: int) -> BlockRows:
@@ -194,10 +200,19 @@ class BlockRows:
         part.values = _Values(self.values, mask)
         return part
 
+    def _kept(self) -> Bools:
+        """Which rows of those around these ones are these."""
+        if self._keep is None:
+            mask = self._mask
+            assert mask is not None, "these are not some of other rows"
+            filled = pc.fill_null(mask, False) if mask.null_count else mask
+            self._keep = np.asarray(filled.to_numpy(zero_copy_only=False))
+        return self._keep
+
     def _read_times(self, name: str) -> Times:
         if self._outer is not None:
             outer = self._outer.times(name)
-            keep: Bools = np.asarray(pc.fill_null(self._mask, False).to_numpy(zero_copy_only=False))
+            keep = self._kept()
             missing = None if outer.missing is None else outer.missing[keep]
             return _times(outer.values[keep], missing)
         column = self.column(name)
@@ -227,13 +242,25 @@ def _pane_indices(times: Times, width_us: int) -> PaneIndices:
     return PaneIndices(indices, count_panes(indices, first, last))
 
 
+def _kept_panes(around: PaneIndices, keep: Bools) -> PaneIndices:
+    """The panes of some of the rows."""
+    rows = int(np.count_nonzero(keep))
+    if not rows:
+        return PaneIndices(np.zeros(0, np.int64), {})
+    first, last = min(around.counts), max(around.counts)
+    if first == last:
+        return PaneIndices(np.broadcast_to(np.int64(first), (rows,)), {first: rows})
+    indices: Ints = around.indices[keep]
+    return PaneIndices(indices, count_panes(indices, first, last))
+
+
 def count_panes(indices: Ints, first: int, last: int) -> dict[int, int]:
     """Rows per pane, panes ascending.
 
     Args:
         indices: int64[rows].
-        first: the smallest of them.
-        last: the largest.
+        first: the smallest of them, or less.
+        last: the largest, or more.
 
     Cost: one pass over the rows, or a sort where panes are far apart.
     """

@@ -182,3 +182,23 @@ def test_a_released_block_is_gone_without_the_garbage_collector() -> None:
         assert part() is None
     finally:
         gc.enable()
+
+
+@given(
+    panes=st.lists(st.integers(-5, 5) | st.integers(-(10**12), 10**12), min_size=1, max_size=40),
+    seed=st.integers(0, 2**31),
+)
+def test_the_panes_of_some_rows_are_those_of_their_times(panes: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    width = 7
+    times = pa.array([width * pane + int(rng.integers(width)) for pane in panes], pa.timestamp("us", "UTC"))
+    mask = pa.array([[True, False, None][place] for place in rng.integers(3, size=len(panes))], pa.bool_())
+    block = BlockRows({"ts": times}, len(panes))
+    some = block.where("some", lambda: mask)
+    found = some.panes("ts", width)
+    kept = [pane for pane, keep in zip(panes, mask.to_pylist(), strict=True) if keep]
+    assert found.indices.tolist() == kept
+    assert found.counts == {pane: kept.count(pane) for pane in sorted(set(kept))}
+    alone = BlockRows({"ts": times.filter(mask)}, len(kept)).panes("ts", width)
+    assert alone.indices.tolist() == kept
+    assert alone.counts == found.counts
