@@ -18,7 +18,7 @@ from benchmarks.harness import Figure
 from benchmarks.peers import groupby_cpp
 
 OURS = "elfmesh"
-MEBI = 1 << 20
+
 INCREMENTAL = ("pyarrow", "polars lazy", "polars", "duckdb upsert", "duckdb periodic", "dict")
 """What the tree is measured against where "the best incremental" is meant; DuckDB's one shot is not."""
 

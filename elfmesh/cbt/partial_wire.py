@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 import pyarrow as pa
@@ -102,23 +102,18 @@ class PartialWriter:
         self._frames: list[bytes] = []
         self._count = self._unfolded = 0
 
-    def add_table(self, name: str, content: Content, blocks: Iterable[SortedRows]) -> None:
-        """Write a table: the blocks of a stream of this content.
-
-        Raises:
-            PartialTooLarge: receivers would refuse the partial.
-        """
-        self.begin_table()
-        for block in blocks:
-            self.add_block(block)
-        self.end_table(name, content)
-
     def begin_table(self) -> None:
         """The blocks that follow are of one table."""
         self._blocks = []
 
     def add_block(self, block: SortedRows) -> None:
-        """Write the next block of a stream. Cost: a pass or two per column, and the compression."""
+        """Write the next block of a stream.
+
+        Raises:
+            PartialTooLarge: receivers would refuse the partial.
+
+        Cost: a pass or two per column, and the compression.
+        """
         packed = pack(block)
         size = unpacked_bytes(packed.header)
         self._unfolded += size

@@ -72,7 +72,6 @@ class Forest:
         self._held_bytes_max = held_bytes_max
         self._trees_max = trees_max
         self._trees: dict[bytes, Tree] = {}
-        self._prefixes: dict[bytes, bytes] = {}
 
     def step(self, event: Event, now: float) -> list[Effect]:
         """Apply one event.

@@ -109,10 +109,6 @@ def use(data: bytes) -> None:
     split_partial(data, 3)
 
 
-def finish_all(parts: list[bytes]) -> list[pa.Table]:
-    return [block for table in finish_parts(parts).values() for block in table.blocks()]
-
-
 def test_taking_apart_and_putting_together_changes_nothing() -> None:
     for data in SAMPLES:
         again = decode_partial(put_together(*take_apart(data)))

@@ -117,11 +117,6 @@ class Law(ABC):
     inputs: int = 1
     takes_narrower: bool = False
 
-    @property
-    def needs_input(self) -> bool:
-        """Whether an input column must be named."""
-        return self.inputs > 0
-
     @abstractmethod
     def value_type(self, values: Values, name: str) -> pa.DataType:
         """The type of the state for canonical values.
