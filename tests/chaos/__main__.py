@@ -1,4 +1,4 @@
-"""Storms of real agents, each verified: python -m tests.chaos DIRECTORY [--kills N] [--agents N] [--seed S]."""
+"""Storms of real agents, each verified: python -m tests.chaos DIRECTORY [--kills N] [--agents N]."""
 
 from __future__ import annotations
 

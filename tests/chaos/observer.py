@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import random
 import threading
 import time
 import urllib.error
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.process import Victim
 from tests.chaos.verify import IDS, SUMS
 
-PERIOD_S = 0.05
-AGAIN = 30
+PERIOD_S = 0.1
+AGAIN = 32
 """Each so many looks, old results are read again from somebody: they must be what they were."""
 
 BACK = 20
+ASKERS = 24
+GONE = (AssertionError, OSError, urllib.error.URLError, ValueError, http.client.HTTPException)
+"""Who was asked has been killed meanwhile, or the job has no master just now."""
 
 
 class Observer:
@@ -37,8 +43,9 @@ class Observer:
         self.last: dict[str, int] = {}
         self.masters: dict[str, tuple[str, int]] = {}
         self.fail_overs: list[float] = []
-        self.answers = 0
-        self._deaths: dict[str, tuple[str, float]] = {}
+        self._deaths: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._askers = ThreadPoolExecutor(ASKERS, "asker")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
 
@@ -50,12 +57,13 @@ class Observer:
         """End."""
         self._stop.set()
         self._thread.join()
+        self._askers.shutdown(cancel_futures=True)
 
     def died(self, agent: str) -> None:
         """An agent was killed just now: if it is a master, the time until another one answers is taken."""
         for job, (master, _) in self.masters.items():
             if master == agent:
-                self._deaths.setdefault(job, (agent, time.monotonic()))
+                self._deaths.setdefault(job, time.monotonic())
 
     def _run(self) -> None:
         looks = 0
@@ -67,23 +75,24 @@ class Observer:
                 looks += 1
                 agent = self._rng.choice(agents)
                 for job in (IDS, SUMS):
-                    try:
-                        self._master(agent, job)
-                        if looks % 4 == 0:
+                    # A question that was under way when a master died waits for its turn; a new one does not.
+                    if job in self._deaths or looks % 8 == 0:
+                        self._askers.submit(self._master, agent, job)
+                    if looks % 8 == 0:
+                        with suppress(*GONE):
                             self._read(agent, job, history.write, again=looks % AGAIN == 0)
-                    except (AssertionError, OSError, urllib.error.URLError, ValueError):
-                        continue  # it was killed meanwhile, or the job has no master just now
 
     def _master(self, agent: Victim, job: str) -> None:
-        told = agent.get(f"/v1/jobs/{job}", timeout_s=2.0)
-        self.answers += 1
-        known = self.masters.get(job)
-        if known is not None and told["epoch"] <= known[1]:
-            return
-        self.masters[job] = (told["master"], told["epoch"])
-        death = self._deaths.pop(job, None)
-        if death is not None:
-            self.fail_overs.append(time.monotonic() - death[1])
+        with suppress(*GONE):
+            told = agent.get(f"/v1/jobs/{job}", timeout_s=8.0)
+            now = time.monotonic()
+            with self._lock:
+                known = self.masters.get(job)
+                if known is None or told["epoch"] > known[1]:
+                    self.masters[job] = (told["master"], told["epoch"])
+                    death = self._deaths.pop(job, None)
+                    if death is not None:
+                        self.fail_overs.append(now - death)
 
     def _read(self, agent: Victim, job: str, write: Callable[[str], object], *, again: bool) -> None:
         newest = self.last.get(job)

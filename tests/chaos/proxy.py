@@ -197,6 +197,8 @@ class FaultProxy:
             await asyncio.gather(*tasks, return_exceptions=True)
         except (OSError, ProtocolError, asyncio.IncompleteReadError):
             self.counters["broken"] += 1
+        except asyncio.CancelledError:  # the proxy closes; asyncio's own callback takes it for an error
+            pass
         finally:
             for each in pair.writers:
                 _break(each)

@@ -187,8 +187,11 @@ class Storm:
     def _act(self) -> None:
         """One fault, if there is anybody left to suffer it."""
         up = self._up()
-        away = len(self.agents) - len(up)
-        if away >= self.weather.down_max or not up:
+        starting = [agent for agent in self.agents if agent.state == STARTING]
+        if starting and self._rng.random() < 0.2:
+            self._suffer("kill at start", self._rng.choice(starting))
+            return
+        if len(self.agents) - len(up) >= self.weather.down_max or not up:
             return
         acts = ["kill"] * 5 + ["kill a master"] * 4 + ["reset", "half open", "slow"]
         if self.toll.pauses < self.weather.pauses:
@@ -202,12 +205,12 @@ class Storm:
             victim = self._rng.choice(leading) if leading else victim
         if act.startswith("cut") and not self.weather.cut_masters and victim.name in self._masters():
             return
-        self.toll.acts[act] += 1
         self._suffer(act, victim)
 
     def _suffer(self, act: str, victim: Victim) -> None:
+        self.toll.acts[act] += 1
         others = [agent.name for agent in self.agents if agent is not victim]
-        if act in ("kill", "kill a master"):
+        if act.startswith("kill"):
             self._observer.died(victim.name)
             victim.fall()
             self._fallen(victim)

@@ -1,0 +1,198 @@
+"""The verifier sees what is wrong: each kind of wrong is made by hand, and found by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from elfmesh import ids
+from elfmesh.control.records import ResultRecord, table_to_ipc
+from elfmesh.control.resultslog import ResultsLog
+from tests.chaos.logs import NAME, read_raw
+from tests.chaos.verify import IDS, SUMS, Verdict, verify
+
+BASE = 1_795_000_000
+AGENTS = ("agent-0", "agent-1", "agent-2")
+Records = dict[str, dict[int, tuple[ResultRecord, list[dict[str, Any]]]]]
+
+
+def names(index: int) -> list[str]:
+    return [f"{agent}-{index - BASE}{number}" for agent in AGENTS for number in range(2)]
+
+
+def truth() -> Records:
+    """What three agents with two records a second give over five seconds."""
+    found: Records = {IDS: {}, SUMS: {}}
+    for index in range(BASE, BASE + 5):
+        common: dict[str, Any] = {
+            "index": index,
+            "start_us": index * 10**6,
+            "end_us": (index + 1) * 10**6,
+            "agents_in": 3,
+            "agents_expected": 3,
+            "counts": {"contributed": 6},
+        }
+        rows: list[dict[str, Any]] = [{"id": name, "n": 1} for name in names(index)]
+        found[IDS][index] = (ResultRecord(job=IDS, **common), rows)
+        sums: list[dict[str, Any]] = [{"k": "a", "n": 6, "s": 42, "lo": 7, "hi": 7}]
+        found[SUMS][index] = (ResultRecord(job=SUMS, **common), sums)
+    return found
+
+
+def changed(records: Records, index: int, job: str = IDS, **changes: Any) -> None:
+    record, rows = records[job][index]
+    fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    records[job][index] = (ResultRecord(**{**fields, **changes}), rows)
+
+
+def written(directory: Path, logs: dict[str, Records]) -> Verdict:
+    """The verdict on three agents' raw logs and these results logs."""
+    for agent in AGENTS:
+        home = directory / agent
+        (home / "data" / "results").mkdir(parents=True, exist_ok=True)
+        lines: list[str] = []
+        for index in range(BASE, BASE + 5):
+            stamp = ts(index)
+            mine = [name for name in names(index) if name.startswith(agent)]
+            lines += [json.dumps({"ts": stamp, "id": name, "k": "a", "v": 7}) for name in mine]
+        (home / NAME).write_text("".join(line + "\n" for line in lines[5:]))
+        (home / f"{NAME}.1").write_text("".join(line + "\n" for line in lines[:5]))
+    for agent, records in logs.items():
+        for job, intervals in records.items():
+            path = directory / agent / "data" / "results" / ids.job_id(job, "local").hex()
+            log = ResultsLog(path, "one")
+            for record, rows in intervals.values():
+                log.append(record, table_to_ipc(pa.Table.from_pylist(rows)))
+            log.sync()
+    return verify(directory)
+
+
+def ts(index: int) -> str:
+    return datetime.fromtimestamp(index, UTC).strftime("%Y-%m-%dT%H:%M:%S") + ".500000Z"
+
+
+def test_what_is_right_is_right(tmp_path: Path) -> None:
+    verdict = written(tmp_path, {"agent-0": truth(), "agent-2": truth()})
+    assert verdict.ok, verdict.problems
+    assert (verdict.records, verdict.counted, verdict.states) == (30, 30, {"FINAL": 5})
+    assert len(read_raw(tmp_path / "agent-1")) == 10
+
+
+def lose(records: Records) -> None:
+    records[IDS][BASE + 1][1].pop(0)
+
+
+def double(records: Records) -> None:
+    records[IDS][BASE + 1][1][0]["n"] = 2
+
+
+def misplace(records: Records) -> None:
+    records[IDS][BASE + 1][1][0]["id"] = names(BASE + 2)[0]
+
+
+def invent(records: Records) -> None:
+    records[IDS][BASE + 1][1].append({"id": "nobody-7", "n": 1})
+
+
+def leave_out(records: Records) -> None:
+    del records[IDS][BASE + 2]
+
+
+def begin_late(records: Records) -> None:
+    del records[SUMS][BASE]
+
+
+def boast(records: Records) -> None:
+    changed(records, BASE + 1, completeness=0.5)
+
+
+def deny(records: Records) -> None:
+    changed(records, BASE + 1, state="FINAL_PARTIAL")
+
+
+def miscount(records: Records) -> None:
+    changed(records, BASE + 1, counts={"contributed": 5})
+
+
+def name_one_who_is_in(records: Records) -> None:
+    changed(records, BASE + 1, state="FINAL_PARTIAL", agents_in=2, completeness=2 / 3, missing=["agent-0"])
+
+
+def miscalculate(records: Records) -> None:
+    records[SUMS][BASE + 3][1][0]["s"] = 41
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "named"),
+    [
+        (lose, "lost", "agent-0-10"),
+        (double, "doubled", "agent-0-10"),
+        (misplace, "lost", "agent-0-10"),
+        (misplace, "doubled", "agent-0-20"),
+        (invent, "doubled", "nobody-7"),
+        (leave_out, "gaps", str(BASE + 2)),
+        (begin_late, "gaps", str(BASE)),
+        (boast, "completeness", str(BASE + 1)),
+        (deny, "completeness", str(BASE + 1)),
+        (miscount, "completeness", str(BASE + 1)),
+        (name_one_who_is_in, "stray", "agent-0-10"),
+        (miscalculate, "sums", str(BASE + 3)),
+    ],
+)
+def test_each_kind_of_wrong_is_found(
+    tmp_path: Path, wrong: Callable[[Records], None], kind: str, named: str
+) -> None:
+    records = truth()
+    wrong(records)
+    problems = written(tmp_path, {"agent-0": records}).problems
+    assert any(named in each for each in problems[kind]), problems
+
+
+def test_two_logs_that_end_an_interval_in_two_ways_are_a_contradiction(tmp_path: Path) -> None:
+    other = truth()
+    changed(other, BASE + 4, state="FINAL_PARTIAL", agents_in=2, completeness=2 / 3, missing=["agent-1"])
+    del other[IDS][BASE + 4][1][2:4]
+    verdict = written(tmp_path, {"agent-0": truth(), "agent-1": other})
+    assert any(f"{IDS} {BASE + 4}" in each for each in verdict.contradicted)
+
+
+def test_a_reader_who_was_told_something_else_is_a_contradiction(tmp_path: Path) -> None:
+    written(tmp_path, {"agent-0": truth()})
+    told = {
+        "job": IDS,
+        "interval": {"index": BASE + 1, "start": "", "end": ""},
+        "state": "FINAL",
+        "completeness": 1.0,
+        "counts": {"contributed": 0},
+        "agents": {"in": 3, "expected": 3, "missing": []},
+        "rows": [],
+    }
+    (tmp_path / "history.ndjson").write_text(json.dumps({**told, "state": "TENTATIVE"}) + "\n")
+    assert verify(tmp_path).ok
+    (tmp_path / "history.ndjson").write_text(json.dumps(told) + "\n")
+    assert "contradicted" in verify(tmp_path).problems
+
+
+def test_late_and_missing_records_are_declared_and_not_lost(tmp_path: Path) -> None:
+    records = truth()
+    records[IDS][BASE + 1][1].pop(0)
+    changed(records, BASE + 1, counts={"contributed": 5, "late_dropped": 1})
+    changed(
+        records,
+        BASE + 2,
+        state="FINAL_PARTIAL",
+        agents_in=2,
+        completeness=2 / 3,
+        missing=["agent-0"],
+        counts={"contributed": 4},
+    )
+    del records[IDS][BASE + 2][1][:2]
+    verdict = written(tmp_path, {"agent-0": records})
+    assert verdict.ok, verdict.problems
+    assert (verdict.declared_late, verdict.declared_missing) == (1, 2)
