@@ -55,7 +55,6 @@ class Activation:
         office: the way out.
         book: the roster.
         terms: the state to spread, as it is now.
-        closed: told what a member knows to be closed.
         epoch: the master's term.
     """
 
@@ -64,10 +63,9 @@ class Activation:
         office: Office,
         book: RosterBook,
         terms: Callable[[], Terms],
-        closed: Callable[[int], None],
         epoch: int,
     ) -> None:
-        self._office, self._book, self._terms, self._closed = office, book, terms, closed
+        self._office, self._book, self._terms = office, book, terms
         self._epoch = epoch
         self._applicants: dict[tuple[int, bytes], Applicant] = {}
         self._prepared_at: float | None = None
@@ -133,7 +131,6 @@ class Activation:
     def _take(self, ack: RosterAck) -> None:
         if ack.epoch == self._epoch:
             self._book.acknowledge(ack.number, ack.version)
-            self._closed(ack.closed)
 
     def check(self) -> None:
         """Tell the clients if nothing is outstanding."""

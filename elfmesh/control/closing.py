@@ -1,6 +1,6 @@
 """What stands between a decided interval and its publication, and what closing asks of the master.
 
-Owns the shapes only; `master_close` decides.
+Owns the shapes, and what the record of an interval says; `master_close` decides.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from elfmesh.control.records import ResultRecord
+from elfmesh.control.manifest import Manifest
+from elfmesh.control.records import ResultRecord, State, counts_dict
 
 
 @dataclass(slots=True)
@@ -45,3 +46,37 @@ class Leader(Protocol):
     def evicted(self) -> None:
         """The roster has lost a member."""
         ...
+
+
+About = tuple[int, State, int, int, tuple[int | None, int | None]]
+"""Of one interval: its index, how it ends, the revision, the epoch, and its window in microseconds UTC."""
+
+
+def make_record(
+    manifest: Manifest,
+    about: About,
+    required: int,
+    missing: int,
+    names: list[str],
+    fidelity: float,
+    counts: tuple[int, ...],
+) -> ResultRecord:
+    """The record of an interval that needs the members `required` and lacks `missing`, called `names`."""
+    index, state, rev, epoch, (start_us, end_us) = about
+    expected, absent = required.bit_count(), missing.bit_count()
+    return ResultRecord(
+        job=manifest.qualified,
+        index=index,
+        start_us=start_us,
+        end_us=end_us,
+        state=state,
+        rev=rev,
+        completeness=(expected - absent) / expected,
+        fidelity=fidelity,
+        agents_in=expected - absent,
+        agents_expected=expected,
+        missing=names,
+        version=manifest.version,
+        epoch=epoch,
+        counts=counts_dict(counts),
+    )

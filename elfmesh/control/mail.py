@@ -145,7 +145,7 @@ class Mail:
                 if master is None or master.epoch != message.epoch:
                     self._office.stats["control.fenced"] += 1
                 elif isinstance(message, ctl.Announced):
-                    master.announced(message)
+                    master.founding.announced(message)
                 elif isinstance(message, ctl.RosterAck):
                     master.activation.acknowledged(message)
                 elif isinstance(message, ctl.Waiting):

@@ -7,7 +7,7 @@ Invariants: everything said carries the epoch; a roster change takes effect abov
 record is stored by a majority of the acceptors, then published, and only then released by the members.
 
 Paper: ELF 2.3 and 3: "the rendezvous node is set as the job's master"; job builder, tracker, feedback,
-coordinator. Deviation: founding members are found through the stream's own tree, so that agents do not poll.
+coordinator.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from elfmesh import ids
 from elfmesh.control.activation import Activation, summary
-from elfmesh.control.answers import BAD_REQUEST, error_body
 from elfmesh.control.election import Won
 from elfmesh.control.events import Persist
 from elfmesh.control.holder import LogCopy
@@ -26,12 +24,11 @@ from elfmesh.control.master_close import Closer
 from elfmesh.control.master_commit import Committer
 from elfmesh.control.master_desk import Desk
 from elfmesh.control.master_end import Ended, Ending
+from elfmesh.control.master_founding import Founding
 from elfmesh.control.master_replicas import Replicator
 from elfmesh.control.master_roster import RosterBook
 from elfmesh.control.master_trees import JobTrees
 from elfmesh.control.messages import (
-    Announce,
-    Announced,
     Enroll,
     Leaving,
     Replica,
@@ -43,7 +40,7 @@ from elfmesh.control.messages import (
 )
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan
-from elfmesh.control.records import BUCKETS, FIRST, ResultRecord
+from elfmesh.control.records import BUCKETS, ResultRecord
 from elfmesh.control.register_members import Electorate
 from elfmesh.control.register_value import Cell, Refused
 from elfmesh.control.terms import Terms
@@ -54,18 +51,8 @@ from elfmesh.srt.events import Subscribe
 UPKEEP_S = 5.0
 """How often soft state is said again: announcement, roots of partitions, holders."""
 
-ANNOUNCE_AGAIN_S = 1.5
-"""When an announcement without any verdict is repeated."""
-
 ENROLL_S = 0.02
 """New members are gathered for so long: one roster for all of them."""
-
-AHEAD = 2
-"""A new member starts this many intervals above the highest frontier seen (D-14)."""
-
-FOUNDING_S = 0.3
-"""Between the first verdicts and the first closed interval. Where agents have just joined, trees are still
-merging; who carries the stream already must not miss the beginning because its tree was a moment late."""
 
 RECENT = 8
 SAMPLES_MAX = 10
@@ -92,8 +79,17 @@ class Master:
         self.book = RosterBook(terms.members, terms.version)
         self.closer = Closer(office, terms.manifest, plan, self.book, terms.epoch, terms.closed, self)
         self.closer.paused = terms.paused
-        self.activation = Activation(
-            office, self.book, lambda: self.terms, self.closer.closed_elsewhere, terms.epoch
+        self.activation = Activation(office, self.book, lambda: self.terms, terms.epoch)
+        self.founding = Founding(
+            office,
+            plan.stream,
+            lambda: self.terms,
+            self.book,
+            self.closer,
+            self.activation,
+            is_open=lambda: self._alive and not self.stopping,
+            changed=self._changed,
+            refused=lambda: self.end(lambda ended: self.on_refused() if ended else None),
         )
         self.copy = copy
         self._won = won
@@ -119,10 +115,8 @@ class Master:
         self.samples: deque[str] = deque(maxlen=SAMPLES_MAX)
         self.worker_errors: dict[str, str] = {}
         self.trees = JobTrees(office, lambda: self.terms, self.book.forget_below)
-        self._announced = False
         self._drained: Callable[[], None] | None = None
         self._enrolling: list[Enroll] = []
-        self._founding = False
         self._alive = True
 
     @property
@@ -155,7 +149,7 @@ class Master:
         """In one word, for people."""
         if self.stopping:
             return "stopping"
-        if not self._announced and not self.book.active:
+        if not self.founding.heard and not self.book.active:
             return "starting"
         if not self.book.active:
             return "waiting for agents"
@@ -167,7 +161,7 @@ class Master:
         """Lead a new job: find who carries its stream."""
         self._settle()
         self.trees.claim()
-        self._announce()
+        self.founding.announce()
         self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
 
     def take_over(self) -> None:
@@ -178,15 +172,11 @@ class Master:
         sources = tuple(dict.fromkeys((*self._won.sources, *others)))
         self.copy.reach(before, sources, lambda: self._caught_up(cell), lambda: self._alive)
         self.book.new_term()
-        self._announced = True
-        if self.closer.next == FIRST:
-            self._found()
-        else:
-            self.activation.prepared()
+        self.founding.go_on()
         self._settle()
         self._changed()
         self.trees.claim()
-        self._announce()
+        self.founding.announce()
         self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
 
     def rooted(self) -> None:
@@ -209,74 +199,12 @@ class Master:
     def _persist(self) -> None:
         self._office.emit(Persist("job", self.job, pack(Replica(self.terms, None))))
 
-    def _announce(self) -> None:
-        if not self._alive or self.stopping:
-            return
-        terms = self.terms
-        wanted = not self._announced
-        announce = Announce(
-            terms.manifest, terms.master, terms.epoch, terms.version, terms.start, wanted=wanted
-        )
-        self._office.route(ids.stream_id(self.plan.stream), announce)
-        if wanted:
-            self._office.after(ANNOUNCE_AGAIN_S, self._announce_again)
-
-    def _announce_again(self) -> None:
-        if not self._announced:
-            self._announce()
-
-    def announced(self, message: Announced) -> None:
-        """The rendezvous says who carries the stream."""
-        founding = not self._announced and not self.book.active
-        first = not self._announced
-        self._announced = True
-        if message.errors and founding:
-            self._refuse(message)
-            return
-        for error in message.errors:
-            self.closer.errors.append(error)
-        start = self.start if founding else self._next_start()
-        if first and self.start == FIRST and self.closer.next == FIRST:
-            self._found()
-        if self.book.add(message.participants, start):
-            self._changed()
-        if not self._founding:
-            self.activation.prepared()
-        self.closer.advance()
-
-    def _found(self) -> None:
-        """Give carriers that the first announcement missed a moment to be founding members too."""
-        self._founding = self.closer.founding = True
-
-        def founded() -> None:
-            self._founding = self.closer.founding = False
-            self.activation.prepared()
-            self.closer.advance()
-
-        self._office.after(FOUNDING_S, founded)
-
-    def _refuse(self, message: Announced) -> None:
-        text, *others = message.errors
-        more = f" (and {len(others)} more agents refuse it)" if others else ""
-        self.activation.refuse(BAD_REQUEST, error_body(text + more, where=self.plan.stream, code=65))
-        for participant in message.participants:
-            self._office.send(participant.contact, Stop(self.job, self.manifest.incarnation, self.epoch))
-        self.end(lambda ended: self.on_refused() if ended else None)
-
-    def _next_start(self) -> int:
-        frontier = self.closer.frontier
-        if self._founding:
-            return self.start
-        if frontier is None:
-            return self.start if self.closer.next == self.start else self.closer.next + AHEAD
-        return frontier + AHEAD
-
     # -- upkeep ----------------------------------------------------------------------------------------
 
     def _upkeep(self) -> None:
         if not self._alive:
             return
-        self._announce()
+        self.founding.announce()
         self.trees.claim()
         self.replicas.refresh()
         self.activation.repeat()
@@ -310,9 +238,8 @@ class Master:
     def _admit(self) -> None:
         participants = tuple(message.participant for message in self._enrolling)
         self._enrolling.clear()
-        if self._alive and not self.stopping and self.book.add(participants, self._next_start()):
-            if not self._founding:
-                self.activation.prepared()
+        if self._alive and not self.stopping and self.book.add(participants, self.founding.next_start()):
+            self.founding.prepared()
             self._changed()
 
     def leaving(self, message: Leaving) -> None:
@@ -321,7 +248,7 @@ class Master:
         if entry is None or entry.contact.id != message.member.id or self.stopping:
             return
         if entry.until is None:
-            self.book.evict(entry.number, max(self._next_start(), entry.start))
+            self.book.evict(entry.number, max(self.founding.next_start(), entry.start))
             self._changed()
         self._office.send(message.member, Roster(self.terms))
 

@@ -17,7 +17,7 @@ from collections import deque
 
 from msgspec.structs import replace
 
-from elfmesh.control.closing import Closing, Leader
+from elfmesh.control.closing import Closing, Leader, make_record
 from elfmesh.control.cover import END
 from elfmesh.control.events import Finalise, Finalised
 from elfmesh.control.fidelity import Rates
@@ -30,7 +30,7 @@ from elfmesh.control.messages_safety import Keep
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.pages import ROWS_BYTES_MAX
 from elfmesh.control.plan import Plan
-from elfmesh.control.records import ResultRecord, State, add_counts, counts_dict
+from elfmesh.control.records import ResultRecord, State, add_counts
 from elfmesh.control.recovery import Recovery
 from elfmesh.control.tentative import Tentative
 from elfmesh.srt.coverage import bits_of
@@ -191,13 +191,6 @@ class Closer:
         self._failed.append((lost.start, lost.stop, mask))
         self.trees[partition].fail(lost.start, lost.stop, mask)
         self.advance()
-
-    def closed_elsewhere(self, closed: int) -> None:
-        """An earlier master had everything below published: that is not open any more."""
-        if closed > self.next and not self._closing:
-            self.errors.append(f"intervals below {closed} were published by an earlier master")
-            self._move(closed)
-            self.advance()
 
     def finalised(self, event: Finalised) -> None:
         """The rows of an interval are there, or cannot be made."""
@@ -377,24 +370,9 @@ class Closer:
         """The record of an interval from what is here, and the payloads that its rows are made of."""
         parts = [tree.parts(index) for tree in self.trees]
         counts = add_counts(part.counts for tree in parts for part in tree)
-        expected, absent = required.bit_count(), missing.bit_count()
-        start_us, end_us = self._plan.window(index)
-        record = ResultRecord(
-            job=self._manifest.qualified,
-            index=index,
-            start_us=start_us,
-            end_us=end_us,
-            state=state,
-            rev=rev,
-            completeness=(expected - absent) / expected,
-            fidelity=self.rates.fidelity(required, missing, counts),
-            agents_in=expected - absent,
-            agents_expected=expected,
-            missing=self._book.names(missing),
-            version=self._manifest.version,
-            epoch=self._epoch,
-            counts=counts_dict(counts),
-        )
+        names, share = self._book.names(missing), self.rates.fidelity(required, missing, counts)
+        about = (index, state, rev, self._epoch, self._plan.window(index))
+        record = make_record(self._manifest, about, required, missing, names, share, counts)
         return record, tuple(tuple(part.payload for part in tree if part.payload) for tree in parts)
 
     def _move(self, stop: int) -> None:

@@ -213,8 +213,7 @@ class Member:
     def _acknowledgement(self) -> RosterAck | None:
         if self.entry is None:
             return None
-        closed = self.entry.start if self.closed is None else self.closed
-        return RosterAck(self.job, self.epoch, self.version, self.entry.number, closed)
+        return RosterAck(self.job, self.epoch, self.version, self.entry.number)
 
     def mark(self, mark: Mark) -> None:
         """Everything below the mark is closed."""

@@ -120,13 +120,12 @@ class Roster(Message, frozen=True, tag="ctl.roster"):
 
 
 class RosterAck(Message, frozen=True, tag="ctl.roster_ack"):
-    """A member has taken the roster `version` of this epoch; it knows that all below `closed` is closed."""
+    """A member has taken the roster `version` of this epoch."""
 
     job: Id
     epoch: Count
     version: Count
     number: Count
-    closed: Index
 
 
 class Mark(Message, frozen=True, tag="ctl.mark"):
