@@ -50,9 +50,9 @@ class Station:
         self, room: Path, *, crashing: bool = False, pattern: str = "access.log", text: str = PATIENT
     ) -> None:
         self.directory = room / "logs"
-        self.directory.mkdir(parents=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         self.keep = room / "keep"
-        self.keep.mkdir()
+        self.keep.mkdir(exist_ok=True)
         self.log = self.directory / "access.log"
         self.pattern, self.crashing = str(self.directory / pattern), crashing
         self.written: list[int] = []
@@ -101,7 +101,7 @@ class Station:
     def up(self) -> None:
         """Start the agent, or start it again after a crash."""
         self._storage = DiskStorage(self._room / "data")
-        self._frames = FrameLog(self._storage)
+        self._frames = FrameLog(self._storage, garbage_bytes=2000)
         self._reader = StreamReader(
             self.pattern, StreamFormat("json"), clock=lambda: self.now_s, block_bytes=1 << 16
         )
@@ -155,8 +155,9 @@ class Station:
         self.problems |= self._reader.problems()
 
     def release(self) -> None:
-        """The control plane says that everything sealed is closed."""
-        self._frames.append(Released(self._job.key, self._job.worker.next_index))
+        """The control plane says that everything sealed but the newest interval is closed."""
+        self._frames.append(Released(self._job.key, self._job.worker.next_index - 1))
+        self._frames.compact()
 
     def _hear(self, event: object) -> None:
         """What leaves the agent; what is said again must be the same."""
