@@ -60,7 +60,7 @@ class Content(Protocol):
         """Blocks of disjoint keys in any order."""
         ...
 
-    def sorted(self, bits_min: int = 0) -> Iterator[SortedRows]:
+    def sorted(self) -> Iterator[SortedRows]:
         """Blocks of disjoint prefixes, ascending."""
         ...
 
@@ -79,9 +79,9 @@ class RowsContent:
         """See `Content`."""
         yield self._rows
 
-    def sorted(self, bits_min: int = 0) -> Iterator[SortedRows]:
+    def sorted(self) -> Iterator[SortedRows]:
         """See `Content`. Cost: a sort of the keys."""
-        yield from sort_rows(self._rows, max(bits_min, bits_for(self._rows.count)))
+        yield from sort_rows(self._rows, bits_for(self._rows.count))
 
 
 class SortedContent:
@@ -104,8 +104,8 @@ class SortedContent:
         """See `Content`."""
         return map(to_rows, self._blocks)
 
-    def sorted(self, bits_min: int = 0) -> Iterator[SortedRows]:
-        """See `Content`. As coarse as the blocks are."""
+    def sorted(self) -> Iterator[SortedRows]:
+        """See `Content`."""
         return iter(self._blocks)
 
     def stream(self) -> Stream:
@@ -127,8 +127,8 @@ class _Narrowed:
         for rows in self._content.rows():
             yield Rows(self.layout, rows.count, rows.keys, rows.states[: len(self.layout.aggregates)])
 
-    def sorted(self, bits_min: int = 0) -> Iterator[SortedRows]:
-        for rows in self._content.sorted(bits_min):
+    def sorted(self) -> Iterator[SortedRows]:
+        for rows in self._content.sorted():
             yield replace(rows, layout=self.layout, states=rows.states[: len(self.layout.aggregates)])
 
 
@@ -162,7 +162,7 @@ class MergedContent:
         elif blocks := [rows for part in self._parts for rows in part.rows()]:
             yield combine(blocks, self.types)
 
-    def sorted(self, bits_min: int = 0) -> Iterator[SortedRows]:
+    def sorted(self) -> Iterator[SortedRows]:
         """See `Content`. Cost: a k-way merge of sorted runs, prefix by prefix."""
         return merge_streams([stream_of(part, self.form, self.types) for part in self._parts])
 

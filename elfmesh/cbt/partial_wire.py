@@ -197,7 +197,7 @@ class WireContent:
         """The blocks one by one."""
         return WireStream(self._blocks, self._frames)
 
-    def sorted(self, bits_min: int = 0) -> Iterator[SortedRows]:
+    def sorted(self) -> Iterator[SortedRows]:
         """The same as an iterator."""
         stream = self.stream()
         while stream.peek() is not None:

@@ -58,14 +58,14 @@ class SlidContent:
             states = read(np.arange(start, stop))
             yield Rows(self.layout, stop - start, tuple(column[start:stop] for column in columns), states)
 
-    def sorted(self, bits_min: int = 0) -> Iterator[SortedRows]:
+    def sorted(self) -> Iterator[SortedRows]:
         """The groups as a stream of sorted blocks. Cost: the same, and a sort of the keys.
 
         Raises:
             ValueError: the window has moved on.
         """
         keys, read = self._read()
-        bits = max(bits_min, bits_for(len(keys)))
+        bits = bits_for(len(keys))
         order, cuts = kernel.active.sort_keys(keys, bits)
         for prefix, run in enumerate(kernel.active.front_code(keys, order, cuts)):
             if run.rows:
