@@ -1,0 +1,264 @@
+"""Acceptors and proposers one at a time: durable votes, what is refused, hostile messages."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from elfmesh.agent.core import codec
+from elfmesh.control.events import Append, Persist
+from elfmesh.control.holder import LogCopy
+from elfmesh.control.manifest import new_manifest
+from elfmesh.control.messages import pack
+from elfmesh.control.office import Office
+from elfmesh.control.pages import encode_page
+from elfmesh.control.plan import read_job
+from elfmesh.control.records import ResultRecord
+from elfmesh.control.register import COUNTER_MAX, LEAP_MAX, NONE, Ballot
+from elfmesh.control.register_acceptor import Acceptors
+from elfmesh.control.register_desk import Registers
+from elfmesh.control.register_messages import Accept, Accepted, Conflict, Prepare, Promised
+from elfmesh.control.register_proposer import Proposer
+from elfmesh.control.register_value import (
+    Cell,
+    Close,
+    Create,
+    Delete,
+    Exchange,
+    Refused,
+    RegisterValue,
+    TakeOver,
+    digest,
+)
+from elfmesh.control.terms import Terms
+from elfmesh.errors import ProtocolError
+from elfmesh.machine import Contact, Effect, Message, Send
+from tests.control.members import TEXT
+
+MANIFEST = new_manifest(read_job(TEXT)[0], TEXT, "local", created=1, incarnation="i")
+JOB = MANIFEST.job_id
+ME, A, B, STRANGER = (Contact(bytes([n]) * 20, "sim", n) for n in (1, 2, 3, 9))
+VALUE = RegisterValue(job=JOB, incarnation="i", version=1, plan=b"p", epoch=1, master=A, acceptors=(ME, A, B))
+TERMS = Terms(manifest=MANIFEST, master=A, epoch=1)
+
+
+class Held:
+    """What one agent holds of the job."""
+
+    def __init__(self, office: Office, latest: int | None = None, terms: Terms | None = TERMS) -> None:
+        self.terms, self.copy = terms, LogCopy(office, JOB, "i", latest)
+
+    def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]:
+        return self.terms, self.copy
+
+    def keep(self, terms: Terms) -> None:
+        self.terms = terms
+
+
+def office() -> Office:
+    return Office(ME, "me", random.Random(1), lambda topic: {})
+
+
+def tail(*indices: int) -> bytes:
+    return encode_page([(ResultRecord(job="shop/top", index=index), b"") for index in indices])
+
+
+def with_tail(value: RegisterValue, before: int | None, *indices: int) -> tuple[RegisterValue, bytes]:
+    page = tail(*indices)
+    changed = replace(value, before=before, latest=indices[-1], closed=indices[-1] + 1, digest=digest(page))
+    return changed, page
+
+
+def sent(effects: list[Effect]) -> list[Message]:
+    return [effect.message for effect in effects if isinstance(effect, Send)]
+
+
+def test_a_vote_is_on_disk_before_it_is_answered_and_binds_after_a_restart() -> None:
+    desk = office()
+    acceptors = Acceptors(desk, Held(desk))
+    acceptors.prepare(A, Prepare(JOB, Ballot(5, A.id)))
+    persisted, promised = desk.out
+    assert isinstance(persisted, Persist)
+    assert sent([promised]) == [Promised(JOB, Ballot(5, A.id), NONE, None, TERMS, None)]
+    desk.out.clear()
+    acceptors.accept(A, Accept(JOB, Ballot(5, A.id), VALUE), b"")
+    persisted, accepted = desk.out
+    assert isinstance(persisted, Persist)
+    assert sent([accepted]) == [Accepted(JOB, Ballot(5, A.id))]
+    again = office()
+    restarted = Acceptors(again, Held(again))
+    restarted.restored(JOB, persisted.data)
+    restarted.prepare(B, Prepare(JOB, Ballot(6, A.id)))
+    (promised_again,) = sent(again.out)
+    assert promised_again == Promised(JOB, Ballot(6, A.id), Ballot(5, A.id), VALUE, TERMS, None)
+    again.out.clear()
+    restarted.accept(B, Accept(JOB, Ballot(4, B.id), replace(VALUE, master=B)), b"")
+    assert sent(again.out) == [Conflict(JOB, Ballot(4, B.id), Ballot(6, A.id))]
+    assert restarted.vote(JOB).value == Cell(VALUE)
+
+
+def test_a_vote_that_cannot_be_read_is_not_voted_over() -> None:
+    desk = office()
+    with pytest.raises(ProtocolError, match="cannot be read"):
+        Acceptors(desk, Held(desk)).restored(JOB, b"\xc1 nonsense")
+
+
+@pytest.mark.parametrize(
+    ("latest", "terms"),
+    [(6, TERMS), (None, TERMS), (7, None), (7, replace(TERMS, version=2))],
+    ids=["a record is missing", "all are missing", "no terms", "an old roster"],
+)
+def test_an_acceptor_that_could_not_help_a_successor_does_not_vote(
+    latest: int | None, terms: Terms | None
+) -> None:
+    desk = office()
+    acceptors = Acceptors(desk, Held(desk, latest, terms))
+    value, page = with_tail(replace(VALUE, roster=3), 7, 8, 9)
+    acceptors.accept(A, Accept(JOB, Ballot(5, A.id), value), page)
+    assert acceptors.vote(JOB).value is None
+    assert Conflict(JOB, Ballot(5, A.id), NONE, behind=True) in sent(desk.out)
+    assert not any(isinstance(effect, Persist) for effect in desk.out)
+    acceptors.accept(A, Accept(JOB, Ballot(5, A.id), value, terms=replace(TERMS, version=3)), page)
+    assert (acceptors.vote(JOB).value is not None) == (latest == 7)
+
+
+def test_a_tail_goes_to_the_log_once_its_value_is_known_to_be_chosen() -> None:
+    desk = office()
+    held = Held(desk, 7)
+    acceptors = Acceptors(desk, held)
+    first, page = with_tail(VALUE, 7, 8, 9)
+    second, following = with_tail(first, 9, 10)
+    acceptors.accept(A, Accept(JOB, Ballot(5, A.id), first), page)
+    assert not any(isinstance(effect, Append) for effect in desk.out)
+    acceptors.accept(A, Accept(JOB, Ballot(6, A.id), second, settled=Ballot(4, A.id)), following)
+    assert held.copy.latest == 7, "another value was chosen"
+    acceptors.accept(A, Accept(JOB, Ballot(6, A.id), second, settled=Ballot(5, A.id)), following)
+    kinds = [type(effect).__name__ for effect in desk.out if not isinstance(effect, Send)]
+    assert held.copy.latest == 9
+    assert kinds == ["Persist", "Append", "Append", "Persist"], "the records before the vote replaces them"
+
+
+HOSTILE: list[tuple[RegisterValue, bytes]] = [
+    (replace(VALUE, job=b"x" * 20), b""),
+    (replace(VALUE, acceptors=()), b""),
+    (replace(VALUE, acceptors=(ME, ME, A)), b""),
+    (replace(VALUE, acceptors=tuple(Contact(bytes([n]) * 20, "h", n) for n in range(9))), b""),
+    (replace(VALUE, epoch=0), b""),
+    (VALUE, b"a tail that nobody announced"),
+    (replace(VALUE, digest=digest(b"junk"), latest=3), b"junk"),
+    (replace(VALUE, digest=digest(tail(4, 3)), latest=3), tail(4, 3)),
+    (replace(VALUE, digest=digest(tail(3)), latest=9), tail(3)),
+    (replace(VALUE, digest=digest(tail(3)), latest=3, before=3), tail(3)),
+]
+
+
+@pytest.mark.parametrize(("value", "page"), HOSTILE)
+def test_values_that_contradict_themselves_change_nothing(value: RegisterValue, page: bytes) -> None:
+    desk = office()
+    acceptors = Acceptors(desk, Held(desk))
+    acceptors.accept(STRANGER, Accept(JOB, Ballot(5, STRANGER.id), value), page)
+    assert acceptors.vote(JOB).value is None
+    assert desk.stats["control.malformed"] == 1
+    assert desk.out == []
+
+
+@pytest.mark.parametrize("counter", [LEAP_MAX + 1, COUNTER_MAX + 1, (1 << 63) - 1])
+def test_a_huge_ballot_does_not_use_up_the_register(counter: int) -> None:
+    desk = office()
+    acceptors = Acceptors(desk, Held(desk))
+    acceptors.prepare(STRANGER, Prepare(JOB, Ballot(counter, STRANGER.id)))
+    acceptors.accept(STRANGER, Accept(JOB, Ballot(counter, STRANGER.id), VALUE), b"")
+    assert [type(message) for message in sent(desk.out)] == [Conflict, Conflict]
+    desk.out.clear()
+    acceptors.prepare(A, Prepare(JOB, Ballot(1, A.id)))
+    assert isinstance(sent(desk.out)[0], Promised)
+
+
+def test_votes_of_agents_that_were_not_asked_are_not_counted() -> None:
+    desk = office()
+    outcomes: list[Cell | Refused] = []
+    proposer = Proposer(desk, JOB, (ME, A, B), 7)
+    proposer.submit(Create(VALUE), outcomes.append, TERMS)
+    ballot = Ballot(1, ME.id, 7)
+    for sender in (STRANGER, STRANGER, A):
+        proposer.promised(sender, Promised(JOB, ballot, NONE, None, None, None), b"")
+    proposer.promised(A, Promised(JOB, ballot, NONE, None, None, None), b"")
+    assert not any(isinstance(message, Accept) for message in sent(desk.out))
+    proposer.promised(B, Promised(JOB, ballot, NONE, None, None, None), b"")
+    assert sum(isinstance(message, Accept) for message in sent(desk.out)) == 2
+    for sender, other in ((STRANGER, ballot), (A, Ballot(1, ME.id, 8)), (A, ballot), (A, ballot)):
+        proposer.accepted(sender, Accepted(JOB, other))
+    assert outcomes == []
+    proposer.accepted(B, Accepted(JOB, ballot))
+    assert outcomes == [Cell(VALUE)]
+    assert desk.stats["control.stray_votes"] == 4
+
+
+CHANGES: list[tuple[Any, dict[str, Any], str]] = [
+    (Create(replace(VALUE, incarnation="other")), {}, "exists"),
+    (Create(VALUE), {"deleted": True}, "over"),
+    (TakeOver("i", B, 3), {}, "another took over"),
+    (TakeOver("other", B, 1), {}, "over"),
+    (TakeOver("i", B, 1), {"deleted": True}, "over"),
+    (Close("i", 2, 0, 1, None, 0, tail(0)), {}, "another epoch"),
+    (Close("i", 1, 0, 9, 7, 8, tail(8)), {"latest": 6}, "another interval"),
+    (Close("other", 1, 0, 1, None, 0, tail(0)), {}, "over"),
+    (Delete("i", 4), {}, "another epoch"),
+    (Exchange("i", 1, comes=STRANGER), {"former": (ME, A)}, "changing"),
+    (Exchange("i", 1, comes=A), {}, "already"),
+    (Exchange("i", 2, comes=STRANGER), {}, "another epoch"),
+]
+
+
+@pytest.mark.parametrize(("change", "fields", "reason"), CHANGES)
+def test_every_change_compares_before_it_sets(change: Any, fields: dict[str, Any], reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        change.apply(Cell(replace(VALUE, **fields)), certain=True)
+
+
+def test_a_change_that_is_found_to_be_made_is_not_made_twice() -> None:
+    found = Cell(VALUE)
+    for change in (TakeOver("i", B, 1), Close("i", 2, 4, 9, None, 8, tail(8)), Delete("i", 2)):
+        once = change.apply(found, certain=False)
+        assert once != found
+        assert change.apply(once, certain=False) == once
+        found = once
+    assert Create(replace(VALUE, incarnation="j")).apply(found, certain=False).value.epoch == 3
+
+
+def test_an_even_number_of_voters_is_misuse() -> None:
+    desk = office()
+    with pytest.raises(ValueError, match="odd"):
+        Registers(desk, Held(desk), 4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300), st.sampled_from([Prepare, Promised, Accept, Accepted, Conflict]), st.data())
+def test_garbage_in_any_message_is_refused_or_changes_nothing(
+    noise: bytes, kind: type[Message], data: st.DataObject
+) -> None:
+    messages = {
+        Prepare: Prepare(JOB, Ballot(3, A.id)),
+        Promised: Promised(JOB, Ballot(3, A.id), NONE, VALUE, TERMS, 4),
+        Accept: Accept(JOB, Ballot(3, A.id), VALUE, None, TERMS),
+        Accepted: Accepted(JOB, Ballot(3, A.id)),
+        Conflict: Conflict(JOB, Ballot(3, A.id), NONE),
+    }
+    wire = codec()
+    header = bytearray(pack(messages[kind]))
+    for place in data.draw(st.lists(st.integers(0, len(header) - 1), max_size=4)):
+        header[place] = data.draw(st.integers(0, 255))
+    try:
+        message = wire.decode_header(bytes(header))
+    except ProtocolError:
+        return
+    desk = office()
+    registers = Registers(desk, Held(desk))
+    registers.proposer(JOB, (ME, A, B)).submit(Create(VALUE), lambda outcome: None, TERMS)
+    registers.received(A, message, noise)
+    assert all(effect.to.id != STRANGER.id for effect in desk.out if isinstance(effect, Send))
