@@ -264,6 +264,10 @@ class Kernel(Protocol):
         """1 to 12 limbs as in `elfmesh.cbt.floatsum` in short; None if what is left is too much."""
         ...
 
+    def give_back(self) -> bool:
+        """Return to the system what the allocator keeps of freed memory; False if there is no way."""
+        ...
+
     def short_units(self, near: np.ndarray, digits: int, unit: int) -> np.ndarray:
         """int64: the floats near / 10**digits (or those of these bits) in units of 2**unit, mod 2**64.
 

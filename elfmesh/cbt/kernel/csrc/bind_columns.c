@@ -1,5 +1,9 @@
-/* Functions on columns of states: byte planes, decimals, sums in short. */
+/* Functions on columns of states: byte planes, decimals, sums in short; and one on the heap. */
 #include "bind.h"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 /* One part after the other, each a bytes object of its own. */
 static PyObject *written_parts(const int64_t *values, const int64_t *order, const int64_t *cuts, Py_ssize_t parts,
@@ -180,7 +184,21 @@ static PyObject *py_short_sums(PyObject *Py_UNUSED(module), PyObject *args)
     return result;
 }
 
+/* Let the C library return what is free in its heap; True if it can. */
+static PyObject *py_give_back(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+#ifdef __GLIBC__
+    Py_BEGIN_ALLOW_THREADS
+    malloc_trim(0);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_TRUE;
+#else
+    Py_RETURN_FALSE;
+#endif
+}
+
 PyMethodDef column_functions[] = {
+    {"give_back", py_give_back, METH_NOARGS, "give_back() -> whether that is possible here"},
     {"pack_ints", py_pack_ints, METH_VARARGS, "pack_ints(values, ordered, order, cuts) -> (width, base, parts)"},
     {"unpack_ints", py_unpack_ints, METH_VARARGS, "unpack_ints([(rows, width, base, planes), ...], out)"},
     {"scale_floats", py_scale_floats, METH_VARARGS, "scale_floats(values, out) -> digits"},

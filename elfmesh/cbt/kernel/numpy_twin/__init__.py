@@ -7,6 +7,7 @@ loops and Arrow's kernels release the GIL; the dict of the hot table and the dec
 from __future__ import annotations
 
 from elfmesh.cbt.kernel.numpy_twin.columns import (
+    give_back,
     pack_ints,
     scale_floats,
     short_sums,
@@ -43,6 +44,7 @@ __all__ = [
     "decode_run",
     "encode_keys",
     "front_code",
+    "give_back",
     "greatest",
     "greatest_floats",
     "hash_keys",
