@@ -219,7 +219,7 @@ class FaultProxy:
             try:
                 head = await way.reader.readexactly(CHUNK.size)
             except asyncio.IncompleteReadError as end:
-                if end.partial:
+                if end.partial or way.pair.half:
                     raise
                 await way.queue.put((due, b""))
                 return

@@ -1,0 +1,153 @@
+"""Real processes, killed thirty times: no record is lost, none is counted twice, every gap has a name.
+
+`make chaos` is the large one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.__main__ import storm
+from tests.chaos.process import DOWN, UP, Victim
+from tests.chaos.proxy import FaultProxy
+from tests.chaos.storm import JOBS, Weather
+from tests.e2e.fleet import eventually
+
+CI = Weather(agents=5, kills=30, pauses=3, every_s=0.35, down_s=(0.0, 0.8), rate=20.0)
+SEED = int(os.environ.get("ELF_CHAOS_SEED", "1"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_thirty_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+    found = storm(tmp_path / "storm", SEED, CI)
+    verdict = found["verdict"]
+    assert found["ok"], json.dumps(found, indent=1)
+    assert found["kills"] >= 30
+    assert found["pauses"] >= 3
+    assert found["fail_overs_s"], "no master was killed"
+    assert verdict["records"] > 1000
+    assert verdict["states"].get("FINAL", 0) > 10
+    assert verdict["counted"] == verdict["records"] - verdict["declared_missing"] - verdict["declared_late"]
+
+
+class SmallFiles:
+    """A limit on the size of files: to the process, the disk is full. Needs no rights."""
+
+    says = "File too large"
+
+    def __init__(self, home: Path) -> None:
+        pass
+
+    def rise(self, agent: Victim) -> None:
+        """Start the agent with the limit."""
+        real = subprocess.Popen
+
+        def limit() -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
+
+        def start(command: list[str], **options: object) -> subprocess.Popen[bytes]:
+            return real(command, preexec_fn=limit, **options)  # type: ignore[call-overload,no-any-return]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(subprocess, "Popen", start)
+            agent.rise([])
+
+    def more(self) -> None:
+        """Processes that start from now on have no limit."""
+
+    def close(self) -> None:
+        """Nothing was made."""
+
+
+class SmallDisk:
+    """A file system of its own, in memory, that is made small and large while it is mounted."""
+
+    says = "No space left on device"
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        home.mkdir(parents=True)
+        done = self._mount("size=64m", "none")
+        if done.returncode:
+            pytest.skip(f"may not mount a file system: {done.stderr.decode().strip()}")
+
+    def _mount(self, options: str, *what: str) -> subprocess.CompletedProcess[bytes]:
+        command = ["mount", *(("-t", "tmpfs") if what else ()), "-o", options, *what, str(self._home)]
+        return subprocess.run(command, capture_output=True, check=False)
+
+    def rise(self, agent: Victim) -> None:
+        """Leave as little room as the limit of `SmallFiles` does, and start the agent."""
+        used = sum(path.stat().st_blocks * 512 for path in self._home.rglob("*"))
+        assert not self._mount(f"remount,size={used + 60_000}").returncode
+        agent.rise([])
+
+    def more(self) -> None:
+        """Room again."""
+        assert not self._mount("remount,size=64m").returncode
+
+    def close(self) -> None:
+        """Unmount."""
+        subprocess.run(["umount", str(self._home)], check=True)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", [SmallFiles, SmallDisk])
+def test_an_agent_whose_disk_is_full_ends_and_has_lost_nothing_when_there_is_room_again(
+    tmp_path: Path, kind: type[SmallFiles] | type[SmallDisk]
+) -> None:
+    disk = kind(tmp_path / "agent-0" / "data")
+    proxy = FaultProxy(1)
+    agent = Victim(tmp_path / "agent-0", 0, proxy)
+    try:
+        agent.rise([])
+        up(agent)
+        agent.apply(JOBS["chaos/ids"].format(clauses="DEADLINE '1 s'").replace("SECOND", "MINUTE"))
+        agent.fall()
+        disk.rise(agent)
+        up(agent)
+        begin = int(time.time()) // 60 * 60 - 36_000
+        with (agent.directory / "log.log").open("a") as log:
+            for number in range(4000):  # ten hours of minutes, one contribution each
+                stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(begin + number * 9))
+                log.write(json.dumps({"ts": stamp, "id": f"agent-0-{number:032x}"}) + "\n")
+        code = eventually(lambda: agent.look() or agent.state == DOWN, 120, "the end of the agent")
+        assert code == 1, agent.errors()[-2000:]
+        assert disk.says in agent.errors()
+        disk.more()
+        agent.rise([])
+        up(agent)
+
+        def rows() -> int:
+            results = agent.results("chaos/ids")
+            indices = [result["interval"]["index"] for result in results]
+            assert indices == sorted(set(indices))
+            ids = [row["id"] for result in results for row in result["rows"]]
+            assert len(ids) == len(set(ids))
+            return len(ids) >= 3990 and len(ids)
+
+        eventually(rows, 120, "all but the last interval")
+    finally:
+        if agent.process is not None and agent.process.poll() is None:
+            agent.fall()
+        proxy.close()
+        disk.close()
+
+
+def up(agent: Victim) -> None:
+    eventually(lambda: agent.look() or agent.state == UP, 60, "the agent")
+
+
+def test_the_verifier_is_a_program_of_its_own(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.chaos.verify", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["records"] == 0
