@@ -271,7 +271,7 @@ class LogRun:
                     if self._first is None:
                         self._expand(parser, wanted)
                     parsed = parse_block(parser, wanted, self.statement.fields)
-                    self._check(parser, wanted)
+                    self._check(parser)
                     self._say_format(parser, path, parsed)
                     yield parsed, wanted, taken
                     if self._left == 0:
@@ -320,7 +320,7 @@ class LogRun:
         if self.statement.star:
             self.statement = expand(self.statement, discover_columns(parser, block.data))
 
-    def _check(self, parser: Parser, block: Block) -> None:
+    def _check(self, parser: Parser) -> None:
         """Refuse columns that the file turns out not to have (a csv header, the format `auto` chose)."""
         names = found_columns(parser)
         if names is None or names in self._checked:

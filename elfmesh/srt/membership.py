@@ -116,12 +116,12 @@ class Membership:
             self._ask(best, now)
         else:
             if not self.root:
-                self._become_root(now)
+                self._become_root()
             self._verify_at = now + VERIFY_S
             if self._look_again:
                 self._search(now)
 
-    def _become_root(self, now: float) -> None:
+    def _become_root(self) -> None:
         self.root = True
         self.depth = 0
         self._context.emit(BecameRoot(self._tree))

@@ -123,7 +123,7 @@ class Multicasts:
             self._context.count("malformed")
             return
         if self._window(message.era, message.seq).has(message.seq):
-            self._again(sender, message, self._records.get(key), now)
+            self._again(sender, message, self._records.get(key))
             return
         collects = message.kind == USER and message.budget_s > 0
         deadline = now + (message.budget_s if collects else SPREAD_S)
@@ -135,7 +135,7 @@ class Multicasts:
         if window.upto < message.seq:
             self._pull(sender, now)
 
-    def _again(self, sender: Contact, message: Multicast, record: Record | None, now: float) -> None:
+    def _again(self, sender: Contact, message: Multicast, record: Record | None) -> None:
         """A repetition: whoever asks last gets the answers."""
         if record is None or not record.collects:
             self._context.send(sender, MulticastAck(self._tree, message.era, message.seq, True))
