@@ -8,7 +8,7 @@ al., "Mergeable summaries", PODS 2012). Counts err on the low side, by at most `
 Equal states merged alike, in either order, give equal bytes; up to m values everything is exact. Beyond,
 (a + b) + c and a + (b + c) may differ within the bounds.
 
-Owns: the counters of all groups. Refuses to know: how many of them a query shows (`sketches.frequent_items`).
+Owns: the counters of all groups. Refuses to know: how many of them a query shows.
 """
 
 from __future__ import annotations

@@ -73,7 +73,6 @@ void plan_free(Plan *plan) {
     }
 }
 
-/* NULL when the description is not sound or memory ran out. */
 Plan *plan_new(Bytes description) {
     Plan *plan = calloc(1, sizeof *plan);
     if (!plan) {
