@@ -55,6 +55,7 @@ def description(office: Office, master: Master) -> dict[str, Any]:
         "on_straggler": plan.on_straggler,
         "closed_below": shown_interval(closer.closed),
         "collecting": waiting,
+        "voters": [f"{voter.host}:{voter.port}" for voter in master.committer.cell.contacts],
         "roster": {"version": master.book.version, "agents": [_member(master, n) for n in _numbers(master)]},
         "counts": master.totals | {"expired": master.totals["expired"] + closer.expired},
         "parse_error_samples": list(master.samples),

@@ -367,6 +367,7 @@ class Master:
         self.electorate.stop()
         self.committer.stop()
         self.ending.give_up()
+        self._won.proposer.drop()
         self.verifier.stop()
         self.trees.stop()
         self.activation.stop()

@@ -62,6 +62,7 @@ class Committer:
         self._ready: deque[tuple[ResultRecord, bytes]] = deque()
         self._reached = cell.value.closed
         self._committing = False
+        self._since = 0.0
         self._timer: Timer | None = None
         self._stopped = False
 
@@ -69,6 +70,11 @@ class Committer:
     def closed(self) -> int:
         """Everything below is closed, says the register."""
         return self.cell.value.closed
+
+    @property
+    def asking_s(self) -> float:
+        """For how long the acceptors have been asked without an answer of a majority, 0 if they are not."""
+        return self._office.now - self._since if self._committing else 0.0
 
     def add(self, record: ResultRecord, rows: bytes) -> None:
         """A record is ready; it is committed with all that are ready when the last change is through."""
@@ -119,7 +125,7 @@ class Committer:
             last,
             encode_page(batch),
         )
-        self._committing = True
+        self._committing, self._since = True, self._office.now
         self._proposer.submit(change, lambda outcome: self._decided(outcome, batch), terms)
 
     def _decided(self, outcome: Cell | Refused, batch: list[tuple[ResultRecord, bytes]]) -> None:

@@ -96,6 +96,7 @@ class Electorate:
                 return
             if done.contacts and done.contacts[0].id == agent:
                 self._away.pop(agent, None)
+                self._proposer.met(done.contacts[0])
             else:
                 self._away.setdefault(agent, self._office.now)
 

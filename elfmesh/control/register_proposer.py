@@ -96,6 +96,11 @@ class Proposer:
         self._won = None
         self._rosters.clear()
 
+    def met(self, contact: Contact) -> None:
+        """An agent is found at this address."""
+        if contact.id in self._contacts:
+            self._contacts[contact.id] = contact
+
     def drop(self) -> None:
         """Want nothing any more. What was sent may still be accepted."""
         self._wanted.clear()

@@ -17,6 +17,9 @@ from elfmesh.units import format_duration
 SHOWN_MAX = 256
 """Agents named in an answer."""
 
+ASKING_S = 1.0
+"""A majority that has not answered for so long is worth a word."""
+
 
 def explanation(office: Office, master: Master) -> dict[str, Any]:
     """What holds the first open interval of a job.
@@ -58,6 +61,8 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
         return "paused"
     if closer.behind:
         return "fetching earlier results"
+    if master.committer.asking_s > ASKING_S:
+        return "waiting for a majority"
     if not closer.idle:
         return "finishing"
     if master.handing_over:
@@ -104,6 +109,8 @@ def _sentence(
     if not agents:
         return {
             "in time": "nothing is held: no agent has sealed the next interval yet",
+            "waiting for a majority": "most of the agents that vote on the job do not answer: see `voters`"
+            " in `elf describe`",
             "finishing": "its rows are being made or its record is being written",
             "closing": "everybody is in; it closes now",
             "paused": "the job is paused: `elf resume` lets it go on",

@@ -205,6 +205,9 @@ def test_without_a_majority_nothing_is_closed_and_with_one_again_everything_is()
     seal(world, 6)
     world.run(20.0)
     assert list(world.terminal(JOB)) == [1000, 1001]
+    why = world.ask(master, "why", {"job": "shop/top"}).body
+    assert why["stage"] == "waiting for a majority"
+    assert "vote" in why["because"]
     for agent in away:
         world.restart(agent)
     world.run(20.0)
