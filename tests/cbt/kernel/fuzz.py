@@ -162,7 +162,40 @@ def fuzz_scatters(dice: random.Random) -> None:
         native.add_floats(broken(dice, ids), floats, mine, lowest)
 
 
-TARGETS: list[Callable[[random.Random], None]] = [fuzz_table, fuzz_merge, fuzz_keys, fuzz_scatters]
+def fuzz_columns(dice: random.Random) -> None:
+    rows, span = dice.choice([1, 7, 600, 1_500]), 1 << dice.choice([0, 7, 20, 40, 62])
+    values = np.array([dice.randint(-span, span) for _ in range(rows)], np.int64)
+    order = np.array(dice.sample(range(rows), rows)) if dice.random() < 0.5 else None
+    cuts = np.array(sorted(dice.choices(range(rows + 1), k=4)))
+    width, base, chunks = native.pack_ints(values, cuts, order)
+    assert (width, base, chunks) == twin.pack_ints(values, cuts, order)
+    parts = [(int(n), width, base, chunk) for n, chunk in zip(np.diff(cuts), chunks, strict=True)]
+    assert native.unpack_ints(parts).tolist() == twin.unpack_ints(parts).tolist()
+    with suppress(*REFUSALS):
+        native.pack_ints(values, broken(dice, cuts), None if order is None else broken(dice, order))
+    with suppress(*REFUSALS):
+        native.unpack_ints(
+            [(n + dice.choice([0, 1, -1]), dice.randrange(-1, 10), base, c) for n, _, _, c in parts]
+        )
+    floats = np.round(values / dice.choice([1, 100, 10**6, 3]), dice.randrange(8))
+    ours, theirs = native.scale_floats(floats), twin.scale_floats(floats)
+    assert (ours is None) == (theirs is None)
+    limbs = {number: values >> dice.randrange(40) for number in dice.sample(range(-5, 9), dice.randint(1, 6))}
+    mine, other = native.short_sums(limbs), twin.short_sums(limbs)
+    assert (mine is None) == (other is None)
+    if mine is not None and other is not None:
+        assert (mine.digits, mine.unit) == (other.digits, other.unit)
+        assert mine.near.tolist() == other.near.tolist()
+        assert mine.rest.tolist() == other.rest.tolist()
+
+
+TARGETS: list[Callable[[random.Random], None]] = [
+    fuzz_table,
+    fuzz_merge,
+    fuzz_keys,
+    fuzz_scatters,
+    fuzz_columns,
+]
 
 
 def main(seconds: float, seed: int) -> None:
