@@ -12,7 +12,7 @@ equal.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,17 +35,7 @@ class LogfmtParser(TextParser):
     """Parses `key=value` lines."""
 
     name = "logfmt"
-
-    def __init__(
-        self,
-        source: str = "",
-        host: str = "",
-        *,
-        declared: Mapping[str, pa.DataType] | None = None,
-        timestamp: str | None = None,
-    ) -> None:
-        super().__init__(source, host, declared=declared, timestamp=timestamp)
-        self._plan: tuple[Any, Sequence[str], Any] = (None, (), None)
+    _plan: tuple[Any, Sequence[str], Any] = (None, (), None)
 
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[dict[str, Texts], Kept, list[str]]:
         """By the scanner, else one dict per line, read by name."""

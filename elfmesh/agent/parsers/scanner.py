@@ -17,6 +17,9 @@ import numpy as np
 from elfmesh.errors import ConfigError
 
 CHOICES = ("native", "python")
+_INTERFACE = 2
+"""Of the C module: what its functions take and give."""
+
 BLOCK_BYTES_MAX = 2**31 - 1
 """A larger block, which nobody makes, goes the slow path: cells say where a text begins in 32 bits."""
 
@@ -55,6 +58,8 @@ def choose(wanted: str) -> None:
         return
     try:
         _scan = importlib.import_module("elfmesh.agent.parsers._scan")
+        if (built := getattr(_scan, "INTERFACE", 1)) != _INTERFACE:
+            raise ImportError(f"it was built from other sources: {built}, not {_INTERFACE}")
     except ImportError as error:
         if wanted:
             raise ConfigError(

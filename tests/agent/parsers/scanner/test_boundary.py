@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import sys
+import types
 
 import numpy as np
 import pyarrow as pa
@@ -85,3 +87,16 @@ def test_text_cells_outside_of_the_block_are_empty() -> None:
 def test_a_scanner_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ConfigError, match="ELF_SCANNER"):
         scanner.choose("fast")
+
+
+def test_a_scanner_built_from_other_sources_is_not_taken_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = types.ModuleType("elfmesh.agent.parsers._scan")
+    monkeypatch.setitem(sys.modules, old.__name__, old)
+    monkeypatch.setattr(scanner, "fallback_reason", "")
+    with pytest.raises(ConfigError, match="other sources"):
+        scanner.choose("native")
+    scanner.choose("")
+    assert scanner.active is None
+    assert "built from other sources: 1, not 2" in scanner.fallback_reason
