@@ -42,6 +42,9 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         read_from: where to begin in files seen for the first time.
         idle: after so long without a new line the stream's event time advances with the clock.
         ts: field that carries the time; "" picks the format's own.
+        on_overload: "wait": reading waits, nothing is dropped. "shed": the stream is read on; blocks for
+            which there is no memory, and sealed intervals for which there is no spool, are dropped and
+            counted.
     """
 
     path: str
@@ -49,6 +52,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     read_from: Literal["beginning", "end"] = "beginning"
     idle: str = "5 s"
     ts: str = ""
+    on_overload: Literal["wait", "shed"] = "wait"
 
     @property
     def idle_us(self) -> int:

@@ -53,6 +53,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
         restart: per source where to read from again, so that every record after `stop` is seen once more.
         counters: cumulative counts of the job at this agent.
         gaps: (interval, number) of source gaps that are counted in intervals from `stop` on.
+        shed: stretches of files that were left out and are counted below `stop`.
     """
 
     job: str
@@ -64,6 +65,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
     restart: Any = None
     counters: Any = None
     gaps: Any = None
+    shed: Any = None
 
 
 class Released(msgspec.Struct, frozen=True, tag="released", array_like=True):

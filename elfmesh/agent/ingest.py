@@ -96,6 +96,9 @@ class Ingest:
         self._closing = False
         self._finished = False
         self._over_memory = False
+        self._sheds = stream.config.on_overload == "shed"
+        if self._sheds:
+            stream.spool_bytes_max = held_bytes_max
 
     def wake(self) -> None:
         """Look at the stream soon."""
@@ -140,7 +143,8 @@ class Ingest:
                 continue
             if self._memory is not None and await self._wait_memory(self._memory):
                 continue
-            polled = await self._executor.run(self._reading, partial(self.stream.poll, self._wall_us))
+            poll = partial(self.stream.poll, self._wall_us, self._over_memory)
+            polled = await self._executor.run(self._reading, poll)
             await self._settle()
             self._evaluating = asyncio.get_running_loop().create_task(self._evaluate(polled))
             if polled.bytes_read >= BUSY_BYTES:
@@ -152,7 +156,7 @@ class Ingest:
 
     def _heavy(self) -> list[LocalJob]:
         """Jobs of which too much is sealed and not closed."""
-        jobs = self.stream.jobs.values()
+        jobs = () if self._sheds else self.stream.jobs.values()
         return [job for job in jobs if job.held_bytes > self._held_bytes_max and "memory" not in job.held]
 
     async def _settle(self) -> None:
@@ -198,7 +202,7 @@ class Ingest:
             await self._executor.run(self._working, self._tidy)
 
     async def _wait_memory(self, memory: Memory) -> bool:
-        """Whether reading has to wait for memory.
+        """Whether reading has to wait for memory; a stream that sheds never does.
 
         Unread lines hold the watermarks meanwhile; a source at its end goes on with the clock: to seal what
         is due is what frees memory, and nothing else might.
@@ -209,9 +213,13 @@ class Ingest:
             self._over_memory = over
             why = f" ({memory.problem})" if memory.problem else ""
             if over:
-                log.warning("stream %s waits: the memory limit is reached%s", self.stream.name, why)
+                what = "sheds records" if self._sheds else "waits"
+                log.warning("stream %s %s: the memory limit is reached%s", self.stream.name, what, why)
             else:
                 log.info("stream %s is read again", self.stream.name)
+        if over and self._sheds:
+            await self._executor.run(self._working, memory.relieve)
+            return False
         if over:
             await self._sleep(POLL_MAX_S)
             await self._executor.run(self._working, memory.relieve)

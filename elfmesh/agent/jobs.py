@@ -18,9 +18,10 @@ from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.failpoints import reach
 from elfmesh.agent.framelog import FrameLog, Sealed, SealedInterval
 from elfmesh.agent.framescan import FRAME_BYTES_MAX
+from elfmesh.agent.intervals import SealedInterval as Closed
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
 from elfmesh.agent.watermark import clock_lag_us
-from elfmesh.agent.worker import JobWorker
+from elfmesh.agent.worker import CONTRIBUTED, JobWorker
 from elfmesh.cbt import Encode
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
@@ -34,6 +35,7 @@ from elfmesh.srt.messages import Entry
 CONTRIBUTION_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
 """Payloads of what is sealed at once; the rest of a frame is room for counts and positions."""
 
+OVERFLOW = BUCKETS.index("spool_overflow")
 GAPS_TOLD = 3
 """Of the losses of the sources, the newest are told with their path and cause."""
 
@@ -188,6 +190,7 @@ class LocalJob:
             start_index=self.start,
             next_index=max(self.start, last.stop) if last else self.start,
             replay_until=read,
+            shed=msgspec.convert(last.shed or (), list[tuple[FilePosition, int]]) if last else (),
             open_gaps=msgspec.convert(last.gaps or (), list[tuple[int | None, int]]) if last else (),
             idle_us=stream.config.idle_us,
             budget=stream.memory,
@@ -199,7 +202,7 @@ class LocalJob:
             self.worker.columns,
             positions=restart,
             read_from="resume" if last else stream.config.read_from,
-            boundaries=read,
+            boundaries=self.worker.edges if last else (),
         )
         stream.jobs[self.key] = self
         if last is not None:
@@ -227,26 +230,28 @@ class LocalJob:
             stream.reader.remove(self.key)
             self.worker.pause(now_us)
         else:
-            boundaries = self.worker.read_positions()
+            boundaries = self.worker.edges
             columns = self.worker.columns
             stream.reader.add(
                 self.key, columns, positions=self._position, read_from="resume", boundaries=boundaries
             )
             self.worker.resume(now_us)
 
-    def seal(self, at: Sequence[FilePosition], outcome: Outcome) -> None:
+    def seal(self, at: Sequence[FilePosition], outcome: Outcome, spool_bytes_max: int | None = None) -> None:
         """Close what the watermark has passed.
 
         Args:
             at: where the reader stands, for files of which nothing was read yet.
             outcome: takes the frame and the events.
+            spool_bytes_max: what is sealed and not closed beyond this is given up and counted; None: nothing.
         """
         worker = self.worker
         start, ready = worker.next_index, worker.ready_index
         if ready > start:
             sealed = worker.seal(ready)
             reach("seal")
-            entries = [SealedInterval(each.index, list(each.counts), list(each.payloads)) for each in sealed]
+            room = None if spool_bytes_max is None else spool_bytes_max - self.held_bytes
+            entries = _within(sealed, room)
             restart = {position.key: position for position in at}
             restart.update((position.key, position) for position in worker.positions())
             size = sum(len(payload) for entry in entries for payload in entry.payloads)
@@ -266,6 +271,7 @@ class LocalJob:
                     restart=tuple(restart.values()),
                     counters=list(worker.totals),
                     gaps=worker.open_gaps,
+                    shed=worker.shed_stretches,
                 )
             )
             outcome.events += self._events(start, ready, entries)
@@ -327,6 +333,22 @@ class LocalJob:
                 placed.append(Entry(entry.interval, counts, len(payload)))
             parts.append(ctl.SealedPart(tuple(placed), payloads))
         return ctl.Sealed(self.manifest.job_id, self.manifest.incarnation, start, stop, tuple(parts))
+
+
+def _within(sealed: Sequence[Closed], room: int | None) -> list[SealedInterval]:
+    """Sealed intervals for the frame log; those for which the spool has no room keep their counts only."""
+    entries = []
+    for each in sealed:
+        counts, payloads = list(each.counts), list(each.payloads)
+        size = sum(map(len, payloads))
+        if room is not None and size > room:
+            counts[OVERFLOW] += counts[CONTRIBUTED]
+            counts[CONTRIBUTED] = 0
+            payloads = [b""] * len(payloads)
+        elif room is not None:
+            room -= size
+        entries.append(SealedInterval(each.index, counts, payloads))
+    return entries
 
 
 def _whole_counts(counts: Sequence[int]) -> tuple[int, ...]:

@@ -6,8 +6,12 @@ Owns positions only. Panes are numbers here; records are none of its business.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from elfmesh.agent.sources import Block, FileKey, FilePosition, SourceState
+
+Stretch: TypeAlias = tuple[FilePosition, int]
+"""Bytes of a file that were left out: from a position to an offset."""
 
 
 class Offsets:
@@ -15,9 +19,11 @@ class Offsets:
 
     Args:
         replay_until: after a restart, how far the sealed frames had read.
+        shed: after a restart, the `shed` of the last frame.
     """
 
-    def __init__(self, replay_until: Iterable[FilePosition] = ()) -> None:
+    def __init__(self, replay_until: Iterable[FilePosition] = (), shed: Iterable[Stretch] = ()) -> None:
+        self._left_out: list[tuple[int | None, Stretch]] = [(None, stretch) for stretch in shed]
         self._replay = {position.key: position.offset for position in replay_until}
         self._begun: dict[int, dict[FileKey, FilePosition]] = {}
         self._read: dict[FileKey, FilePosition] = {}
@@ -37,9 +43,41 @@ class Offsets:
         """Whether a block was read before the restart."""
         return block.position is not None and block.end <= self._replay.get(block.position.key, -1)
 
+    def leave_out(self, pane: int, block: Block) -> None:
+        """A block is counted in an open pane and not evaluated; the same lines must be left out again."""
+        self.begin(pane, block)
+        if block.position is not None:
+            self._left_out.append((pane, (block.position, block.end)))
+
+    def was_left_out(self, block: Block) -> bool:
+        """Whether a block was left out before the restart, and counted in what was sealed then."""
+        at = block.position
+        return at is not None and any(
+            pane is None and start.key == at.key and start.offset <= at.offset and block.end <= end
+            for pane, (start, end) in self._left_out
+        )
+
+    def shed(self) -> tuple[Stretch, ...]:
+        """What was left out, is counted in what is sealed, and would be read again by a restart."""
+        restart = {position.key: position.offset for position in self.restart()}
+        return tuple(
+            (start, end)
+            for pane, (start, end) in self._left_out
+            if pane is None and end > restart.get(start.key, end)
+        )
+
+    def edges(self) -> tuple[FilePosition, ...]:
+        """Offsets that no block may reach across when it is read again."""
+        stretches = self.shed()
+        ends = (start.at(end) for start, end in stretches)
+        return (*self.reached(), *(start for start, _ in stretches), *ends)
+
     def close_below(self, pane: int) -> None:
         """What is in the panes below is sealed."""
         self._begun = {each: begun for each, begun in self._begun.items() if each >= pane}
+        self._left_out = [(p if p is not None and p >= pane else None, each) for p, each in self._left_out]
+        needed = self.shed()
+        self._left_out = [(p, each) for p, each in self._left_out if p is not None or each in needed]
 
     def keep(self, sources: dict[tuple[int, int], SourceState]) -> None:
         """Forget files that are not open and that no open pane needs; old generations are not open."""

@@ -46,11 +46,13 @@ class Polled:
         now_us: the wall clock before the poll.
         deliveries: parsed blocks, in order.
         places: by job.
+        shedding: whether the blocks are to be left out and counted.
     """
 
     now_us: int
     deliveries: list[Delivery]
     places: Mapping[str, Place]
+    shedding: bool = False
 
     @property
     def bytes_read(self) -> int:
@@ -78,20 +80,21 @@ class Stream:
         self.name, self.config, self.reader = name, config, reader
         self.memory, self.seed, self.encode = memory, seed, encode
         self.jobs: dict[str, LocalJob] = {}
+        self.spool_bytes_max: int | None = None
         self._problems: dict[str, str] = {}
 
-    def poll(self, wall_us: Callable[[], int]) -> Polled:
+    def poll(self, wall_us: Callable[[], int], shedding: bool = False) -> Polled:
         """Read and parse what is there."""
         now_us = wall_us()  # before the poll: what is written after this may be missed, see watermark.py
-        return self._polled(now_us, self.reader.poll())
+        return self._polled(now_us, self.reader.poll(), shedding)
 
     def look(self, wall_us: Callable[[], int]) -> Polled:
         """Read nothing, only see which sources are at their end."""
         now_us = wall_us()
         self.reader.look()
-        return self._polled(now_us, [])
+        return self._polled(now_us, [], False)
 
-    def _polled(self, now_us: int, deliveries: list[Delivery]) -> Polled:
+    def _polled(self, now_us: int, deliveries: list[Delivery], shedding: bool) -> Polled:
         self._tell_problems()
         reader = self.reader
         places = {
@@ -99,7 +102,7 @@ class Stream:
             for name, job in self.jobs.items()
             if not job.held
         }
-        return Polled(now_us, deliveries, places)
+        return Polled(now_us, deliveries, places, shedding)
 
     def evaluate(self, polled: Polled) -> Outcome:
         """Feed every job, seal what is due. What several jobs compute of a block is computed once."""
@@ -123,9 +126,10 @@ class Stream:
             job.lose(place.gaps)
             for delivery, records in zip(polled.deliveries, shared, strict=True):
                 if name in delivery.jobs:
-                    job.worker.feed(delivery.parsed, delivery.block, polled.now_us, records)
+                    take = job.worker.shed if polled.shedding else job.worker.feed
+                    take(delivery.parsed, delivery.block, polled.now_us, records)
             job.worker.observe(place.sources, polled.now_us)
-            job.seal(place.positions, outcome)
+            job.seal(place.positions, outcome, self.spool_bytes_max)
             job.report(outcome)
         except Exception as error:  # one bad job must not hurt the others
             if not isinstance(error, ElfError):

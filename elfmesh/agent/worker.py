@@ -20,10 +20,10 @@ Paper: ELF 2.2 (each agent's own CBT), 3 (an agent that comes back replays its l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from elfmesh.agent.insertion import insert
-from elfmesh.agent.offsets import Offsets
+from elfmesh.agent.intervals import OpenInterval, SealedInterval, add_to
+from elfmesh.agent.offsets import Offsets, Stretch
 from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.sources import Block, FilePosition, Gap, SourceId, SourceState
 from elfmesh.agent.watermark import IDLE_US, SINCE_EVER, Watermark
@@ -34,38 +34,11 @@ from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.records import BUCKETS, FIRST
 from elfmesh.errors import DataError, QueryError
 
-CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, EXPIRED, SOURCE_GAP = map(
-    BUCKETS.index, ("contributed", "filtered", "parse_error", "late_dropped", "expired", "source_gap")
+CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, EXPIRED, SOURCE_GAP, SHED = map(
+    BUCKETS.index, ("contributed", "filtered", "parse_error", "late_dropped", "expired", "source_gap", "shed")
 )
 MAX_FUTURE_US = 3_600_000_000
 SAMPLES_MAX = 3
-
-
-@dataclass(frozen=True, slots=True)
-class OpenInterval:
-    """One interval that is about to be sealed: its counts and its tables, None when it has no rows.
-
-    The tables are read before the next interval is asked for.
-    """
-
-    index: int
-    counts: tuple[int, ...]
-    tables: Mapping[str, Content] | None
-
-
-@dataclass(frozen=True, slots=True)
-class SealedInterval:
-    """One sealed interval.
-
-    Attributes:
-        index: its number.
-        counts: records per bucket, in the order of `BUCKETS`.
-        payloads: one encoded partial per partition, b"" where there are no rows.
-    """
-
-    index: int
-    counts: tuple[int, ...]
-    payloads: tuple[bytes, ...]
 
 
 class JobWorker:
@@ -76,6 +49,7 @@ class JobWorker:
         start_index: the first interval this agent takes part in; older records are expired.
         next_index: after a restart, the first interval that was not sealed.
         replay_until: after a restart, how far the sealed frames had read (`read_positions` at the last seal).
+        shed: after a restart, what was left out (`shed_stretches` at the last seal).
         open_gaps: after a restart, (interval, gaps counted in it) of those that were not sealed.
         max_future_us: how far a timestamp may be ahead of the clock; None: any.
         idle_us: see `Watermark`.
@@ -100,6 +74,7 @@ class JobWorker:
         next_index: int = FIRST,
         replay_until: Iterable[FilePosition] = (),
         open_gaps: Iterable[tuple[int | None, int]] = (),
+        shed: Iterable[Stretch] = (),
         max_future_us: int | None = MAX_FUTURE_US,
         idle_us: int = IDLE_US,
         strict: bool = False,
@@ -132,7 +107,7 @@ class JobWorker:
         self._watermark = Watermark(job.lateness_us if job else 0, idle_us=idle_us)
         self._start = start_index
         self._next = max(start_index, next_index)
-        self._offsets = Offsets(replay_until)
+        self._offsets = Offsets(replay_until, shed)
         self._pane_counts: dict[int, list[int]] = {}
         self._other_counts: dict[int, list[int]] = {}
         self._homeless = [0] * len(BUCKETS)
@@ -190,6 +165,9 @@ class JobWorker:
             records.release()
             return
         replaying = self._offsets.replaying(block)
+        if replaying and self._offsets.was_left_out(block):
+            self._offsets.read(block)
+            return
         self._note(parsed)
         errors = parsed.errors
         if self._window is not None:
@@ -199,6 +177,20 @@ class JobWorker:
             errors += self._insert(records, block, replaying)
         if errors:
             self._count(PARSE_ERROR, errors, self._newest_index(), block, replaying)
+        self._offsets.read(block)
+
+    def shed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
+        """Leave a block out because there is no room for it; what a restart reads again is taken."""
+        if self._window is not None and not self._offsets.replaying(block):
+            self._usable(records, block, now_us)
+        newest = self._newest_index()
+        if newest is None or self._window is None or self._offsets.replaying(block):
+            self.feed(parsed, block, now_us, records)
+            return
+        index = max(newest, self._next)
+        self.totals[SHED] += parsed.lines
+        add_to(self._other_counts, index, SHED, parsed.lines)
+        self._offsets.leave_out(index * self._slide, block)
         self._offsets.read(block)
 
     def lost(self, gaps: Sequence[Gap]) -> None:
@@ -248,7 +240,8 @@ class JobWorker:
         if upto_index <= self._next:
             return
         if any(self._homeless):
-            _add(self._other_counts, upto_index - 1, self._homeless)
+            for bucket, number in enumerate(self._homeless):
+                add_to(self._other_counts, upto_index - 1, bucket, number)
             self._homeless = [0] * len(BUCKETS)
             self._open_gaps.pop(None, None)
         for index in self._occupied(upto_index):
@@ -276,6 +269,16 @@ class JobWorker:
         """Where reading must restart so that every open pane can be filled again."""
         return self._offsets.restart()
 
+    @property
+    def edges(self) -> tuple[FilePosition, ...]:
+        """Offsets that no block may reach across when it is read again: the `boundaries` of a reader."""
+        return self._offsets.edges()
+
+    @property
+    def shed_stretches(self) -> tuple[Stretch, ...]:
+        """What was left out and is sealed: the `shed` of a restart."""
+        return self._offsets.shed()
+
     def read_positions(self) -> tuple[FilePosition, ...]:
         """How far each file was read: the `replay_until` of a restart."""
         return self._offsets.reached()
@@ -284,17 +287,10 @@ class JobWorker:
         """The records of open intervals, and how many have no usable time; those too late are counted."""
         assert self._window is not None
         column = self._window.column
-        most_us = INT64_MAX if self._max_future_us is None else now_us + self._max_future_us
-        usable = records.within(column, INT64_MIN, most_us)
+        usable = self._usable(records, block, now_us)
         undated = records.rows - usable.rows
         if undated:
             self._sample(f"no usable time in {column}")
-        times = usable.times(column)
-        if times.largest is not None:
-            self._newest_us = (
-                times.largest if self._newest_us is None else max(self._newest_us, times.largest)
-            )
-        self._watermark.fed(_source(block), times.largest, now_us)
         still_open = usable.within(column, self._next * self._slide_us, INT64_MAX)
         past = usable.rows - still_open.rows
         if past and not replaying:
@@ -303,6 +299,18 @@ class JobWorker:
             self._count(EXPIRED, expired, self._next, block, False)
             self._count(LATE, past - expired, self._next, block, False)
         return still_open, undated
+
+    def _usable(self, records: BlockRows, block: Block, now_us: int) -> BlockRows:
+        """The records that have a time; the watermark learns the largest."""
+        assert self._window is not None
+        column = self._window.column
+        most_us = INT64_MAX if self._max_future_us is None else now_us + self._max_future_us
+        usable = records.within(column, INT64_MIN, most_us)
+        largest = usable.times(column).largest
+        if largest is not None:
+            self._newest_us = largest if self._newest_us is None else max(self._newest_us, largest)
+        self._watermark.fed(_source(block), largest, now_us)
+        return usable
 
     def _insert(self, records: BlockRows, block: Block, replaying: bool) -> int:
         """Put records into their panes and count them; returns how many could not be used."""
@@ -326,7 +334,7 @@ class JobWorker:
                 missed = self._next - max(self._start, -((self._size - 1 - pane) // self._slide))
                 if missed > 0 and bucket == CONTRIBUTED and not replaying:
                     self.totals[LATE] += missed * number
-                    _add_one(self._other_counts, self._next, LATE, missed * number)
+                    add_to(self._other_counts, self._next, LATE, missed * number)
 
     def _count(self, bucket: int, number: int, index: int | None, block: Block, replaying: bool) -> None:
         """Count records that belong to no pane in the interval that is open now."""
@@ -337,7 +345,7 @@ class JobWorker:
             self._homeless[bucket] += number
             return
         index = max(index, self._next)
-        _add_one(self._other_counts, index, bucket, number)
+        add_to(self._other_counts, index, bucket, number)
         self._offsets.begin(index * self._slide, block)
 
     def _count_gaps(self, number: int, index: int | None) -> None:
@@ -346,7 +354,7 @@ class JobWorker:
             self._homeless[SOURCE_GAP] += number
         else:
             index = max(index, self._next)
-            _add_one(self._other_counts, index, SOURCE_GAP, number)
+            add_to(self._other_counts, index, SOURCE_GAP, number)
         self._open_gaps[index] = self._open_gaps.get(index, 0) + number
 
     def _newest_index(self) -> int | None:
@@ -389,12 +397,3 @@ class JobWorker:
 
 def _source(block: Block) -> SourceId | str:
     return block.position.key[:2] if block.position is not None else block.source
-
-
-def _add_one(counts: dict[int, list[int]], index: int, bucket: int, number: int) -> None:
-    counts.setdefault(index, [0] * len(BUCKETS))[bucket] += number
-
-
-def _add(counts: dict[int, list[int]], index: int, more: list[int]) -> None:
-    for bucket, number in enumerate(more):
-        _add_one(counts, index, bucket, number)

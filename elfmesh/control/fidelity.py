@@ -22,6 +22,9 @@ SAY_AGAIN_S = 10.0
 READ = tuple(BUCKETS.index(name) for name in ("contributed", "filtered"))
 """Buckets of the records that a result has seen."""
 
+DROPPED = tuple(BUCKETS.index(name) for name in ("shed", "spool_overflow"))
+"""Buckets of the records that were dropped under pressure, by the stream's declared choice."""
+
 
 class Rates:
     """What the members of a job usually have, as they say it."""
@@ -43,7 +46,7 @@ class Rates:
             counts: records per bucket of `BUCKETS`, of those inside.
         """
         read = sum(counts[at] for at in READ)
-        shed = counts[BUCKETS.index("shed")] if "shed" in BUCKETS else 0
+        shed = sum(counts[at] for at in DROPPED)
         kept = read / (read + shed) if shed else 1.0
         return kept * self._share(numbers(required), numbers(missing)) if missing else kept
 

@@ -59,6 +59,8 @@ class Station:
         self.rotations = 0
         self.now_s = 0.0
         self.wall_shift_s = 0.0
+        self.shedding = False
+        self.spool_bytes_max: int | None = None
         self._room = room
         job = ql.parse(text).job
         assert job is not None
@@ -106,6 +108,7 @@ class Station:
             self.pattern, StreamFormat("json"), clock=lambda: self.now_s, block_bytes=1 << 16
         )
         self._stream = Stream("log", StreamConfig(self.pattern, "json", idle="5 s"), self._reader)
+        self._stream.spool_bytes_max = self.spool_bytes_max
         self._job = LocalJob(self._manifest, FIRST)
         for event in self._job.recover(self._frames):
             self._hear(event)
@@ -145,7 +148,7 @@ class Station:
         return int((BEGIN.timestamp() + self.now_s + self.wall_shift_s) * 1e6)
 
     def _poll(self) -> None:
-        outcome = self._stream.evaluate(self._stream.poll(self.wall_us))
+        outcome = self._stream.evaluate(self._stream.poll(self.wall_us, self.shedding))
         assert not outcome.failed, outcome.events
         for frame in outcome.frames:
             self._frames.append(frame)

@@ -1,0 +1,77 @@
+"""What is dropped under pressure is counted, once, whatever happens (D-1, D-10)."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elfmesh.agent.config import load_config
+from elfmesh.control.fidelity import Rates
+from elfmesh.control.records import BUCKETS
+from elfmesh.errors import ConfigError
+from tests.agent.rotation.station import PATIENT, PROMPT, Station
+
+steps = st.tuples(st.booleans(), st.booleans(), st.integers(0, 4), st.sampled_from([1, 20]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(steps, max_size=10), st.sampled_from([PATIENT, PROMPT]))
+def test_each_record_is_shed_or_contributed_once(story: list[tuple[bool, bool, int, int]], text: str) -> None:
+    with tempfile.TemporaryDirectory() as room:
+        station = Station(Path(room), text=text)
+        for shedding, crash, count, seconds in story:
+            station.shedding = shedding
+            station.write(count)
+            station.step(seconds, polls=2)
+            if crash:
+                station.down()
+        station.shedding = False
+        station.finish()
+        totals = station.totals()
+        assert station.lost() == totals.get("shed", 0)
+        assert sum(totals.values()) == len(station.written)
+
+
+def test_shed_records_are_counted_where_time_goes_on(tmp_path: Path) -> None:
+    station = Station(tmp_path, text=PROMPT)
+    station.write()
+    station.step(12)
+    station.shedding = True
+    station.write(5)
+    station.step(12)
+    station.shedding = False
+    station.write(2)
+    station.finish()
+    assert station.totals() == {"contributed": 5, "shed": 5}
+    assert len([counts for counts in station.counts.values() if counts[BUCKETS.index("shed")]]) == 1
+
+
+def test_intervals_that_the_spool_has_no_room_for_keep_their_counts(tmp_path: Path) -> None:
+    station = Station(tmp_path, text=PROMPT)
+    station.spool_bytes_max = 0
+    station.write(4)
+    station.step()
+    station.finish()
+    assert station.totals() == {"spool_overflow": 4}
+    assert not station.ids()
+
+
+def test_what_was_dropped_lowers_the_fidelity() -> None:
+    counts = [0] * len(BUCKETS)
+    for bucket, number in (("contributed", 60), ("filtered", 20), ("shed", 15), ("spool_overflow", 5)):
+        counts[BUCKETS.index(bucket)] = number
+    assert Rates().fidelity(1, 0, counts) == pytest.approx(0.8)
+
+
+def test_the_choice_is_declared_in_the_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    for choice in ("wait", "shed"):
+        path.write_text(f'data_dir = "d"\n[streams.log]\npath = "x"\non_overload = "{choice}"\n')
+        assert load_config(str(path)).streams["log"].on_overload == choice
+    path.write_text('data_dir = "d"\n[streams.log]\npath = "x"\non_overload = "drop"\n')
+    with pytest.raises(ConfigError, match="on_overload"):
+        load_config(str(path))
