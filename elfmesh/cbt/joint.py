@@ -16,6 +16,7 @@ Paper: ELF 2.2 (buffers are merged when they are pushed down).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -48,11 +49,11 @@ def merge_packed(blocks: Sequence[Packed]) -> Packed:
     if len(blocks) == 1:
         return blocks[0]
     first = blocks[0].header
-    shape = [_shape(state) for state in first.states]
+    shape = _shape(first.states)
     try:
         for block in blocks[1:]:
             header = block.header
-            if header.states is not first.states and [_shape(state) for state in header.states] != shape:
+            if header.states is not first.states and _shape(header.states) != shape:
                 raise _Apart
             if header.keys is not first.keys and header.keys != first.keys:
                 raise _Apart
@@ -87,10 +88,19 @@ def _merge(blocks: Sequence[Packed]) -> Packed:
     return pack_laid(layout, form, run, merged, header.bits, header.prefix)
 
 
-def _shape(state: StateHeader) -> tuple[object, ...]:
+@lru_cache(maxsize=1 << 10)
+def _shape(states: tuple[StateHeader, ...]) -> list[object]:
     """What must be equal for the states of two blocks to be read together."""
-    columns = tuple((column.name, column.type) for column in state.columns)
-    return state.name, state.kind, state.type, columns, None if state.sums is None else state.sums[0]
+    return [
+        (
+            state.name,
+            state.kind,
+            state.type,
+            tuple((column.name, column.type) for column in state.columns),
+            None if state.sums is None else state.sums[0],
+        )
+        for state in states
+    ]
 
 
 class _Columns:
