@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native sanitize fuzz fuzz-portable wheel try-wheel $(SANITIZED) demo test test-numpy lint types imports check sim bench-small bench-venvs bench-peers clean
+.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel try-wheel $(SANITIZED) demo test test-numpy lint types imports check sim bench-small bench-venvs bench-peers clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -60,6 +60,24 @@ fuzz-portable: $(SANITIZED) # the scanner as machines without SSE2 have it
 fuzz: $(SANITIZED) ## random and broken input for the sanitized C modules, FUZZ_SECONDS for each
 	@$(SANITIZE) $(BIN)/python -P -m tests.cbt.kernel.fuzz $(FUZZ_SECONDS) $$(date +%s)
 	@$(SANITIZE) $(BIN)/python -P -m tests.agent.parsers.fuzz_scan $(FUZZ_SECONDS) $$(date +%s)
+
+FUZZ_INPUTS ?= 100000000
+FUZZ_HARNESS ?= messages-control
+
+fuzz-inputs: $(NATIVE) ## every harness of tests/fuzz, FUZZ_INPUTS each (days); goes on where it was ended
+	@$(BIN)/python -m tests.fuzz.rounds build/fuzz --inputs $(FUZZ_INPUTS) --docs
+
+fuzz-guided: $(NATIVE) ## one harness (FUZZ_HARNESS) by atheris, which follows coverage, for FUZZ_SECONDS
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	@$(BIN)/python -m tests.fuzz.guided $(FUZZ_HARNESS) $(FUZZ_SECONDS) build/fuzz/corpus-$(FUZZ_HARNESS)
+
+CHAOS_KILLS ?= 1000
+CHAOS_PAUSES ?= 200
+CHAOS_AGENTS ?= 16
+
+chaos: $(NATIVE) ## real agents killed CHAOS_KILLS times and verified (hours); goes on where it was ended
+	@$(BIN)/python -m tests.chaos build/chaos --kills $(CHAOS_KILLS) --pauses $(CHAOS_PAUSES) \
+		--agents $(CHAOS_AGENTS) --docs
 
 wheel: $(STAMP) ## the source distribution and the wheel of this platform, in dist/
 	@rm -rf build/wheel dist && mkdir -p dist

@@ -12,7 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.storm import Storm, Weather
+from tests.reliability import write_section
 
+INTRODUCTION = """## Real processes
+
+Real agents behind a proxy that delays, leaves out, doubles, resets and cuts; killed (SIGKILL) at random, as
+masters, while they start and at named places inside seal, commit and activation; stopped (SIGSTOP) and woken;
+their logs rotated every few seconds. A verifier that reads only raw logs and results (tests/chaos/verify.py)
+looks at every record by name. CI runs 30 kills (tests/chaos/test_storm.py), `make chaos` 1,000.
+
+Written by `python -m tests.chaos`.
+
+| | |
+|---|---|
+"""
 ROUND_KILLS = 50
 """Kills of one storm: a directory of its own, verified, and thrown away if all is well."""
 
@@ -26,6 +39,7 @@ def main() -> int:
     arguments.add_argument("--pause-max-s", type=float, default=60.0)
     arguments.add_argument("--agents", type=int, default=16)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--docs", action="store_true", help="write the figures into docs/reliability.md")
     arguments.add_argument("--keep", action="store_true", help="also what is well")
     options = arguments.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
@@ -52,7 +66,10 @@ def main() -> int:
             shutil.rmtree(home)
         print(json.dumps({key: rounds[-1][key] for key in ("seed", "ok", "kills", "seconds")}), flush=True)
         seed += 1
-    print(json.dumps(summary(rounds), indent=1))
+    total = summary(rounds)
+    print(json.dumps(total, indent=1))
+    if options.docs:
+        write_section("real processes", page(total, rounds))
     return 0 if all(each["ok"] for each in rounds) else 1
 
 
@@ -96,6 +113,35 @@ def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
         "fail_over_p99_s": quantile(fail_overs, 0.99),
         "acts": dict(sorted(acts.items())),
     }
+
+
+def page(total: dict[str, Any], rounds: list[dict[str, Any]]) -> str:
+    """The section of docs/reliability.md."""
+    agents = sorted({each["agents"] for each in rounds})
+    network: Counter[str] = Counter()
+    for each in rounds:
+        network.update(each["network"])
+    figures = {
+        "storms, agents in each": f"{total['storms']}, {' and '.join(map(str, agents))}",
+        "processes killed": f"{total['kills']:,}",
+        "of them masters, on purpose": total["acts"].get("kill a master", 0),
+        "of them at a fail point": sum(n for act, n in total["acts"].items() if act.startswith("at ")),
+        "of them while starting": total["acts"].get("kill at start", 0),
+        "processes stopped for a while": total["pauses"],
+        "logs rotated": f"{total['rotations']:,}",
+        "frames left out, said twice by the network": f"{network['lost']:,}, {network['doubled']:,}",
+        "connections reset, half open": f"{network['reset']}, {network['half_open']}",
+        "records": f"{total['records']:,}",
+        "intervals": ", ".join(f"{count:,} {state}" for state, count in sorted(total["intervals"].items())),
+        "records of agents named as missing": f"{total['declared_missing']:,}",
+        "records declared late": f"{total['declared_late']:,}",
+        **{f"**{name}**": f"**{count}**" for name, count in total["wrong"].items()},
+        "agents that ended by themselves": total["unexpected_deaths"],
+        "a new master answers after (median, 99th percentile)": (
+            f"{total['fail_over_p50_s']} s, {total['fail_over_p99_s']} s of {total['fail_overs']}"
+        ),
+    }
+    return INTRODUCTION + "\n".join(f"| {name} | {value} |" for name, value in figures.items())
 
 
 def quantile(values: list[float], share: float) -> float | None:

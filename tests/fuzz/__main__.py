@@ -16,6 +16,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     arguments.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     arguments.add_argument("--inputs", type=int, help="per harness; by default what CI runs")
+    arguments.add_argument("--times", type=int, default=1, help="so many times what CI runs")
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--measure-all", action="store_true", help="the memory of every input")
     arguments.add_argument("--replay", type=Path, help="give one harness the bytes of a file")
@@ -29,7 +30,7 @@ def main() -> int:
                 harness.run(options.replay.read_bytes())
             continue
         campaign = Campaign(harness, options.seed, measure_all=options.measure_all)
-        outcome = campaign.run(options.inputs or harness.inputs)
+        outcome = campaign.run(options.inputs or harness.inputs * options.times)
         print(json.dumps(summary(harness, outcome)), flush=True)
         for number, (place, (text, data)) in enumerate(outcome.findings.items()):
             found += 1

@@ -1,0 +1,99 @@
+"""Fuzzing for as long as it takes: python -m tests.fuzz.rounds DIRECTORY --inputs N [--docs].
+
+Rounds of all harnesses, each in a process of its own and with a seed of its own, until every harness had N
+inputs. What was done is in the directory; a run that was ended goes on where it was. `--docs` writes the
+figures into docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.catalog import NAMES
+from tests.reliability import write_section
+
+ROUNDS_OF_CI = 10
+"""A process runs so many times what CI runs: each harness for about a minute."""
+
+INTRODUCTION = """## Fuzzing
+
+Hostile input for everything that reads what others write. Each input is taken, or refused by a declared
+error, within 100 ms of processor time and 64 MiB; anything else is a finding. Inputs are mutations of valid
+examples, sealed again where a checksum would stop them; `cores` are scripts of messages to a whole agent in
+the middle of a job; `http` is a real agent. CI runs them for a while (tests/fuzz/test_fuzz.py), `make
+fuzz-inputs` up to 10^8 inputs each, `make fuzz-guided` with coverage as guide, `make fuzz` the sanitized C
+modules. Inputs that found something are tests in tests/fuzz/test_findings.py.
+
+Written by `python -m tests.fuzz.rounds`.
+
+| harness | what | inputs | refused | slowest | most memory measured | open findings |
+|---|---|---|---|---|---|---|
+"""
+
+
+def main() -> int:
+    """Rounds until there were enough; 1 if anything was found."""
+    arguments = argparse.ArgumentParser(prog="python -m tests.fuzz.rounds", description=__doc__)
+    arguments.add_argument("directory", type=Path)
+    arguments.add_argument("--inputs", type=int, default=10**8)
+    arguments.add_argument("--docs", action="store_true")
+    options = arguments.parse_args()
+    options.directory.mkdir(parents=True, exist_ok=True)
+    path = options.directory / "rounds.ndjson"
+    done = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    while short := [name for name in NAMES if total(done, name) < options.inputs]:
+        for name in short:
+            seed = 1 + sum(each["name"] == name for each in done)
+            done.append(round_(name, seed, options.directory))
+            with path.open("a") as file:
+                file.write(json.dumps(done[-1]) + "\n")
+            print(json.dumps(done[-1]), flush=True)
+    if options.docs:
+        write_section("fuzzing", INTRODUCTION + "\n".join(table(done)))
+    return 1 if any(each["findings"] for each in done) else 0
+
+
+def total(done: list[dict[str, Any]], name: str) -> int:
+    """Inputs that a harness had so far."""
+    return sum(each["inputs"] for each in done if each["name"] == name)
+
+
+def round_(name: str, seed: int, directory: Path) -> dict[str, Any]:
+    """One harness in a process of its own."""
+    command = [sys.executable, "-m", "tests.fuzz", name, "--seed", str(seed), "--keep", str(directory)]
+    ran = subprocess.run(
+        [*command, "--times", str(ROUNDS_OF_CI)], capture_output=True, text=True, check=False
+    )
+    if not ran.stdout:  # the process itself has ended: a finding as well
+        return {"name": name, "seed": seed, "inputs": 1, "findings": [ran.stderr[-2000:]]}
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return {**found, "seed": seed}
+
+
+def table(done: list[dict[str, Any]]) -> list[str]:
+    """The rows of the page."""
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for each in done:
+        groups[each["name"]].append(each)
+    rows = []
+    for name in NAMES:
+        group = [each for each in groups[name] if "about" in each]
+        inputs = sum(each["inputs"] for each in group)
+        refused = sum(each["refused_share"] * each["inputs"] for each in group) / max(1, inputs)
+        slowest = max((each["slowest_ms"] for each in group), default=0)
+        largest = max((each["largest_mib"] for each in group), default=0)
+        findings = len({place for each in groups[name] for place in each["findings"]})
+        about = group[0]["about"] if group else ""
+        figures = f"{inputs:,} | {refused:.0%} | {slowest:g} ms | {largest:g} MiB | {findings}"
+        rows.append(f"| `{name}` | {about} | {figures} |")
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())
