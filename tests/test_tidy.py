@@ -23,7 +23,8 @@ CORES = sorted(
     or path.parent == PACKAGE
     or (
         path.parent == PACKAGE / "control"
-        and path.stem not in {"api", "client", "cli", "cli_common", "resultslog"}
+        and path.stem not in {"api", "client", "resultslog"}
+        and not path.stem.startswith("cli")
     )
     or path == PACKAGE / "agent" / "core.py"
 )
