@@ -40,6 +40,7 @@ class LogCopy:
     def __init__(self, office: Office, job: bytes, incarnation: str, latest: int | None) -> None:
         self._office, self.job, self.incarnation = office, job, incarnation
         self.latest = latest
+        self._epoch = 0
         self._token: int | None = None
         self._timer: Timer | None = None
         self._tries = 0
@@ -118,8 +119,11 @@ class LogCopy:
             self.add(record, rows)
 
     def add(self, record: ResultRecord, rows: bytes) -> None:
-        """Append a record if it is behind `latest`."""
-        if self.latest is None or record.index > self.latest:
+        """Append a record if it is behind `latest`; one of an epoch below the last one's is refused (D-5)."""
+        if record.epoch < self._epoch:
+            self._office.stats["control.fenced"] += 1
+        elif self.latest is None or record.index > self.latest:
+            self._epoch = record.epoch
             self._office.emit(Append(self.job, self.incarnation, record, rows))
             self.latest = record.index
 

@@ -288,6 +288,9 @@ class Leadership:
         except QueryError:
             self._office.stats["control.malformed"] += 1
             return
+        if not terms.acceptors:  # nobody could vote on it
+            self._office.stats["control.malformed"] += 1
+            return
         self._elections.take_over(terms, lambda outcome: self._elected(terms, plan, outcome))
 
     def _elected(self, terms: Terms, plan: Plan, outcome: Won | Lost) -> None:

@@ -143,6 +143,15 @@ def test_a_tail_goes_to_the_log_once_its_value_is_known_to_be_chosen() -> None:
     assert kinds == ["Persist", "Append", "Append", "Persist"], "the records before the vote replaces them"
 
 
+def test_a_record_of_an_epoch_that_is_over_is_not_appended() -> None:
+    desk = office()
+    copy = LogCopy(desk, JOB, "i", None)
+    for index, epoch in ((1, 2), (2, 1), (3, 2), (3, 3)):
+        copy.add(ResultRecord(job="shop/top", index=index, epoch=epoch), b"")
+    assert [effect.record.index for effect in desk.out if isinstance(effect, Append)] == [1, 3]
+    assert desk.stats["control.fenced"] == 1
+
+
 HOSTILE: list[tuple[RegisterValue, bytes]] = [
     (replace(VALUE, job=b"x" * 20), b""),
     (replace(VALUE, acceptors=()), b""),
