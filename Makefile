@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel try-wheel $(SANITIZED) demo test test-numpy lint types imports check sim bench-small bench-venvs bench-peers clean
+.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel try-wheel $(SANITIZED) demo test test-numpy lint types imports check sim soak-sim bench-small bench-venvs bench-peers clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -111,6 +111,11 @@ check: test test-numpy lint types imports sanitize try-wheel ## everything .ci/r
 
 sim: $(NATIVE) ## 1,000 simulated agents and 100 jobs (minutes)
 	ELF_SIM_AGENTS=1000 ELF_SIM_JOBS=100 $(BIN)/python -m pytest -q tests/sim --timeout 3600
+
+SOAK_SEEDS ?= 10000
+
+soak-sim: $(NATIVE) ## SOAK_SEEDS seeds of the swarm on all cores; goes on where it was stopped (hours)
+	@$(BIN)/python -m tests.sim.swarm --soak $(SOAK_SEEDS) --journal build/soak-sim.jsonl
 
 BENCH_VENVS ?= $(if $(ELF_BENCH_VENVS),$(ELF_BENCH_VENVS),$(HOME)/.cache/elf-bench/venvs)
 BENCH_PEERS := $(patsubst benchmarks/peers/requirements-%.txt,%,$(wildcard benchmarks/peers/requirements-*.txt))

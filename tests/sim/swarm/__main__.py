@@ -7,7 +7,9 @@ import sys
 import time
 from pathlib import Path
 
+from tests.sim.swarm import invariants
 from tests.sim.swarm.ablations import without
+from tests.sim.swarm.invariants import NOT_YET
 from tests.sim.swarm.run import check, run
 from tests.sim.swarm.scenario import draw
 from tests.sim.swarm.soak import quiet, soak
@@ -21,7 +23,9 @@ def main() -> int:
     parser.add_argument("--soak", type=int, metavar="N", help="run the seeds from --first on, in parallel")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--processes", type=int)
-    parser.add_argument("--journal", type=Path, default=Path("build/soak-sim.jsonl"), help="what was run already")
+    parser.add_argument(
+        "--journal", type=Path, default=Path("build/soak-sim.jsonl"), help="what was run already"
+    )
     options = parser.parse_args()
     if options.soak is not None:
         options.journal.parent.mkdir(parents=True, exist_ok=True)
@@ -42,15 +46,15 @@ def replay(seed: int, ablation: str | None, *, trace: bool) -> int:
         outcome = run(scenario, print if trace else None)
     used = time.process_time() - began
     print(
-        f"{outcome.seconds:.0f} s simulated in {used:.1f} s, {outcome.faults} faults, {outcome.crashes} restarts,"
-        f" trace {outcome.trace}"
+        f"{outcome.seconds:.0f} s simulated in {used:.1f} s, {outcome.faults} faults,"
+        f" {outcome.crashes} restarts, trace {outcome.trace}"
     )
-    wrong = check(outcome)
+    wrong = check(outcome, tuple(invariants.ALL))
     for name, lines in wrong.items():
-        print(f"\n{name}: {len(lines)}")
+        print(f"\n{name}: {len(lines)}" + (f" (not enforced: {NOT_YET[name]})" if name in NOT_YET else ""))
         for line in lines[:10]:
             print(f"  {line}")
-    return 1 if wrong else 0
+    return 1 if set(wrong) - set(NOT_YET) else 0
 
 
 if __name__ == "__main__":

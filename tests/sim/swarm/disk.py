@@ -4,9 +4,9 @@ Owns files, names and what a power cut leaves of them. The product's own storage
 unchanged on top (see `install.py`): nothing of them is written a second time here.
 
 Rules, as strict as POSIX allows: bytes survive a power cut once their file was synced, of the others any
-beginning does, perhaps followed by zeros; a name that was made, replaced or removed survives once its directory
-was synced, of the others any beginning of their order does. A failed sync has lost what it should have
-written, even if a later one succeeds.
+beginning does, perhaps followed by zeros; a name that was made, replaced or removed survives once its
+directory was synced, of the others any beginning of their order does. A failed sync has lost what it should
+have written, even if a later one succeeds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Inode:
         self.clean = min(self.clean, offset)
 
     def power_cut(self, rng: random.Random) -> None:
-        """Keep what was synced and a random beginning of the rest, zeros in place of what the disk had not got."""
+        """Keep what was synced and a random beginning of the rest, perhaps zeros behind it."""
         del self.stable[self.clean :]
         dirty = self.data[self.clean :]
         kept = rng.choice((0, len(dirty), rng.randint(0, len(dirty))))
@@ -74,10 +74,11 @@ class Disk:
         lies: syncs return at once and do nothing: for the ablation of syncing, never for a fault.
     """
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    def __init__(self, rng: random.Random, now_ns: Callable[[], int] = lambda: 0) -> None:
+        self.rng, self.now_ns = rng, now_ns
         self.names: dict[str, Inode] = {}
-        self.directories: dict[str, None] = {}
+        self.directories: dict[str, int] = {}
+        """Each with when a name in it last changed, in nanoseconds."""
         self.space: int | None = None
         self.syncs_to_fail = 0
         self.lies = False
@@ -91,7 +92,14 @@ class Disk:
             del self.names[path]
         else:
             self.names[path] = inode
+        self.changed(path)
         self._pending.append(_Renaming(path, inode))
+
+    def changed(self, path: str) -> None:
+        """A name has changed: its directory shows it, however soon after the last change."""
+        directory = path.rpartition("/")[0]
+        if directory in self.directories:
+            self.directories[directory] = max(self.now_ns(), self.directories[directory] + 1)
 
     def sync_names(self) -> None:
         """What a sync of a directory does: a journal commits everything before it."""
@@ -177,6 +185,8 @@ class SimOS:
 
     O_RDONLY, O_RDWR, O_CREAT = os.O_RDONLY, os.O_RDWR, os.O_CREAT
     O_APPEND, O_CLOEXEC, O_NONBLOCK = os.O_APPEND, os.O_CLOEXEC, os.O_NONBLOCK
+    SEEK_SET, SEEK_END = os.SEEK_SET, os.SEEK_END
+    path = SimpleNamespace(realpath=str)
     strerror = staticmethod(os.strerror)
 
     def __init__(self) -> None:
@@ -274,7 +284,8 @@ class SimOS:
         if name in disk.names:
             return status(disk.names[name])
         if name in disk.directories:
-            return SimpleNamespace(st_mode=stat.S_IFDIR | 0o700, st_dev=1, st_ino=0, st_size=0, st_mtime=0.0)
+            at = disk.directories[name]
+            return _status(stat.S_IFDIR | 0o700, 0, 0, at)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
     def replace(self, source: Any, target: Any) -> None:
@@ -294,7 +305,7 @@ class SimOS:
         disk.link(name, None)
 
     def mkdir(self, path: Any) -> None:
-        self.disk(str(path)).directories[str(path)] = None
+        self.disk(str(path)).directories.setdefault(str(path), self.now_ns())
 
     def listing(self, path: Any) -> list[str]:
         """Names of the entries of a directory, sorted, directories among them."""
@@ -309,18 +320,31 @@ class SimOS:
     def scandir(self, path: Any) -> contextlib.nullcontext[Iterator[SimpleNamespace]]:
         entries = []
         for name in self.listing(path):
-            number = self.stat(f"{path}/{name}").st_ino
-            entry = SimpleNamespace(path=f"{path}/{name}", name=name, inode=lambda number=number: number)
-            entries.append(entry)
+            found = self.stat(f"{path}/{name}")
+            entries.append(
+                SimpleNamespace(
+                    path=f"{path}/{name}",
+                    name=name,
+                    inode=lambda found=found: found.st_ino,
+                    stat=lambda found=found, **_: found,
+                    is_file=lambda found=found, **_: stat.S_ISREG(found.st_mode),
+                    is_symlink=lambda: False,
+                )
+            )
         return contextlib.nullcontext(iter(entries))
 
 
 def status(inode: Inode) -> SimpleNamespace:
+    return _status(stat.S_IFREG | 0o600, inode.number, len(inode.data), inode.mtime_ns)
+
+
+def _status(mode: int, number: int, size: int, at_ns: int) -> SimpleNamespace:
     return SimpleNamespace(
-        st_mode=stat.S_IFREG | 0o600,
+        st_mode=mode,
         st_dev=1,
-        st_ino=inode.number,
-        st_size=len(inode.data),
-        st_mtime=inode.mtime_ns / 1e9,
-        st_mtime_ns=inode.mtime_ns,
+        st_ino=number,
+        st_nlink=1,
+        st_size=size,
+        st_mtime=at_ns / 1e9,
+        st_mtime_ns=at_ns,
     )

@@ -47,7 +47,9 @@ class History:
 
     now: Callable[[], float]
     appended: dict[Incarnation, list[Appended]] = field(default_factory=dict)
-    followed: dict[tuple[str, Incarnation], dict[int, list[tuple[ResultRecord, bytes]]]] = field(default_factory=dict)
+    followed: dict[tuple[str, Incarnation], dict[int, list[tuple[ResultRecord, bytes]]]] = field(
+        default_factory=dict
+    )
     """What readers with a stored position got: (reader, job) -> index -> every answer."""
     contributions: dict[tuple[str, Incarnation], list[Contribution]] = field(default_factory=dict)
     """By host and job: frames in the order in which they were appended."""
@@ -62,6 +64,7 @@ class History:
     opened: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     """By agent and file: when the agent opened it."""
     counters: Counter[str] = field(default_factory=Counter)
+    worker_errors: list[str] = field(default_factory=list)
     names: dict[bytes, str] = field(default_factory=dict)
     peaks: Counter[str] = field(default_factory=Counter)
     log: list[str] = field(default_factory=list)
@@ -81,6 +84,8 @@ class History:
 
         def noted(event: Event, now: float) -> list[Effect]:
             entered()
+            if isinstance(event, ctl.WorkerReport) and event.error:
+                self.worker_errors.append(f"{host}: {event.error}")
             if isinstance(event, ctl.Sealed):
                 job = self.names.get(event.job, event.job.hex())
                 self.given.setdefault((host, (job, event.incarnation)), []).append(event)

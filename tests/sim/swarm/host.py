@@ -83,7 +83,9 @@ class Gate:
 class SimExecutor:
     """`Executor` of one process: lanes keep their order, take their time, and stand still in a pause."""
 
-    def __init__(self, gate: Gate, rng: random.Random, store_s: float, other_s: float, enter: Callable[[], None]) -> None:
+    def __init__(
+        self, gate: Gate, rng: random.Random, store_s: float, other_s: float, enter: Callable[[], None]
+    ) -> None:
         self._gate, self._rng, self._store_s, self._other_s = gate, rng, store_s, other_s
         self._free: dict[str, float] = {}
         self._enter = enter
@@ -134,7 +136,8 @@ class Host:
         self.rack = f"r{number % scenario.racks}"
         self.folder = f"h{number:02}"
         self.disks = 1
-        self.disk = around.system.disks[self.folder] = Disk(random.Random(f"disk/{scenario.seed}/{number}"))
+        disk = Disk(random.Random(f"disk/{scenario.seed}/{number}"), around.system.now_ns)
+        self.disk = around.system.disks[self.folder] = disk
         self.clock = Clock(
             self.rng.uniform(-1, 1) * scenario.clock_offset_s, self.rng.uniform(-1, 1) * scenario.clock_drift
         )
@@ -230,7 +233,9 @@ class Host:
                 rng=rng,
                 transport=transport,
                 storage=storage,
-                executor=SimExecutor(self.gate, random.Random(rng.getrandbits(64)), store_s, other_s, self._entered),
+                executor=SimExecutor(
+                    self.gate, random.Random(rng.getrandbits(64)), store_s, other_s, self._entered
+                ),
                 compute=PartialCompute(),
                 results=ResultsLogs(self._data() / "results"),
                 open_reader=lambda name, config: StreamReader(

@@ -1,26 +1,37 @@
-"""Puts the simulated `os`, `Path`, `glob`, `shutil` and `fcntl` under the product's storage, sources and results log.
+"""Puts the simulated `os`, `Path`, `glob`, `shutil` and `fcntl` under every module of the product.
 
-Owns the list of modules that touch files in an agent. A call that the simulation does not know fails with an
-AttributeError: nothing reaches the real disk by accident, and nothing is silently not simulated.
+A call that the simulation does not know fails with an AttributeError: nothing reaches the real disk by
+accident, and nothing is silently not simulated.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import fnmatch
+import glob
+import os
+import shutil
 import stat
+import sys
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from types import ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
-from elfmesh.agent import ingest, storage
-from elfmesh.agent.sources import blocks, tail
-from elfmesh.control import resultsjournal, resultslog, resultssegment
+from elfmesh.agent import ingest
 from tests.sim.swarm.disk import SimOS
 
-MODULES: tuple[ModuleType, ...] = (storage, blocks, tail, resultslog, resultsjournal, resultssegment)
+NOT_FILES = ("elfmesh.agent.host", "elfmesh.agent.failpoints")
+"""Modules that ask `os` for something else: how many processors there are, to end a process."""
+
 REPLACED = ("os", "Path", "glob", "shutil", "fcntl")
+
+
+def _modules() -> list[ModuleType]:
+    """All of the product that is loaded and may touch files: none can be forgotten."""
+    found = [(name, module) for name, module in sys.modules.items() if name.startswith("elfmesh.")]
+    return [module for name, module in sorted(found) if name not in NOT_FILES]
 
 
 class SimFile:
@@ -41,9 +52,9 @@ class SimFile:
         self._at += len(data)
         return data
 
-    def seek(self, offset: int) -> int:
-        self._at = offset
-        return offset
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + (self._system.fstat(self._fd).st_size if whence == os.SEEK_END else 0)
+        return self._at
 
     def truncate(self, size: int) -> None:
         self._system.ftruncate(self._fd, size)
@@ -60,7 +71,9 @@ class SimFile:
     def __enter__(self) -> SimFile:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -81,6 +94,9 @@ class SimPath(PurePosixPath):
 
     def is_file(self) -> bool:
         return self.exists() and stat.S_ISREG(self.stat().st_mode)
+
+    def is_symlink(self) -> bool:
+        return False
 
     def is_fifo(self) -> bool:
         return False
@@ -125,13 +141,13 @@ class SimPath(PurePosixPath):
 
 
 def _glob(system: SimOS) -> SimpleNamespace:
-    def glob(pattern: str, recursive: bool = False) -> list[str]:
+    def found(pattern: str, recursive: bool = False) -> list[str]:
         names = system.disk(pattern).names
-        if "*" not in pattern:
+        if not glob.has_magic(pattern):
             return [pattern] if pattern in names else []
         return [name for name in names if fnmatch.fnmatchcase(name, pattern)]
 
-    return SimpleNamespace(glob=glob)
+    return SimpleNamespace(glob=found, has_magic=glob.has_magic)
 
 
 def _shutil(system: SimOS) -> SimpleNamespace:
@@ -159,7 +175,6 @@ def installed(system: SimOS, poll_s: float = ingest.POLL_MAX_S) -> Iterator[type
         poll_s: how often a silent stream is looked at, at most: most of what a simulated second costs.
     """
     path_class = type("SimPath", (SimPath,), {"system": system})
-    system.scandir = lambda directory: _Scan(system, directory)  # type: ignore[attr-defined]  # it needs its system
     facade = {
         "os": system,
         "Path": path_class,
@@ -168,7 +183,12 @@ def installed(system: SimOS, poll_s: float = ingest.POLL_MAX_S) -> Iterator[type
         "fcntl": _fcntl(),
     }
     pace = ingest.POLL_MIN_S, ingest.POLL_MAX_S
-    before = [(module, name, getattr(module, name)) for module in MODULES for name in REPLACED if hasattr(module, name)]
+    before = [
+        (module, name, getattr(module, name))
+        for module in _modules()
+        for name in REPLACED
+        if getattr(module, name, None) in (os, Path, glob, shutil, fcntl)
+    ]
     try:
         for module, name, _ in before:
             setattr(module, name, facade[name])

@@ -124,11 +124,13 @@ class Nemesis:
         running = [host for host in self.swarm.hosts if host.up and not host.paused]
         if not running:
             return None
-        master = self.swarm.master()
+        master: Host | None = self.swarm.master()
         return master if master in running and self.rng.random() < 0.35 else self.rng.choice(running)
 
     def _while_s(self) -> float:
-        return self.rng.choice((0.0, self.rng.uniform(0, 3), self.rng.uniform(0, 15), self.rng.uniform(0, 60)))
+        return self.rng.choice(
+            (0.0, self.rng.uniform(0, 3), self.rng.uniform(0, 15), self.rng.uniform(0, 60))
+        )
 
     async def _down(self, host: Host) -> None:
         host.wanted = False

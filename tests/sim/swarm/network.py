@@ -1,4 +1,4 @@
-"""The links of a swarm: loss, doubles even minutes later, delays beyond an interval, cuts of any shape, pauses.
+"""The links of a swarm: loss, doubles even minutes later, delays beyond an interval, cuts, pauses.
 
 Owns what happens to a frame between two hosts. Built on the memory network of the agents' simulation.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from elfmesh.machine import Contact
 from elfmesh.wire import Codec
@@ -28,7 +28,7 @@ class Weather:
         stall_s: for how long at most.
     """
 
-    faults: Faults = Faults()
+    faults: Faults = field(default_factory=Faults)
     late_copy: float = 0.0
     late_copy_s: float = 0.0
     stall: float = 0.0

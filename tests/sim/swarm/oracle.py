@@ -124,7 +124,12 @@ class Truth:
 
     def expected(self, index: int, inside: Iterable[str]) -> Rows:
         """The rows of an interval that holds exactly these agents."""
-        lines = [line for name in inside if name in self.hosts for line in self.hosts[name].contributed(self.job, index)]
+        lines = [
+            line
+            for name in inside
+            if name in self.hosts
+            for line in self.hosts[name].contributed(self.job, index)
+        ]
         return rows(self.job, lines)
 
     def names(self, found: Rows, expected: Rows) -> str:

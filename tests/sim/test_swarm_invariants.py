@@ -1,0 +1,142 @@
+"""Each invariant can fail: a small run that holds all of them, broken in one place at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from msgspec.structs import replace as changed
+
+from elfmesh.control.records import BUCKETS, FIRST, ResultRecord, table_to_ipc
+from tests.sim.swarm.history import Appended, Contribution, History, Incarnation
+from tests.sim.swarm.invariants import ALL, Outcome
+from tests.sim.swarm.oracle import HostTruth, Truth
+from tests.sim.swarm.scenario import Job, draw
+from tests.sim.swarm.workload import Written
+
+KEY: Incarnation = ("sim/ids", "1")
+JOB = Job("ids", True, 1, 1, 0, 1.0, "wait", 1, None)
+ZEROS = (0,) * (len(BUCKETS) - 1)
+
+
+def line(host: int, index: int, end: int) -> Written:
+    return Written(host * 100 + end, host, end, index * 1_000_000, "a", 1, 1.0, "good", False)
+
+
+def host(number: int) -> HostTruth:
+    """Two intervals, a record in each, two frames."""
+    lines = [line(number, 5, 1), line(number, 6, 2)]
+    sealed = [
+        Contribution(1.0, FIRST, 6, {5: (1, *ZEROS)}, {number: 1}, 1),
+        Contribution(2.0, 6, 7, {6: (1, *ZEROS)}, {number: 2}, 1),
+    ]
+    return HostTruth(f"h{number}", lines, sealed, FIRST, {number: 0.5})
+
+
+def record(index: int, epoch: int = 1) -> tuple[ResultRecord, bytes]:
+    counts = dict.fromkeys(BUCKETS, 0) | {"contributed": 2}
+    rows = pa.table({"id": [100 + index - 4, 200 + index - 4], "n": [1, 1]})
+    made = ResultRecord(
+        job=KEY[0], index=index, agents_in=2, agents_expected=2, counts=counts, epoch=epoch, version=1
+    )
+    return made, table_to_ipc(rows)
+
+
+def clean() -> Outcome:
+    history = History(lambda: 0.0)
+    history.names[b"j"] = KEY[0]
+    published = {index: record(index) for index in (5, 6)}
+    history.appended[KEY] = [Appended(3.0, "h1", *published[index]) for index in (5, 6)]
+    history.followed["reader", KEY] = {index: [published[index]] for index in (5, 6)}
+    history.rosters = {(KEY, 1, index): ("h1", "h2") for index in (5, 6)}
+    history.leaders[b"j", 1] = {"h1": None}
+    history.epochs["h1", b"j"] = [1]
+    return Outcome(
+        scenario=draw(0),
+        history=history,
+        truths={KEY: Truth(JOB, KEY, {"h1": host(1), "h2": host(2)})},
+        final={KEY: published},
+        due={KEY: 6},
+        closed_in_s={KEY: 2.0},
+        founders={KEY: ("h1", "h2")},
+    )
+
+
+def swap(out: Outcome, index: int, **fields: object) -> None:
+    """Publish something else of an interval."""
+    at = index - 5
+    each = out.history.appended[KEY][at]
+    out.history.appended[KEY][at] = replace(each, record=changed(each.record, **fields))
+
+
+def frame(out: Outcome, at: int, **fields: object) -> None:
+    sealed = out.truths[KEY].hosts["h1"].sealed
+    sealed[at] = replace(sealed[at], **fields)  # type: ignore[arg-type]  # the fields of a contribution
+
+
+def twice(out: Outcome) -> None:
+    made, rows = record(6)
+    out.history.followed["reader", KEY][6].append((changed(made, missing=["h2"]), rows))
+
+
+def a_row_more(out: Outcome) -> None:
+    each = out.history.appended[KEY][0]
+    rows = table_to_ipc(pa.table({"id": [101, 201], "n": [2, 1]}))
+    out.history.appended[KEY][0] = replace(each, rows=rows)
+
+
+def a_late_line(out: Outcome) -> None:
+    out.truths[KEY].hosts["h1"].lines.append(line(1, 6, 3))
+
+
+def revision(out: Outcome) -> None:
+    each = out.history.appended[KEY][1]
+    out.history.appended[KEY].append(replace(each, record=changed(each.record, agents_in=1)))
+
+
+def nothing_read(out: Outcome) -> None:
+    for each in out.truths[KEY].hosts.values():
+        each.sealed.clear()
+
+
+def one_left_out(out: Outcome) -> None:
+    del out.final[KEY][5]
+
+
+def out_of_order(out: Outcome) -> None:
+    out.history.appended[KEY].reverse()
+
+
+BROKEN: dict[str, Callable[[Outcome], None]] = {
+    "I1 conservation": lambda out: frame(out, 1, counts={6: (2, *ZEROS)}),
+    "I1 published counts": lambda out: swap(out, 5, counts=dict.fromkeys(BUCKETS, 0)),
+    "I1 nobody late": a_late_line,
+    "I2 one record": twice,
+    "I3 consecutive": out_of_order,
+    "I3 no silent gap": one_left_out,
+    "I4 offsets": lambda out: frame(out, 1, counts={6: (0, 1, *ZEROS[1:])}),
+    "I5 oracle": a_row_more,
+    "I6 completeness": lambda out: swap(out, 5, agents_in=1),
+    "I7 epochs": lambda out: out.history.epochs["h1", b"j"].append(0),
+    "I8 one master": lambda out: out.history.leaders[b"j", 1].update({"h2": None}),
+    "I9 revisions": revision,
+    "I10 version": lambda out: frame(out, 1, version=2),
+    "I12 liveness": lambda out: out.closed_in_s.update({KEY: 40.0}),
+    "I13 limits": lambda out: out.limits.append("too many files"),
+    "I14 replay": lambda out: out.replayed.append("5 became 6"),
+    "no bugs": nothing_read,
+}
+
+
+def test_a_clean_run_holds_all() -> None:
+    out = clean()
+    assert {name: [*rule(out)] for name, rule in ALL.items()} == {name: [] for name in ALL}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_invariant_can_fail(name: str) -> None:
+    out = clean()
+    BROKEN[name](out)
+    assert [*ALL[name](out)]
