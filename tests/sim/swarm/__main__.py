@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from tests.sim.swarm import invariants
-from tests.sim.swarm.ablations import without
+from tests.sim.swarm import invariants, report
+from tests.sim.swarm.ablations import REGISTRY, without
 from tests.sim.swarm.invariants import NOT_YET
 from tests.sim.swarm.run import check, run
 from tests.sim.swarm.scenario import draw
@@ -21,18 +21,30 @@ def main() -> int:
     parser.add_argument("--ablate", help="without this safeguard")
     parser.add_argument("--quiet", action="store_true", help="no trace")
     parser.add_argument("--soak", type=int, metavar="N", help="run the seeds from --first on, in parallel")
+    parser.add_argument("--ablations", nargs="*", metavar="NAME", help="how many seeds each safeguard costs")
+    parser.add_argument("--most", type=int, default=report.SEEDS_MAX, help="seeds per safeguard")
+    parser.add_argument("--report", action="store_true", help="write docs/reliability.md from the journals")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--processes", type=int)
     parser.add_argument(
         "--journal", type=Path, default=Path("build/soak-sim.jsonl"), help="what was run already"
     )
+    parser.add_argument("--ablation-journal", type=Path, default=Path("build/ablations-sim.jsonl"))
     options = parser.parse_args()
     if options.soak is not None:
         options.journal.parent.mkdir(parents=True, exist_ok=True)
         seeds = range(options.first, options.first + options.soak)
         return min(1, soak(seeds, options.journal, options.processes))
+    if options.ablations is not None:
+        seeds = range(options.first, options.first + options.most)
+        report.measure(options.ablation_journal, seeds, options.processes, options.ablations or REGISTRY)
+        return 0
+    if options.report:
+        report.put(report.PAGE, "simulator", report.simulator(options.journal))
+        report.put(report.PAGE, "ablations", report.ablations(options.ablation_journal))
+        return 0
     if options.seed is None:
-        parser.error("--seed N or --soak N")
+        parser.error("--seed N, --soak N, --ablations or --report")
     return replay(options.seed, options.ablate, trace=not options.quiet)
 
 

@@ -22,7 +22,6 @@ from elfmesh.control import (
     master_close,
     master_founding,
     master_roster,
-    member,
     resultslog,
 )
 from elfmesh.errors import StorageError
@@ -158,16 +157,6 @@ def _sent_once() -> list[Patch]:
     return [(uplink.Uplink, "_transmit", transmit)]
 
 
-def _forgotten_when_sent() -> list[Patch]:
-    original = member.Member._contribute
-
-    def contribute(self: Any, event: Any) -> None:
-        original(self, event)
-        self._retained.clear()
-
-    return [(member.Member, "_contribute", contribute)]
-
-
 def _unfinished_lines() -> list[Patch]:
     def push(self: Any, chunk: bytes) -> bytes:
         self.taken += len(chunk)
@@ -268,7 +257,6 @@ REGISTRY: dict[str, Ablation] = {
         "D-7",
         always(master_close.Closer, "_repair", nothing),
     ),
-    "retained": Ablation("a member keeps what is open for the next master", "D-8", _forgotten_when_sent),
     "watermark": Ablation(
         "an interval is sealed once the watermark has passed it",
         "D-12",

@@ -98,7 +98,7 @@ def soak(seeds: range, journal: Path, processes: int | None = None) -> int:
                 failing.append(entry)
                 _tell(entry)
             if number % 100 == 0:
-                print(f"{number} of {len(todo)} seeds, {len(failing)} fail")
+                print(f"{number} of {len(todo)} seeds, {len(failing)} fail", flush=True)
     mine = [entry for entry in done if entry["seed"] in seeds]
     hours = sum(entry.get("simulated_s", 0.0) for entry in mine) / 3600
     cpu_s = sum(entry["cpu_s"] for entry in mine)
@@ -107,6 +107,6 @@ def soak(seeds: range, journal: Path, processes: int | None = None) -> int:
 
 
 def _tell(entry: dict[str, Any]) -> None:
-    print(f"FAILS {REPLAY.format(seed=entry['seed'])}")
+    print(f"FAILS {REPLAY.format(seed=entry['seed'])}", flush=True)
     for name, lines in entry["wrong"].items():
         print(f"  {name}: {lines[0]}")
