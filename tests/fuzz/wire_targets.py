@@ -50,7 +50,7 @@ def frames() -> Harness:
 
     def run(data: bytes) -> None:
         message, payload = wire.decode(data)
-        assert wire.decode(wire.encode(message, payload)) == (message, payload)
+        assert repr(wire.decode(wire.encode(message, payload))) == repr((message, payload))  # nan != nan
 
     return Harness("frames", "whole frames of the wire", of(corpus, (*BYTES, *PACKED)), run)
 
