@@ -22,6 +22,8 @@ Id = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
 """An id as a field of a message: one of another length is refused with the message (ids.py)."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 """A number that grows, or that names something: never negative, never beyond what a digest has room for."""
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+"""A measured quantity: never negative, infinite or not a number, which compares with nothing."""
 Index = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
 """An interval's number; room is left to add to it."""
 

@@ -18,7 +18,7 @@ from elfmesh.control.manifest import Manifest
 from elfmesh.control.records import FIRST
 from elfmesh.control.register_messages import REGISTER_MESSAGES
 from elfmesh.control.terms import Participant, Terms
-from elfmesh.machine import Contact, Count, Id, Index, Message
+from elfmesh.machine import Amount, Contact, Count, Id, Index, Message
 from elfmesh.srt.messages import Segment
 from elfmesh.wire import Codec
 
@@ -168,7 +168,7 @@ class Rate(Message, frozen=True, tag="ctl.rate"):
     job: Id
     epoch: Count
     number: Count
-    records: float
+    records: Amount
 
 
 class Report(Message, frozen=True, tag="ctl.report"):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import msgspec
 
-from elfmesh.machine import Contact, Count, Id, Index, Message
+from elfmesh.machine import Amount, Contact, Count, Id, Index, Message
 
 FIRST = -(2**62)
 """As an interval index: since ever. Founding members contribute from here."""
@@ -227,7 +227,7 @@ class Multicast(Message, frozen=True, tag="srt.multicast"):
     era: Count
     seq: Count
     kind: Count
-    budget_s: float
+    budget_s: Amount
 
 
 class MulticastAck(Message, frozen=True, tag="srt.multicast_ack"):

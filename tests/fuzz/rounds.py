@@ -19,7 +19,7 @@ from tests.fuzz.catalog import NAMES
 from tests.reliability import write_section
 
 ROUNDS_OF_CI = 10
-"""A process runs so many times what CI runs: each harness for about a minute."""
+"""A process runs so many times what CI runs, by default: each harness for about a minute."""
 
 INTRODUCTION = """## Fuzzing
 
@@ -42,6 +42,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(prog="python -m tests.fuzz.rounds", description=__doc__)
     arguments.add_argument("directory", type=Path)
     arguments.add_argument("--inputs", type=int, default=10**8)
+    arguments.add_argument("--times", type=int, default=ROUNDS_OF_CI, help="a round is so much of CI's")
     arguments.add_argument("--docs", action="store_true")
     options = arguments.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
@@ -50,7 +51,7 @@ def main() -> int:
     while short := [name for name in NAMES if total(done, name) < options.inputs]:
         for name in short:
             seed = 1 + sum(each["name"] == name for each in done)
-            done.append(round_(name, seed, options.directory))
+            done.append(round_(name, seed, options.times, options.directory))
             with path.open("a") as file:
                 file.write(json.dumps(done[-1]) + "\n")
             print(json.dumps(done[-1]), flush=True)
@@ -64,12 +65,10 @@ def total(done: list[dict[str, Any]], name: str) -> int:
     return sum(each["inputs"] for each in done if each["name"] == name)
 
 
-def round_(name: str, seed: int, directory: Path) -> dict[str, Any]:
+def round_(name: str, seed: int, times: int, directory: Path) -> dict[str, Any]:
     """One harness in a process of its own."""
     command = [sys.executable, "-m", "tests.fuzz", name, "--seed", str(seed), "--keep", str(directory)]
-    ran = subprocess.run(
-        [*command, "--times", str(ROUNDS_OF_CI)], capture_output=True, text=True, check=False
-    )
+    ran = subprocess.run([*command, "--times", str(times)], capture_output=True, text=True, check=False)
     if not ran.stdout:  # the process itself has ended: a finding as well
         return {"name": name, "seed": seed, "inputs": 1, "findings": [ran.stderr[-2000:]]}
     found: dict[str, Any] = json.loads(ran.stdout)

@@ -91,3 +91,17 @@ def test_numbers_that_no_digest_has_room_for_reach_no_machine() -> None:
         body = b"\x84\xa1t\xa8ctl.stop\xa3job\xc4\x14" + b"j" * 20 + b"\xabincarnation\xa1x\xa5epoch" + epoch
         with pytest.raises(ProtocolError, match="malformed"):
             codec().decode_header(body)
+
+
+def test_quantities_that_are_no_numbers_reach_no_machine() -> None:
+    for value in (b"\xcb\x7f\xf8" + bytes(6), b"\xcb\x7f\xf0" + bytes(6), b"\xcb\xbf\xf0" + bytes(6)):
+        body = (
+            b"\x85\xa1t\xa8ctl.rate\xa3job\xc4\x14"
+            + b"j" * 20
+            + b"\xa5epoch\x01\xa6number\x01\xa7records"
+            + value
+        )
+        with pytest.raises(ProtocolError, match="malformed"):
+            codec().decode_header(body)
+    body = body[: -len(value)] + b"\xcb\x3f\xf0" + bytes(6)
+    assert codec().decode_header(body) is not None
