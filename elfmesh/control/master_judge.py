@@ -30,7 +30,7 @@ PROBE_AGAIN_S = 5.0
 HORIZON_S = 60.0
 """How long an alive member without any progress is waited for, unless the job says otherwise."""
 
-GONE_S = 2.0
+GONE_S = 1.0
 """How long a dead member has to come back from when it was missed: what a restart takes."""
 
 EVICT_S = 300.0

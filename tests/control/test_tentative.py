@@ -71,7 +71,7 @@ def test_other_rules_show_nothing_before_its_end(rule: str) -> None:
 
 
 def test_a_dead_agent_that_comes_back_in_its_time_makes_the_interval_whole() -> None:
-    world = started(agents=4)
+    world = started(agents=4, text=TEXT.replace("DEADLINE '1 s'", "DEADLINE '1 s' HORIZON '3 s'"))
     victim = next(agent for agent in world.living if agent is not world.master())
     world.kill(victim)
     for agent in world.living:
