@@ -157,9 +157,8 @@ def pack_parts(
     """
     headers, chunks = _write_all(layout, [lay_out(state) for state in states], cuts, order)
     keys = _key_headers(layout, form)
-    first = prefix * len(runs)
     return [
-        _packed(run, keys, own, bits, first + part, columns)
+        _packed(run, keys, own, bits, prefix * len(runs) + part, columns)
         for part, (run, own, *columns) in enumerate(zip(runs, headers, *chunks, strict=True))
         if run.rows
     ]
@@ -248,12 +247,8 @@ def _write(
     assert values is not None
     for other, place in seen:
         # The rows of a group are often also the values of its sums.
-        if other is values or (
-            len(values)
-            and values[0] == other[0]
-            and values[-1] == other[-1]
-            and np.array_equal(other, values)
-        ):
+        ends = len(values) and values[0] == other[0] and values[-1] == other[-1]
+        if other is values or (ends and np.array_equal(other, values)):
             parts = len(cuts) - 1
             return [Column(laid.column.name, NUMBERS, "same", extra=place)] * parts, [b""] * parts
     seen.append((values, chunk))
