@@ -13,6 +13,7 @@ Paper: ELF 3, the barrier of Figure 9, seen from the root.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 
 from msgspec.structs import replace
@@ -32,7 +33,7 @@ from elfmesh.control.pages import ROWS_BYTES_MAX
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import ResultRecord, State, add_counts
 from elfmesh.control.recovery import Recovery
-from elfmesh.control.tentative import Tentative
+from elfmesh.control.tentative import OPEN_MAX, Tentative
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import PartsDropped
 from elfmesh.srt.messages import Segment
@@ -132,8 +133,8 @@ class Closer:
 
     def due_since(self, interval: int) -> float | None:
         """When somebody was first seen beyond this interval, None if nobody was; a pause does not count."""
-        seen = next((at for stop, at in self._seen if stop > interval), None)
-        return None if seen is None else max(seen, self._resumed_at)
+        place = bisect_right(self._seen, interval, key=lambda each: each[0])
+        return max(self._seen[place][1], self._resumed_at) if place < len(self._seen) else None
 
     def pause(self, paused: bool) -> None:
         """Members do not read by our own order: who is missing is given up by nobody's clock."""
@@ -247,7 +248,9 @@ class Closer:
     def _show(self) -> None:
         """Have what waits beyond its deadline shown as it is; it is corrected until it is closed."""
         at, stop = self.next, self.frontier
-        while stop is not None and at < stop and self.tentative.has_room:
+        for _ in range(OPEN_MAX):  # what is behind those has to wait until they are closed
+            if stop is None or at >= stop or not self.tentative.has_room:
+                return
             index = self._first(at, stop)
             due = None if index is None else self.due_since(index)
             if index is None or due is None:

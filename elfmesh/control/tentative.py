@@ -130,6 +130,7 @@ class Tentative:
         self._bytes = 0
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
     def since(self, seq: int) -> Iterator[tuple[ResultRecord, bytes]]:
         """The newest revisions behind number `seq`, in the order they were made."""
@@ -139,7 +140,13 @@ class Tentative:
                 yield each.record, each.rows
 
     def wake(self, at: float) -> None:
-        """Ask again at a time."""
+        """Ask again at a time, or earlier if that was wished before."""
         if self._timer is not None:
+            if self._timer.at <= at:
+                return
             self._timer.cancel()
-        self._timer = self._office.after(max(at - self._office.now, 0.001), self._again)
+        self._timer = self._office.after(max(at - self._office.now, 0.001), self._woken)
+
+    def _woken(self) -> None:
+        self._timer = None
+        self._again()

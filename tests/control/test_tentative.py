@@ -132,6 +132,18 @@ def test_a_successor_begins_its_own_revisions_with_higher_numbers() -> None:
     assert record.state == "FINAL_PARTIAL", "the old master's own records are missing"
 
 
+def test_a_step_looks_at_no_more_intervals_than_may_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = started(text=TEXT.replace("DEADLINE '1 s'", "DEADLINE '1 s' HORIZON '1 h'"), intervals=600)
+    world[0].seal("clicks", BASE + 600 * SLIDE)
+    world.run(3.0)
+    closer = next(iter(world.master().control.leadership.masters.values())).closer
+    looked: list[int] = []
+    due_since = closer.due_since
+    monkeypatch.setattr(closer, "due_since", lambda index: looked.append(index) or due_since(index))
+    closer.advance()
+    assert 0 < len(looked) <= 2 * OPEN_MAX
+
+
 # -- the shelf -----------------------------------------------------------------------------------------
 
 
@@ -181,6 +193,20 @@ def test_what_is_held_is_bounded_and_forgotten() -> None:
     assert [one.index for one, _ in held.since(0)] == [OPEN_MAX - 1]
     held.clear()
     assert list(held.since(0)) == []
+
+
+def test_a_later_wish_to_be_asked_again_does_not_put_off_an_earlier_one() -> None:
+    held, office, said = shelf()
+    held.wake(1.0)
+    held.wake(5.0)
+    office.now = 1.0
+    office.fire()
+    assert said == ["again"]
+    held.wake(5.0)
+    held.wake(2.0)
+    office.now = 2.0
+    office.fire()
+    assert said == ["again", "again"]
 
 
 def test_rows_that_come_after_the_end_are_dropped() -> None:
