@@ -19,6 +19,8 @@ from tests.fuzz.mutate import changed, mutated, of
 SEED = os.environ.get("ELF_FUZZ_SEED", "0")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_input_is_taken_or_refused_within_its_limits(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.fuzz", name, "--seed", SEED, "--keep", str(tmp_path)]
