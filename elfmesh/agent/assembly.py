@@ -14,12 +14,14 @@ from typing import Any
 import elfmesh
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.core import AgentCore
+from elfmesh.agent.deadletters import DeadLetters
 from elfmesh.agent.framelog import FrameLog
+from elfmesh.agent.heavy import Compute
 from elfmesh.agent.host import Executor
 from elfmesh.agent.ingest import HELD_BYTES_MAX
 from elfmesh.agent.jobs import Reader
 from elfmesh.agent.parsers import static_schema
-from elfmesh.agent.pump import Compute, Pump, Results, no_logs
+from elfmesh.agent.pump import Pump, Results, no_logs
 from elfmesh.agent.storage import Storage
 from elfmesh.agent.transport import Transport
 from elfmesh.agent.workers import WorkerHost
@@ -94,6 +96,7 @@ class LocalAgent:
         self.control = Control(me, parts.name, rng=own(), facts=self.facts)
         self.core = AgentCore(self.overlay, self.forest, self.control)
         self.frames = FrameLog(parts.storage)
+        self.dead_letters = DeadLetters(parts.storage, parts.name)
         self.pump = Pump(
             self.core,
             me=me,
@@ -102,6 +105,7 @@ class LocalAgent:
             executor=parts.executor,
             compute=parts.compute,
             results=parts.results,
+            dead_letter=self.dead_letters.write,
             workers=self._workers,
             wall_us=parts.wall_us,
             recheck=parts.recheck,
@@ -141,6 +145,7 @@ class LocalAgent:
             "control_stats": self.control.stats(),
             "transport": parts.transport.stats(),
             "memory": _memory(parts.memory),
+            "dead_letters": self.dead_letters.describe(),
             "frame_log": {"bytes": self.frames.size, "jobs": len(self.frames.jobs)},
         }
 

@@ -41,6 +41,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "results": (_CLIENT, "A job's results, interval by interval."),
     "why": (_CLIENT, "Which agent and which interval hold a job."),
     "verify": (_CLIENT, "Compute a closed interval again from the raw logs and compare."),
+    "dead-letters": (
+        "elfmesh.agent.cli_dead_letters:dead_letters_command",
+        "What an agent had sealed for intervals that were closed without it.",
+    ),
     "pause": (_CLIENT, "Stop a job's intervals for a while."),
     "resume": (_CLIENT, "Go on with a paused job."),
     "delete": (_CLIENT, "End a job and forget its results."),

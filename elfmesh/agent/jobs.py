@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import msgspec
@@ -136,19 +136,23 @@ class LocalJob:
         """The job's name in the frame log: another incarnation shares nothing with it."""
         return f"{job.hex()}:{incarnation}"
 
-    def recover(self, frames: FrameLog) -> list[Event]:
-        """What must be said again after a restart: everything sealed and not yet closed, from `start` on.
+    def recover(self, frames: FrameLog) -> list[ctl.Sealed]:
+        """What must be said again after a restart: everything sealed that is not released.
 
-        Released frames are closed, so their ranges are said to be empty; contributions that a damaged frame
-        took are lost: a source gap in the last interval of each.
+        From `start` on that is all of it: released frames are closed, so their ranges are said to be empty;
+        contributions that a damaged frame took are lost: a source gap in the last interval of each. Before
+        `start` it is what was closed meanwhile, with or without this agent.
         """
         self._last = frames.last(self.key)
         if self._last is None:
             return []
-        events: list[Event] = []
+        events: list[ctl.Sealed] = []
         cursor = self.start
         holes = self._holes(frames)
         for frame in frames.unreleased(self.key):
+            if frame.start < self.start:
+                before = [entry for entry in frame.entries if entry.interval < self.start]
+                events += self._events(frame.start, min(frame.stop, self.start), before) if before else []
             if frame.stop <= cursor:
                 continue
             if frame.start > cursor:
@@ -165,7 +169,7 @@ class LocalJob:
                 f"intervals {start} to {stop - 1} were lost with a damaged part of the frame log"
                 for stop, start in sorted(holes.items())[-GAPS_TOLD:]
             )
-        return events
+        return [replace(event, again=True) for event in events]
 
     def _holes(self, frames: FrameLog) -> dict[int, int]:
         """By their end, the beginnings of ranges that were lost before they were closed."""
@@ -308,9 +312,9 @@ class LocalJob:
         lateness = job.lateness_us if job else 0
         return self.worker.next_index * window.slide_us + window.size_us + clock_lag_us(lateness)
 
-    def _events(self, start: int, stop: int, entries: list[SealedInterval]) -> list[Event]:
+    def _events(self, start: int, stop: int, entries: list[SealedInterval]) -> list[ctl.Sealed]:
         """A range as events of bounded size that follow each other without a gap."""
-        events: list[Event] = []
+        events: list[ctl.Sealed] = []
         part: list[SealedInterval] = []
         size = 0
         for entry in entries:

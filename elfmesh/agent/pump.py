@@ -32,7 +32,7 @@ from elfmesh.srt.events import MergeRequest
 
 log = logging.getLogger("elf.agent")
 STATE = "state"
-Store = ctl.Persist | ctl.Append | ctl.DropLog | ctl.ReadLog
+Store = ctl.Persist | ctl.Append | ctl.DeadLetter | ctl.DropLog | ctl.ReadLog
 APPENDS_MAX = 64
 """Records that are made durable at once: who waits for the first one waits for the last."""
 
@@ -104,6 +104,7 @@ class Pump:
         executor: threads.
         compute: merging and finalising.
         results: results logs.
+        dead_letter: keeps a dead letter durably.
         workers: made with the function that takes their events.
         wall_us: wall clock, for people only.
         recheck: computes an interval again from the raw logs.
@@ -119,11 +120,12 @@ class Pump:
         executor: Executor,
         compute: Compute,
         results: Results,
+        dead_letter: Callable[[ctl.DeadLetter], None],
         workers: Callable[[Callable[[Event], None]], Workers],
         wall_us: Callable[[], int],
         recheck: Callable[[ctl.Recompute], ctl.Recomputed] = no_logs,
     ) -> None:
-        self._recheck = recheck
+        self._recheck, self._dead_letter = recheck, dead_letter
         self.core, self.me, self.transport = core, me, transport
         self._storage, self._executor, self._results = storage, executor, results
         self._wall_us = wall_us
@@ -329,6 +331,8 @@ class Pump:
                 self._drain()
                 self.step(await self._executor.run("store", partial(self._results.read, effect)))
                 return
+            case ctl.DeadLetter():
+                await self._executor.run("store", partial(self._dead_letter, effect))
             case ctl.Persist():
                 await self._executor.run("store", partial(self._persist, effect))
         self._stored.set()

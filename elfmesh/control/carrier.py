@@ -50,6 +50,7 @@ class Carrier:
         self.labels: dict[str, str] = {}
         self.members: dict[bytes, Member] = {}
         self.keeper = Keeper(office)
+        self.ledgers: dict[bytes, bytes] = {}
         self._stopped: OrderedDict[tuple[bytes, str], None] = OrderedDict()
         self._asked = 0
         self._answered: set[str] = set()
@@ -160,7 +161,8 @@ class Carrier:
         error = check_columns(manifest.text, schema) if schema is not None else ""
         if error or len(self.members) >= JOBS_MAX:
             return Verdict(me, False, error or f"this agent works on {JOBS_MAX} jobs already")
-        member = Member(self._office, manifest, plan, message.master, message.epoch, self.keeper)
+        ledger = self.ledgers.pop(job, b"")
+        member = Member(self._office, manifest, plan, message.master, message.epoch, self.keeper, ledger)
         self.members[job] = member
         if founding and message.version == 0:
             member.begin(message.start)

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.records import ResultRecord, State, counts_dict
+from elfmesh.srt.coverage import bitmap_of
 
 
 @dataclass(slots=True)
@@ -60,8 +61,12 @@ def make_record(
     names: list[str],
     fidelity: float,
     counts: tuple[int, ...],
+    outside: int,
 ) -> ResultRecord:
-    """The record of an interval that needs the members `required` and lacks `missing`, called `names`."""
+    """The record of an interval that needs the members `required` and lacks `missing`, called `names`.
+
+    `outside` are all numbers that are not inside, also of agents that are not expected.
+    """
     index, state, rev, epoch, (start_us, end_us) = about
     expected, absent = required.bit_count(), missing.bit_count()
     return ResultRecord(
@@ -79,4 +84,5 @@ def make_record(
         version=manifest.version,
         epoch=epoch,
         counts=counts_dict(counts),
+        absent=bitmap_of(outside),
     )

@@ -57,7 +57,7 @@ def description(office: Office, master: Master) -> dict[str, Any]:
         "collecting": waiting,
         "voters": [f"{voter.host}:{voter.port}" for voter in master.committer.cell.contacts],
         "roster": {"version": master.book.version, "agents": [_member(master, n) for n in _numbers(master)]},
-        "counts": master.totals | {"expired": master.totals["expired"] + closer.expired},
+        "counts": dict(master.totals),
         "parse_error_samples": list(master.samples),
         "errors": [*closer.errors, *(f"{name}: {text}" for name, text in master.worker_errors.items())],
         "results": [_summary(record) for record in master.recent],

@@ -151,7 +151,9 @@ class Sealed(Event):
     """The worker has nothing more for [start, stop) than these parts, one per partition of the job.
 
     Counts stand in partition 0 only (the others carry zeros), so that no record is counted twice. Ranges of
-    one worker follow each other without a gap, beginning at `StartWorker.start`.
+    one worker follow each other without a gap, beginning at `StartWorker.start`. `again`: sealed in an
+    earlier life of this agent; those from before the start come first, with gaps: they are closed, and may
+    not be settled.
     """
 
     job: bytes
@@ -159,6 +161,7 @@ class Sealed(Event):
     start: int
     stop: int
     parts: tuple[SealedPart, ...]
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +224,20 @@ class Append(Effect):
     incarnation: str
     record: ResultRecord
     rows: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter(Effect):
+    """Keep what an interval was closed without: this agent's partials, and the counts that go with them.
+
+    `unknown`: nobody can say any more whether it was closed without them.
+    """
+
+    manifest: Manifest
+    interval: int
+    counts: tuple[int, ...]
+    payloads: tuple[bytes, ...]
+    unknown: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +361,7 @@ OUTPUTS: tuple[type[Effect], ...] = (
     Finalise,
     Recompute,
     Append,
+    DeadLetter,
     DropLog,
     ReadLog,
     Persist,

@@ -9,6 +9,7 @@ every contribution once (D-7). A higher attempt stands beside the lower one unti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sortedcontainers import SortedDict
@@ -113,3 +114,11 @@ class Gathered:
             if self._covers[attempt].at(interval) & have == have:
                 best = attempt
         return best
+
+
+def covered_in_all(trees: Sequence[Gathered], interval: int) -> int:
+    """The agents that are inside an interval in every tree of a job."""
+    covered = -1
+    for tree in trees:
+        covered &= tree.covered(interval)
+    return covered

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from elfmesh import ids
+from elfmesh.control import settlement
 from elfmesh.control.asks import Asks
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.events import (
@@ -222,6 +223,8 @@ class Control:
                     self.carrier.remember(message.terms)
             elif kind == KIND:
                 self.carrier.keeper.restored(data)
+            elif kind == settlement.KIND:
+                self.carrier.ledgers[key] = data
         self.leadership.restored(epochs, terms, event.logs)
 
     def _unpacked(self, body: bytes) -> Message | None:

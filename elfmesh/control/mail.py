@@ -209,7 +209,7 @@ class Mail:
                 serve_fetch(self._office, sender, message)
             case ctl.Page():
                 self._page(sender, message, payload)
-            case safety.Keep() | safety.Kept():
+            case safety.Keep() | safety.Kept() | safety.Fates():
                 self._keeping(sender, message, payload)
             case safety.KeptCopy():
                 master = leadership.masters.get(message.copy.job)
@@ -217,6 +217,10 @@ class Mail:
                     self._office.stats["control.fenced"] += 1
                 elif message.copy.incarnation == master.manifest.incarnation:
                     master.closer.recovered(message.copy, payload)
+            case safety.AskFates():
+                master = leadership.masters.get(message.job)
+                if master is not None and message.incarnation == master.manifest.incarnation:
+                    master.asked_fates(sender, message)
             case safety.Verified():
                 master = leadership.masters.get(message.job)
                 if master is not None:
@@ -225,12 +229,16 @@ class Mail:
                 return False
         return True
 
-    def _keeping(self, sender: Contact, message: safety.Keep | safety.Kept, payload: bytes) -> None:
+    def _keeping(
+        self, sender: Contact, message: safety.Keep | safety.Kept | safety.Fates, payload: bytes
+    ) -> None:
         member = self._carrier.members.get(message.job)
         if member is None or member.manifest.incarnation != message.incarnation:
             self._office.stats["control.misplaced"] += 1
         elif isinstance(message, safety.Kept):
             member.safekeeping.kept(sender, message)
+        elif isinstance(message, safety.Fates):
+            member.settlement.answered(message)
         else:
             self._carrier.keeper.keep(sender, message, payload, member.closed)
 

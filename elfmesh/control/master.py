@@ -19,6 +19,7 @@ from typing import Any
 from elfmesh.control.activation import Activation, summary
 from elfmesh.control.election import Won
 from elfmesh.control.events import Persist
+from elfmesh.control.fates import serve_fates
 from elfmesh.control.holder import LogCopy
 from elfmesh.control.master_close import Closer
 from elfmesh.control.master_commit import Committer
@@ -38,6 +39,7 @@ from elfmesh.control.messages import (
     Waiting,
     pack,
 )
+from elfmesh.control.messages_safety import AskFates
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import BUCKETS, ResultRecord
@@ -114,7 +116,7 @@ class Master:
         self.recent: deque[ResultRecord] = deque(maxlen=RECENT)
         self.samples: deque[str] = deque(maxlen=SAMPLES_MAX)
         self.worker_errors: dict[str, str] = {}
-        self.trees = JobTrees(office, lambda: self.terms, self.book.forget_below)
+        self.trees = JobTrees(office, lambda: self.terms, self.book.forget_below, self.closer.lacking)
         self._drained: Callable[[], None] | None = None
         self._enrolling: list[Enroll] = []
         self._alive = True
@@ -261,6 +263,11 @@ class Master:
             self._office.send(entry.contact, self.trees.mark())
         else:
             self.closer.reported(message.number, message.frontier)
+
+    def asked_fates(self, asker: Contact, message: AskFates) -> None:
+        """A member asks what became of its contributions; it asks again while our log is not complete."""
+        if not self.closer.behind:
+            serve_fates(self._office, asker, message, self.committer.closed)
 
     def report(self, message: Report) -> None:
         """A member has something to show to people."""

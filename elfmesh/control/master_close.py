@@ -21,8 +21,9 @@ from msgspec.structs import replace
 from elfmesh.control.closing import Closing, Leader, make_record
 from elfmesh.control.cover import END
 from elfmesh.control.events import Finalise, Finalised
+from elfmesh.control.fates import Lacking
 from elfmesh.control.fidelity import Rates
-from elfmesh.control.gathered import Gathered
+from elfmesh.control.gathered import Gathered, covered_in_all
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.master_judge import HORIZON_S, Judge
 from elfmesh.control.master_roster import RosterBook
@@ -84,10 +85,10 @@ class Closer:
         )
         self.tentative = Tentative(office, epoch, self.advance, leader.shown)
         self.rates = Rates()
+        self.lacking = Lacking(start)
         self.next = start
         self.trees = [Gathered(start) for _ in range(manifest.partitions)]
         self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
-        self.expired = 0
         self.frozen = False
         self.founding = False
         self.paused = False
@@ -129,7 +130,7 @@ class Closer:
 
     def missing(self) -> int:
         """The members that the first open interval waits for."""
-        return self._book.required(self.next) & ~self._covered(self.next)
+        return self._book.required(self.next) & ~covered_in_all(self.trees, self.next)
 
     def due_since(self, interval: int) -> float | None:
         """When somebody was first seen beyond this interval, None if nobody was; a pause does not count."""
@@ -146,9 +147,6 @@ class Closer:
     def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
         """A segment arrived at the root of a tree."""
         mask = bits_of(segment.coverage)
-        for entry in segment.entries:
-            if entry.interval < self.next and partition == 0:
-                self.expired += entry.counts[0] if entry.counts else 0
         if segment.stop > self.next:
             self.judge.seen(mask)
         self._take(partition, segment, payloads)
@@ -259,7 +257,7 @@ class Closer:
                 self.tentative.wake(due + self._plan.deadline_s)
                 return
             required = self._book.required(index)
-            inside = self._covered(index) & required
+            inside = covered_in_all(self.trees, index) & required
             rev = self.tentative.wants(index, inside)
             if rev:
                 record, payloads = self._made_of(index, required, required & ~inside, "TENTATIVE", rev)
@@ -279,10 +277,11 @@ class Closer:
         if not required:
             if stop == END:
                 return False
+            self.lacking.decided(at, stop, self._book.given)
             self._move(stop)
             return True
         stop = min(stop, *(tree.until(at) for tree in self.trees))
-        missing = required & ~self._covered(at)
+        missing = required & ~covered_in_all(self.trees, at)
         state: State = "FINAL"
         if missing:
             due = self.due_since(at)
@@ -293,9 +292,11 @@ class Closer:
                 return False
             state, stop = verdict, min(stop, self._seen[-1][0])
         first = self._first(at, stop)
+        stop = stop if first is None else first + 1
+        self.lacking.decided(at, stop, self._book.given & ~covered_in_all(self.trees, at))
         if first is not None:
             self._begin(first, required, missing, state)
-        self._move(stop if first is None else first + 1)
+        self._move(stop)
         return True
 
     def _verdict(self, at: int, missing: int, due: float) -> State | None:
@@ -344,16 +345,11 @@ class Closer:
         """First open interval that lacks a member in any tree."""
         return min(tree.frontier(number) for tree in self.trees)
 
-    def _covered(self, interval: int) -> int:
-        covered = -1
-        for tree in self.trees:
-            covered &= tree.covered(interval)
-        return covered
-
     def _begin(self, index: int, required: int, missing: int, state: State) -> None:
         for start, stop, mask in self._failed:
             if start <= index < stop and mask & required:
                 missing, state = missing | mask & required, "FINAL_PARTIAL" if state == "FINAL" else state
+                self.lacking.decided(index, index + 1, mask & required)
         rev = self.tentative.rev(index) + 1
         record, payloads = self._made_of(index, required, missing, state, rev)
         heavy = state != "SKIPPED" and any(payloads)
@@ -375,7 +371,8 @@ class Closer:
         counts = add_counts(part.counts for tree in parts for part in tree)
         names, share = self._book.names(missing), self.rates.fidelity(required, missing, counts)
         about = (index, state, rev, self._epoch, self._plan.window(index))
-        record = make_record(self._manifest, about, required, missing, names, share, counts)
+        outside = self._book.given & (~covered_in_all(self.trees, index) | missing)
+        record = make_record(self._manifest, about, required, missing, names, share, counts, outside)
         return record, tuple(tuple(part.payload for part in tree if part.payload) for tree in parts)
 
     def _move(self, stop: int) -> None:

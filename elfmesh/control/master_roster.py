@@ -39,6 +39,11 @@ class RosterBook:
         """The members that are expected from now on."""
         return [entry for entry in self._entries.values() if entry.until is None]
 
+    @property
+    def given(self) -> int:
+        """The bit set of all numbers that were ever given."""
+        return (1 << (next(reversed(self._entries), -1) + 1)) - 1
+
     def of(self, agent: bytes) -> RosterEntry | None:
         """The member with this id."""
         number = self._numbers.get(agent)

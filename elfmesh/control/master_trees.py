@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh import ids
+from elfmesh.control.fates import Lacking
 from elfmesh.control.messages import Mark, PartRoot, TreeOrder
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.records import FIRST
@@ -31,9 +32,13 @@ class JobTrees:
         office: clock and way out.
         terms: the state as it is now.
         marked: called with the mark when the members are told of it.
+        lacking: whom the intervals lack.
     """
 
-    def __init__(self, office: Office, terms: Callable[[], Terms], marked: Callable[[int], None]) -> None:
+    def __init__(
+        self, office: Office, terms: Callable[[], Terms], marked: Callable[[int], None], lacking: Lacking
+    ) -> None:
+        self._lacking = lacking
         self._office, self._terms, self._told = office, terms, marked
         first = terms()
         self._job, self._epoch, self._partitions = (
@@ -75,7 +80,16 @@ class JobTrees:
     def mark(self) -> Mark:
         """What is closed now."""
         terms = self._terms()
-        return Mark(self._job, terms.manifest.incarnation, self._epoch, terms.version, terms.closed)
+        lacked_from, lacks = self._lacking.told(terms.closed)
+        return Mark(
+            self._job,
+            terms.manifest.incarnation,
+            self._epoch,
+            terms.version,
+            terms.closed,
+            lacked_from,
+            lacks,
+        )
 
     def mark_soon(self) -> None:
         """More is closed: the members shall hear of it."""

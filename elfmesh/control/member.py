@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
+from elfmesh.control.contributions import Contributions, since
 from elfmesh.control.cover import END
 from elfmesh.control.events import (
     PauseWorker,
@@ -22,7 +23,6 @@ from elfmesh.control.events import (
     ReleaseWorker,
     ResumeWorker,
     Sealed,
-    SealedPart,
     StartWorker,
     StopWorker,
     WorkerReport,
@@ -44,14 +44,12 @@ from elfmesh.control.messages import (
 from elfmesh.control.messages_safety import Verified, Verify
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import Plan
-from elfmesh.control.records import BUCKETS
 from elfmesh.control.safekeeping import Safekeeping
+from elfmesh.control.settlement import Settlement
 from elfmesh.control.terms import Participant, RosterEntry, Terms
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
-from elfmesh.srt.coverage import bitmap_of
-from elfmesh.srt.events import Contribute, Release, Subscribe, Unsubscribe
-from elfmesh.srt.messages import Entry, Segment
+from elfmesh.srt.events import Release, Subscribe, Unsubscribe
 
 ENROLL_S = 2.0
 """When a member without a number asks its master (again)."""
@@ -80,6 +78,7 @@ class Member:
         master: who leads it, as far as known.
         epoch: of that master.
         keeper: what this agent keeps for other members.
+        ledger: what its settlement stored in an earlier life.
     """
 
     def __init__(
@@ -90,8 +89,13 @@ class Member:
         master: Contact,
         epoch: int,
         keeper: Keeper,
+        ledger: bytes = b"",
     ) -> None:
         self._keeper = keeper
+        self.contributions = Contributions(office, manifest.trees, self._gone_up)
+        self.settlement = Settlement(
+            office, manifest, lambda message: office.send(self.master, message), self._freed, ledger
+        )
         self.safekeeping = Safekeeping(office, plan.replicas)
         self._office, self.manifest, self.plan = office, manifest, plan
         self.master, self.epoch, self.version = master, epoch, 0
@@ -100,12 +104,10 @@ class Member:
         self.start: int | None = None
         self.paused = False
         self.closed: int | None = None
-        self.frontier: int | None = None
         self._sealed_at: deque[tuple[int, float]] = deque()
         self._pending: deque[Sealed] = deque()
-        self._retained: deque[Sealed] = deque()
         self._held = False
-        self._unplaced = 0
+        self._released: int | None = None
         self._waiting: Timer | None = None
         self._rate = UsualRate()
         self._rechecks: dict[int, tuple[Contact, int, int]] = {}
@@ -184,6 +186,8 @@ class Member:
         if entry is None and self.entry is not None and not self._leaving:
             self.enroll()
         self.entry = entry
+        if entry is not None:
+            self.contributions.until = entry.until
         self.safekeeping.peers_are(terms.members)
         self._office.emit(Persist("member", self.job, pack(Roster(terms)) if entry is not None else b""))
         self._release(terms.closed)
@@ -198,17 +202,11 @@ class Member:
         The trees forget what was contributed in an earlier epoch.
         """
         first = entry.start if self.closed is None else max(entry.start, self.closed)
-        self.frontier = first
-        for tree in self.manifest.trees:
-            declared = Segment(self.epoch, 0, first, first, bitmap_of(1 << entry.number))
-            self._office.emit(Contribute(tree, declared))
+        self.settlement.numbered(entry.start, entry.number)
+        self.contributions.begin(entry.number, self.epoch, first)
         self.begin(first)
-        again = [*self._retained]
-        self._retained.clear()
-        for event in again:
-            self._contribute(event)
         while self._pending:
-            self._contribute(self._placed(self._pending.popleft()))
+            self.contributions.add(self._placed(self._pending.popleft()))
 
     def _acknowledgement(self) -> RosterAck | None:
         if self.entry is None:
@@ -218,6 +216,7 @@ class Member:
     def mark(self, mark: Mark) -> None:
         """Everything below the mark is closed."""
         self._release(mark.closed)
+        self.settlement.told(mark.lacked_from, mark.lacks, mark.closed)
         if mark.version > self.version and self.entry is not None and not self._leaving:
             self.enroll()
 
@@ -227,18 +226,28 @@ class Member:
         self.closed = closed
         while self._sealed_at and self._sealed_at[0][0] <= closed:
             self._sealed_at.popleft()
-        while self._retained and self._retained[0].stop <= closed:
-            self._retained.popleft()
+        for done in self.contributions.release(closed):
+            self.settlement.closed(done.event, done.number)
         self.safekeeping.released(closed)
         self._keeper.released(self.job, self.manifest.incarnation, closed)
         for tree in self.manifest.trees:
             self._office.emit(Release(tree, closed))
-        self._office.emit(ReleaseWorker(self.job, closed))
+        self._freed()
+
+    def _freed(self) -> None:
+        """The worker may forget what is closed and settled."""
+        if self.closed is not None:
+            floor = self.settlement.floor(self.closed)
+            if self._released is None or floor > self._released:
+                self._released = floor
+                self._office.emit(ReleaseWorker(self.job, floor))
 
     def stop(self) -> None:
         """The job is over here."""
         self._alive = False
         self.safekeeping.stop()
+        self.contributions.stop()
+        self.settlement.stop()
         self._keeper.stopped(self.job, self.manifest.incarnation)
         self._office.emit(Persist("member", self.job, b""))
         self._office.emit(StopWorker(self.job, self.manifest.incarnation))
@@ -251,11 +260,13 @@ class Member:
         """The worker has nothing more for a range."""
         if event.incarnation != self.manifest.incarnation:
             return
-        if self.entry is None:
+        if event.again and self.start is not None and event.start < self.start:
+            self.settlement.closed(event)
+        elif self.entry is None:
             self._pending.append(event)
             self._hold(self.paused)
         else:
-            self._contribute(self._placed(event))
+            self.contributions.add(self._placed(event))
 
     def verify(self, asker: Contact, message: Verify) -> None:
         """The master wants an interval computed again; one at a time, the newest question counts."""
@@ -297,35 +308,17 @@ class Member:
         Records below our first interval are nobody's; they are counted where our first ones are (D-1).
         """
         first = self.entry.start if self.entry is not None else event.start
-        counted, *others = (_from(part, first) for part in event.parts)
-        self._unplaced += sum(entry.counts[0] for entry in event.parts[0].entries if entry.interval < first)
-        if counted.entries and self._unplaced:
-            entry, *rest = counted.entries
-            counts = list(entry.counts)
-            counts[BUCKETS.index("expired")] += self._unplaced
-            self._unplaced = 0
-            entries = (Entry(entry.interval, tuple(counts), entry.size), *rest)
-            counted = SealedPart(entries, counted.payloads)
-        return replace(event, parts=(counted, *others))
+        unplaced = sum(entry.counts[0] for entry in event.parts[0].entries if entry.interval < first)
+        self.settlement.owe_unplaced(unplaced, first)
+        counted, *others = (since(part, first) for part in event.parts)
+        return replace(event, parts=(self.settlement.place(counted, again=event.again), *others))
 
-    def _contribute(self, event: Sealed) -> None:
-        entry, start = self.entry, self.frontier
-        if entry is None or start is None:
-            raise RuntimeError("contributing needs a number")
-        if entry.until is not None and event.stop > entry.until:
-            event = _until(event, entry.until)
-        if event.stop <= start:
-            return
-        for tree, whole in zip(self.manifest.trees, event.parts, strict=True):
-            part = _from(whole, start)
-            coverage = bitmap_of(1 << entry.number)
-            segment = Segment(self.epoch, 0, start, event.stop, coverage, part.entries)
-            self._office.emit(Contribute(tree, segment, part.payloads))
-        self.frontier = event.stop
-        self._tell_rate(event, entry.number)
-        self.safekeeping.add(event, entry.number)
-        self._retained.append(event)
-        self._sealed_at.append((event.stop, self._office.now))
+    def _gone_up(self, event: Sealed, number: int, again: bool) -> None:
+        """A range is on its way up the trees."""
+        self.safekeeping.add(event, number)
+        if not again:
+            self._tell_rate(event, number)
+            self._sealed_at.append((event.stop, self._office.now))
         self._watch()
 
     def _tell_rate(self, event: Sealed, number: int) -> None:
@@ -349,28 +342,10 @@ class Member:
         if self._office.now - oldest < patience:
             self._watch()
             return
-        if self.entry is not None and self.frontier is not None and self.frontier < END:
-            message = Waiting(self.job, self.epoch, self.entry.number, self.frontier)
+        gone_up = self.contributions.gone_up
+        if self.entry is not None and gone_up is not None and gone_up < END:
+            message = Waiting(self.job, self.epoch, self.entry.number, gone_up)
             self._office.send(self.master, message)
         self._waiting = self._office.after(
             self._office.jittered(max(WAITING_AGAIN_S, patience)), self._ask_why
         )
-
-
-def _until(event: Sealed, stop: int) -> Sealed:
-    """A sealed range without what lies at `stop` or behind."""
-    parts = []
-    for part in event.parts:
-        kept = sum(entry.interval < stop for entry in part.entries)
-        parts.append(SealedPart(part.entries[:kept], part.payloads[:kept]))
-    return replace(event, stop=max(event.start, stop), parts=tuple(parts))
-
-
-def _from(part: SealedPart, start: int) -> SealedPart:
-    """What a part has for intervals from `start` on."""
-    kept = [
-        (entry, payload)
-        for entry, payload in zip(part.entries, part.payloads, strict=True)
-        if entry.interval >= start
-    ]
-    return SealedPart(tuple(entry for entry, _ in kept), tuple(payload for _, payload in kept))

@@ -129,13 +129,18 @@ class RosterAck(Message, frozen=True, tag="ctl.roster_ack"):
 
 
 class Mark(Message, frozen=True, tag="ctl.mark"):
-    """Everything below `closed` is closed; multicast to the members."""
+    """Everything below `closed` is closed; multicast to the members.
+
+    `lacks` says without whom, complete for the intervals from `lacked_from` on.
+    """
 
     job: Id
     incarnation: str
     epoch: Count
     version: Count
     closed: Index
+    lacked_from: Index
+    lacks: tuple[messages_safety.Lack, ...] = ()
 
 
 class Stop(Message, frozen=True, tag="ctl.stop"):

@@ -1,9 +1,12 @@
 """What agents say to each other so that nothing is lost and everything can be checked.
 
-Owns the messages of verification (`verify`) and of contributions that peers keep (`keeper`, `safekeeping`).
+Owns the messages of verification (`verify`), of contributions that peers keep (`keeper`, `safekeeping`) and
+of what became of contributions (`fates`, `settlement`).
 """
 
 from __future__ import annotations
+
+import msgspec
 
 from elfmesh.control.manifest import Manifest
 from elfmesh.machine import Contact, Count, Id, Index, Message
@@ -71,5 +74,51 @@ class KeptCopy(Message, frozen=True, tag="ctl.kept_copy"):
     copy: Keep
 
 
-MESSAGES: tuple[type[Message], ...] = (Verify, Verified, Keep, Kept, Surrender, KeptCopy)
+class Lack(msgspec.Struct, frozen=True, array_like=True):
+    """The intervals [start, stop) were closed without the contributions of the numbers in `absent`."""
+
+    start: Index
+    stop: Index
+    absent: bytes
+
+
+class AskFates(Message, frozen=True, tag="ctl.ask_fates"):
+    """A member to its master: is what I contributed under `number` to these closed intervals inside?"""
+
+    job: Id
+    incarnation: str
+    number: Count
+    indices: tuple[Index, ...]
+
+
+class Fates(Message, frozen=True, tag="ctl.fates"):
+    """The answer to `AskFates`, as far as it is known now.
+
+    Attributes:
+        job: its id.
+        incarnation: of the job.
+        number: whose contributions.
+        inside: closed with the contribution.
+        outside: closed without it.
+        unknown: the results log does not hold these any more.
+    """
+
+    job: Id
+    incarnation: str
+    number: Count
+    inside: tuple[Index, ...]
+    outside: tuple[Index, ...]
+    unknown: tuple[Index, ...] = ()
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    Verify,
+    Verified,
+    Keep,
+    Kept,
+    Surrender,
+    KeptCopy,
+    AskFates,
+    Fates,
+)
 """For the codec."""

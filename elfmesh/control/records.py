@@ -70,6 +70,7 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True):
         version: manifest version that all contributions carry.
         epoch: term of the master that closed it.
         counts: records per bucket of `BUCKETS`.
+        absent: bitmap of the roster numbers, of all given so far, whose contribution is not inside.
     """
 
     job: str
@@ -86,6 +87,7 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
     epoch: int = 0
     counts: dict[str, int] = {}
+    absent: bytes = b""
 
 
 def counts_dict(counts: Sequence[int]) -> dict[str, int]:

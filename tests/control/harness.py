@@ -317,6 +317,8 @@ class World:
                 )
             case ctl.DropLog():
                 agent.results.pop(effect.job, None)
+            case ctl.DeadLetter():
+                agent.dead_letters.append(effect)
             case ctl.ReadLog():
                 self.post(0.0, agent, read_log(agent, effect))
             case ctl.Persist():

@@ -1,0 +1,170 @@
+"""What one member has sealed and nobody has closed yet, on its way up the trees of a job.
+
+Owns the order and the pace in which it goes up. Under a new number or a new master everything that is open
+goes up again, since the trees forget earlier epochs: oldest first, in bursts, so that a side that was cut off
+for long does not flood the roots (D-15). What the worker seals meanwhile goes up at once.
+
+Invariants: the ranges of one term touch each other, none is said twice and none is left out; what is kept is
+in the order of its intervals.
+
+Paper: none; ELF 3 replays from the logs at full speed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from elfmesh.control.events import Sealed, SealedPart
+from elfmesh.control.office import Office, Timer
+from elfmesh.srt.coverage import bitmap_of
+from elfmesh.srt.events import Contribute
+from elfmesh.srt.messages import Segment
+
+PACE_S = 0.25
+"""Between two bursts: a live interval of a second still finds room between them."""
+
+BURST_INTERVALS = 32
+"""Twice what may be open in a healthy job twice over (D-6): an ordinary change of masters is one burst."""
+
+BURST_BYTES = 1 << 20
+"""4 MiB/s a member: 32 children bring a parent no more than its disk and its link take in a second."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """One sealed range, and the number it goes up (or went up) under."""
+
+    event: Sealed
+    number: int
+
+
+class Contributions:
+    """The open contributions of one member.
+
+    Args:
+        office: clock and way out.
+        trees: of the job, one per partition.
+        sent: told of each range that goes up, its number, and whether it goes up again.
+    """
+
+    def __init__(
+        self, office: Office, trees: Sequence[bytes], sent: Callable[[Sealed, int, bool], None]
+    ) -> None:
+        self._office, self._trees, self._sent = office, trees, sent
+        self.frontier: int | None = None
+        self.until: int | None = None
+        self._kept: deque[Kept] = deque()
+        self._backlog: deque[Kept] = deque()
+        self._closed: int | None = None
+        self._epoch = self._number = self._first = 0
+        self._timer: Timer | None = None
+
+    @property
+    def gone_up(self) -> int | None:
+        """Everything below went up in this term; None before the first one."""
+        return max(self._backlog[0].event.start, self._first) if self._backlog else self.frontier
+
+    @property
+    def waiting(self) -> int:
+        """Ranges that have not gone up again yet."""
+        return len(self._backlog)
+
+    def begin(self, number: int, epoch: int, first: int) -> None:
+        """A new term begins with interval `first`: everything open from there on goes up again."""
+        self._epoch, self._number, self._first = epoch, number, first
+        for tree in self._trees:
+            self._office.emit(Contribute(tree, Segment(epoch, 0, first, first, bitmap_of(1 << number))))
+        kept, self._kept = self._kept, deque()
+        self._backlog.clear()
+        for each in kept:
+            if each.number != number and each.event.start < first:
+                # What went up under the old number is decided under the old number.
+                self._kept.append(Kept(until(each.event, first), each.number))
+            if each.event.stop > first:
+                self._again(each, number, first)
+        self.frontier = max(first, self._kept[-1].event.stop) if self._kept else first
+        if self._timer is not None:
+            self._timer.cancel()
+        self._pace()
+
+    def _again(self, each: Kept, number: int, first: int) -> None:
+        if each.number != number:
+            parts = tuple(since(part, first) for part in each.event.parts)
+            each = Kept(replace(each.event, start=max(each.event.start, first), parts=parts), number)
+        self._kept.append(each)
+        self._backlog.append(each)
+
+    def add(self, event: Sealed) -> None:
+        """The worker has sealed a range: it goes up now."""
+        if self.frontier is None:
+            raise RuntimeError("contributing needs a number")
+        if self.until is not None and event.stop > self.until:
+            event = until(event, self.until)
+        if event.stop <= self.frontier:
+            return
+        kept = Kept(event, self._number)
+        self._send(kept, self.frontier, again=False)
+        self.frontier = event.stop
+        self._kept.append(kept)
+
+    def release(self, closed: int) -> list[Kept]:
+        """Everything below `closed` is closed: the ranges that are not open any more, oldest first."""
+        self._closed = closed
+        done = []
+        while self._kept and self._kept[0].event.stop <= closed:
+            done.append(self._kept.popleft())
+        return done
+
+    def stop(self) -> None:
+        """The job is over here."""
+        self._backlog.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _pace(self) -> None:
+        """Send a burst of what is to go up again."""
+        self._timer = None
+        intervals = nbytes = 0
+        while self._backlog and intervals < BURST_INTERVALS and nbytes < BURST_BYTES:
+            kept = self._backlog.popleft()
+            if self._closed is not None and kept.event.stop <= self._closed:
+                continue
+            self._send(kept, max(kept.event.start, self._first), again=True)
+            intervals += max(1, len(kept.event.parts[0].entries))
+            nbytes += sum(len(payload) for part in kept.event.parts for payload in part.payloads)
+        if self._backlog:
+            self._timer = self._office.after(PACE_S, self._pace)
+
+    def _send(self, kept: Kept, start: int, *, again: bool) -> None:
+        event = kept.event if self.until is None else until(kept.event, self.until)
+        if event.stop <= start:
+            return
+        for tree, whole in zip(self._trees, event.parts, strict=True):
+            part = since(whole, start)
+            coverage = bitmap_of(1 << self._number)
+            segment = Segment(self._epoch, 0, start, event.stop, coverage, part.entries)
+            self._office.emit(Contribute(tree, segment, part.payloads))
+        self._sent(event, self._number, again)
+
+
+def until(event: Sealed, stop: int) -> Sealed:
+    """A sealed range without what lies at `stop` or behind."""
+    if event.stop <= stop:
+        return event
+    parts = []
+    for part in event.parts:
+        kept = sum(entry.interval < stop for entry in part.entries)
+        parts.append(SealedPart(part.entries[:kept], part.payloads[:kept]))
+    return replace(event, stop=max(event.start, stop), parts=tuple(parts))
+
+
+def since(part: SealedPart, start: int) -> SealedPart:
+    """What a part has for intervals from `start` on."""
+    kept = [
+        (entry, payload)
+        for entry, payload in zip(part.entries, part.payloads, strict=True)
+        if entry.interval >= start
+    ]
+    return SealedPart(tuple(entry for entry, _ in kept), tuple(payload for _, payload in kept))
