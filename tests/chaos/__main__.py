@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -82,8 +83,9 @@ def storm(home: Path, seed: int, weather: Weather) -> dict[str, Any]:
     if not done.stdout:
         raise AssertionError(f"the verifier failed: {done.stderr[-3000:]}")
     verdict = json.loads(done.stdout)
+    load = round(os.getloadavg()[1], 1)
     ok = done.returncode == 0 and not toll.deaths
-    return {"seed": seed, "ok": ok, "agents": weather.agents, **vars(toll), "verdict": verdict}
+    return {"seed": seed, "ok": ok, "agents": weather.agents, "load": load, **vars(toll), "verdict": verdict}
 
 
 def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
@@ -123,6 +125,9 @@ def page(total: dict[str, Any], rounds: list[dict[str, Any]]) -> str:
         network.update(each["network"])
     figures = {
         "storms, agents in each": f"{total['storms']}, {' and '.join(map(str, agents))}",
+        "cores, load of the machine": (
+            f"{os.cpu_count()}, {max((each.get('load', 0) for each in rounds), default=0)} at most"
+        ),
         "processes killed": f"{total['kills']:,}",
         "of them masters, on purpose": total["acts"].get("kill a master", 0),
         "of them at a fail point": sum(n for act, n in total["acts"].items() if act.startswith("at ")),

@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.chaos.logs import NAME
@@ -37,7 +38,7 @@ class Victim(Agent):
         self.state, self.back_at, self.armed = DOWN, 0.0, ""
         self.starts = 0
 
-    def command(self, join: list[str]) -> list[str]:  # type: ignore[override]
+    def command(self, join: Sequence[str]) -> list[str]:
         words = super().command(join)
         words[words.index("--listen") + 1] = "{}:{}".format(*self._listen)
         return [*words, "--advertise", self.advertised, "--join-timeout", "1 h"]

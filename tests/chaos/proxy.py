@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from elfmesh.agent.connection import Connection
+from elfmesh.agent.connection import Connection, Hello
 from elfmesh.agent.dataplane import CHUNK, LAST
 from elfmesh.errors import ProtocolError
 
@@ -177,6 +177,7 @@ class FaultProxy:
 
     async def _accept(self, target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         pair = _Pair("", target, [writer])
+        tasks: list[asyncio.Future[None]] = []
         try:
             chunk, pair.source = await self._hello(reader)
             await self._wait_open(pair.source, target)  # who is cut off is not refused: nobody answers
@@ -188,18 +189,18 @@ class FaultProxy:
             there = _Way(pair, pair.source, target, reader, far_writer)
             back = _Way(pair, target, pair.source, far_reader, writer)
             works = (self._read(there), self._write(there), self._read(back), self._write(back))
-            tasks = [asyncio.ensure_future(work) for work in works]
+            tasks += [asyncio.ensure_future(work) for work in works]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             if pair.half:
                 await asyncio.wait(tasks, timeout=HALF_OPEN_S)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
         except (OSError, ProtocolError, asyncio.IncompleteReadError):
             self.counters["broken"] += 1
         except asyncio.CancelledError:  # the proxy closes; asyncio's own callback takes it for an error
             pass
         finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             for each in pair.writers:
                 _break(each)
             self._pairs.discard(pair)
@@ -209,7 +210,8 @@ class FaultProxy:
             head = await reader.readexactly(CHUNK.size)
             data = await reader.readexactly(CHUNK.unpack(head)[0])
         hello, _ = Connection.HELLO_CODEC.decode(data)
-        return head + data, self._names.get(hello.contact.id, "")  # type: ignore[attr-defined]
+        assert isinstance(hello, Hello)
+        return head + data, self._names.get(hello.contact.id, "")
 
     async def _read(self, way: _Way) -> None:
         """Chunk by chunk until the sender ends; each is given a time at which it arrives."""

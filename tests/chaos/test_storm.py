@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,8 +55,8 @@ class SmallFiles:
         def limit() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, resource.RLIM_INFINITY))
 
-        def start(command: list[str], **options: object) -> subprocess.Popen[bytes]:
-            return real(command, preexec_fn=limit, **options)  # type: ignore[call-overload,no-any-return]
+        def start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+            return real(command, preexec_fn=limit, **options)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(subprocess, "Popen", start)
