@@ -15,7 +15,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from elfmesh import ids
-from elfmesh.control.events import LocalStreams, StreamInfo
+from elfmesh.control.events import LocalStreams, Persist, StreamInfo
 from elfmesh.control.keeper import Keeper
 from elfmesh.control.member import Member
 from elfmesh.control.messages import Announce, Running, Verdict, WhatRuns
@@ -74,6 +74,8 @@ class Carrier:
         for terms in remembered:
             announce = Announce(terms.manifest, terms.master, terms.epoch, terms.version, terms.start)
             self.announced(announce, founding=False)
+            if terms.manifest.job_id not in self.members:
+                self._forget(terms)
         self.ask_soon()
 
     def leave(self, done: Callable[[int], None]) -> None:
@@ -99,9 +101,20 @@ class Carrier:
         else:
             done(self._leaving or 0)
 
+    def _forget(self, terms: Terms) -> None:
+        """What this agent worked on before it was restarted is not for it any more."""
+        job = terms.manifest.job_id
+        self._office.emit(Persist("member", job, b""))
+        self.keeper.stopped(job, terms.manifest.incarnation)
+
     def remember(self, terms: Terms) -> None:
         """This agent was a member before it was restarted: it reports back as soon as it has its streams."""
         self._remembered.append(terms)
+
+    def restored(self, kept: list[bytes]) -> None:
+        """Copies that this agent kept for other members before it was restarted."""
+        jobs = [(terms.manifest.job_id, terms.manifest.incarnation) for terms in self._remembered]
+        self.keeper.restored(kept, jobs)
 
     @property
     def stream_ids(self) -> set[bytes]:

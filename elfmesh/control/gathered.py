@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
 from sortedcontainers import SortedDict
 
 from elfmesh.control.cover import END, Cover
@@ -66,6 +67,11 @@ class Gathered:
         cover.add(begin, segment.stop, mask)
         return conflicts
 
+    def add_everywhere(self, segment: Segment, payloads: tuple[bytes, ...]) -> None:
+        """Take what one agent contributed into all attempts: it will not answer to the later ones."""
+        for attempt in sorted(self._covers):
+            self.add(replace(segment, attempt=attempt), payloads)
+
     def fail(self, start: int, stop: int, mask: int) -> None:
         """Nothing will come from the agents in `mask` for this range: treat them as covered, empty."""
         for cover in self._covers.values():
@@ -74,6 +80,13 @@ class Gathered:
     def covered(self, interval: int) -> int:
         """The agents that are inside an interval."""
         return self._covers[self._attempt(interval)].at(interval)
+
+    def everywhere(self, interval: int) -> int:
+        """The agents that are inside an interval in every attempt that anything has come from."""
+        inside = self._covers[0].at(interval)
+        for cover in self._covers.values():
+            inside &= cover.at(interval) or -1
+        return inside
 
     def until(self, interval: int) -> int:
         """One past the run of intervals around `interval` that are covered alike."""
@@ -116,9 +129,9 @@ class Gathered:
         return best
 
 
-def covered_in_all(trees: Sequence[Gathered], interval: int) -> int:
+def covered_in_all(trees: Sequence[Gathered], interval: int, *, every_attempt: bool = False) -> int:
     """The agents that are inside an interval in every tree of a job."""
     covered = -1
     for tree in trees:
-        covered &= tree.covered(interval)
+        covered &= tree.everywhere(interval) if every_attempt else tree.covered(interval)
     return covered

@@ -12,18 +12,35 @@ Deviation: partial aggregates are kept, not tuples: they are small.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from sortedcontainers import SortedDict
 
 from elfmesh.control.events import Persist
 from elfmesh.control.messages import pack, unpack
 from elfmesh.control.messages_safety import Keep, Kept, KeptCopy, Surrender
 from elfmesh.control.office import Office
+from elfmesh.control.recovery import is_sound
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 
 KEPT_BYTES_MAX = 64 << 20
+COPY_BYTES, ENTRY_BYTES = 512, 64
+"""What a copy and each of its entries take beside the payload: copies of nothing shall end as well."""
+
 BULK_LANE = 2
 KIND = "kept"
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """One copy and what it counts for."""
+
+    message: Keep
+    payload: bytes
+    nbytes: int
 
 
 class Keeper:
@@ -35,7 +52,7 @@ class Keeper:
 
     def __init__(self, office: Office) -> None:
         self._office = office
-        self._kept: dict[tuple[bytes, str], SortedDict[tuple[int, int], tuple[Keep, bytes]]] = {}
+        self._kept: dict[tuple[bytes, str], SortedDict[tuple[int, int], _Copy]] = {}
         self.nbytes = 0
 
     def keep(self, sender: Contact, message: Keep, payload: bytes, closed: int | None) -> None:
@@ -47,64 +64,80 @@ class Keeper:
             payload: the payloads of all its parts.
             closed: what this agent knows to be closed of the job.
         """
-        if sum(entry.size for part in message.parts for entry in part) != len(payload):
+        if sender.id != message.member or not is_sound(message, payload):
             self._office.stats["control.malformed"] += 1
             return
-        copies = self._kept.setdefault((message.job, message.incarnation), SortedDict())
-        place = (message.number, message.start)
-        known = copies.get(place)
-        wanted = closed is None or message.stop > closed
-        if wanted and (known is None or known[0].stop < message.stop):
-            if self.nbytes + len(payload) > KEPT_BYTES_MAX:
+        known = self._kept.get((message.job, message.incarnation), {}).get((message.number, message.start))
+        # A number that two masters gave to two members: what counts is whose it is in the newer term.
+        news = known is None or known.message.member != message.member or known.message.stop < message.stop
+        if news and (closed is None or message.stop > closed):
+            copy = _Copy(message, payload, _bytes_of(message, payload))
+            if self.nbytes + copy.nbytes > KEPT_BYTES_MAX:
                 self._office.stats["control.kept_refused"] += 1
                 return
-            self._store(message, payload)
+            self._store(copy)
             self._office.emit(Persist(KIND, _key(message), _written(message, payload)))
         self._office.send(sender, Kept(message.job, message.incarnation, message.number, message.start))
 
-    def _store(self, message: Keep, payload: bytes) -> None:
+    def _store(self, copy: _Copy) -> None:
+        message = copy.message
         copies = self._kept.setdefault((message.job, message.incarnation), SortedDict())
         old = copies.get((message.number, message.start))
-        self.nbytes += len(payload) - (len(old[1]) if old is not None else 0)
-        copies[message.number, message.start] = (message, payload)
+        self.nbytes += copy.nbytes - (old.nbytes if old is not None else 0)
+        copies[message.number, message.start] = copy
 
     def released(self, job: bytes, incarnation: str, closed: int) -> None:
         """Everything below `closed` is closed: its copies are needed no more."""
         copies = self._kept.get((job, incarnation))
-        for place, (message, payload) in list(copies.items()) if copies else ():
-            if message.stop <= closed and copies is not None:
+        for place, copy in list(copies.items()) if copies else ():
+            if copy.message.stop <= closed and copies is not None:
                 del copies[place]
-                self.nbytes -= len(payload)
-                self._office.emit(Persist(KIND, _key(message), b""))
+                self.nbytes -= copy.nbytes
+                self._office.emit(Persist(KIND, _key(copy.message), b""))
 
     def stopped(self, job: bytes, incarnation: str) -> None:
-        """The job is over."""
+        """The job is over, or nothing of ours."""
         self.released(job, incarnation, 1 << 62)
         self._kept.pop((job, incarnation), None)
 
     def surrender(self, master: Contact, message: Surrender) -> None:
         """The master lacks what a member contributed: send it the copies, all that are still open."""
         copies = self._kept.get((message.job, message.incarnation), SortedDict())
-        for (number, _), (copy, payload) in copies.items():
-            if number == message.number and copy.stop > message.start:
-                again = KeptCopy(message.epoch, copy)
-                self._office.send(master, again, payload, lane=BULK_LANE if payload else 0)
+        first, last = (message.number, -(1 << 62)), (message.number, 1 << 62)
+        for place in copies.irange(first, last):
+            copy = copies[place]
+            if copy.message.stop > message.start:
+                again = KeptCopy(message.epoch, copy.message)
+                self._office.send(master, again, copy.payload, lane=BULK_LANE if copy.payload else 0)
 
-    def restored(self, data: bytes) -> None:
-        """A copy from before a restart."""
-        size = int.from_bytes(data[:4])
-        try:
-            message = unpack(data[4 : 4 + size])
-        except ProtocolError:
-            self._office.stats["control.malformed"] += 1
-            return
-        if isinstance(message, Keep):
-            self._store(message, data[4 + size :])
+    def restored(self, items: Iterable[bytes], jobs: Iterable[tuple[bytes, str]]) -> None:
+        """Copies from before a restart, of the jobs (id and incarnation) that this agent worked on."""
+        worked_on = dict.fromkeys(jobs)
+        for data in items:
+            size = int.from_bytes(data[:4])
+            try:
+                message = unpack(data[4 : 4 + size])
+            except ProtocolError:
+                self._office.stats["control.malformed"] += 1
+                continue
+            payload = data[4 + size :]
+            if not isinstance(message, Keep):
+                self._office.stats["control.malformed"] += 1
+            elif (message.job, message.incarnation) in worked_on:
+                self._store(_Copy(message, payload, _bytes_of(message, payload)))
+            else:
+                self._office.emit(Persist(KIND, _key(message), b""))
+
+
+def _bytes_of(message: Keep, payload: bytes) -> int:
+    return len(payload) + COPY_BYTES + ENTRY_BYTES * sum(map(len, message.parts))
 
 
 def _key(message: Keep) -> bytes:
     """Where a copy lies on the disk."""
-    return message.job + message.number.to_bytes(8) + message.start.to_bytes(8, signed=True)
+    incarnation = hashlib.blake2b(message.incarnation.encode(), digest_size=8).digest()
+    place = message.number.to_bytes(8) + message.start.to_bytes(8, signed=True)
+    return message.job + incarnation + place
 
 
 def _written(message: Keep, payload: bytes) -> bytes:

@@ -208,6 +208,7 @@ class Control:
     def _restore(self, event: Restored) -> None:
         epochs: dict[bytes, int] = {}
         terms: list[Terms] = []
+        kept: list[bytes] = []
         for kind, key, data in event.items:
             if kind == "epoch":
                 epochs[key] = int.from_bytes(data)
@@ -222,9 +223,10 @@ class Control:
                 if isinstance(message, Roster) and message.terms.manifest.job_id == key:
                     self.carrier.remember(message.terms)
             elif kind == KIND:
-                self.carrier.keeper.restored(data)
+                kept.append(data)
             elif kind == settlement.KIND:
                 self.carrier.ledgers[key] = data
+        self.carrier.restored(kept)
         self.leadership.restored(epochs, terms, event.logs)
 
     def _unpacked(self, body: bytes) -> Message | None:

@@ -233,7 +233,7 @@ class Mail:
         self, sender: Contact, message: safety.Keep | safety.Kept | safety.Fates, payload: bytes
     ) -> None:
         member = self._carrier.members.get(message.job)
-        if member is None or member.manifest.incarnation != message.incarnation:
+        if member is None or member.manifest.incarnation != message.incarnation or member.entry is None:
             self._office.stats["control.misplaced"] += 1
         elif isinstance(message, safety.Kept):
             member.safekeeping.kept(sender, message)

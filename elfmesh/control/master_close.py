@@ -13,7 +13,6 @@ Paper: ELF 3, the barrier of Figure 9, seen from the root.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
 
 from msgspec.structs import replace
@@ -34,6 +33,7 @@ from elfmesh.control.pages import ROWS_BYTES_MAX
 from elfmesh.control.plan import Plan
 from elfmesh.control.records import ResultRecord, State, add_counts
 from elfmesh.control.recovery import Recovery
+from elfmesh.control.seen import Seen
 from elfmesh.control.tentative import OPEN_MAX, Tentative
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import PartsDropped
@@ -51,7 +51,6 @@ HASTEN_S = 1.0
 REPAIR_S = 5.0
 """How often a range is collected anew that members say they have sent and that is not here."""
 
-SEEN_MAX = 4096
 ERRORS_MAX = 10
 
 
@@ -95,11 +94,11 @@ class Closer:
         self.behind = False
         self._closing: deque[Closing] = deque()
         self._handed = 0
-        self._seen: deque[tuple[int, float]] = deque()
+        self._seen = Seen()
         self._reported: dict[int, int] = {}
         self._failed: list[tuple[int, int, int]] = []
         self._repaired_at: dict[int, float] = {}
-        self._recovery = Recovery(office, manifest, plan.replicas, epoch, self.judge)
+        self._recovery = Recovery(office, manifest, plan.replicas, epoch, book, self.judge)
         self._pushed: tuple[int, float] | None = None
         self._hastened_at = float("-inf")
         self._resumed_at = float("-inf")
@@ -118,7 +117,7 @@ class Closer:
     @property
     def frontier(self) -> int | None:
         """One past the highest interval that anybody has sealed, None before the first seal."""
-        return self._seen[-1][0] if self._seen else None
+        return self._seen.frontier
 
     @property
     def held(self) -> int:
@@ -134,8 +133,8 @@ class Closer:
 
     def due_since(self, interval: int) -> float | None:
         """When somebody was first seen beyond this interval, None if nobody was; a pause does not count."""
-        place = bisect_right(self._seen, interval, key=lambda each: each[0])
-        return max(self._seen[place][1], self._resumed_at) if place < len(self._seen) else None
+        seen = self._seen.since(interval)
+        return None if seen is None else max(seen, self._resumed_at)
 
     def pause(self, paused: bool) -> None:
         """Members do not read by our own order: who is missing is given up by nobody's clock."""
@@ -153,25 +152,21 @@ class Closer:
 
     def recovered(self, copy: Keep, payload: bytes) -> None:
         """A peer has what a dead member contributed: it counts, and its member stays dead."""
-        for partition, segment, payloads in self._recovery.segments(copy, payload, self.next, self.trees):
-            self._take(partition, segment, payloads)
+        stop = self._recovery.take(copy, payload, self.next, self.trees)
+        if stop is not None:
+            self._passed(stop)
 
     def _take(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
         tree = self.trees[partition]
         for conflict in tree.add(segment, payloads):
             self._office.stats["control.overlaps"] += 1
             self._repair(conflict, conflict + 1, partition)
-        self.passed(segment.stop)
-        self.advance()
+        self._passed(segment.stop)
 
-    def passed(self, stop: int) -> None:
+    def _passed(self, stop: int) -> None:
         """Somebody has sealed everything below `stop`."""
-        if self._seen and stop <= self._seen[-1][0]:
-            return
-        if len(self._seen) >= SEEN_MAX:
-            self._seen[-1] = (stop, self._seen[-1][1])
-        else:
-            self._seen.append((stop, self._office.now))
+        self._seen.passed(stop, self._office.now)
+        self.advance()
 
     def reported_frontier(self, number: int) -> int | None:
         """How far a member says it has sealed, None if it never had to say so."""
@@ -180,8 +175,7 @@ class Closer:
     def reported(self, number: int, frontier: int) -> None:
         """A member says how far it has sealed."""
         self._reported[number] = max(frontier, self._reported.get(number, frontier))
-        self.passed(frontier)
-        self.advance()
+        self._passed(frontier)
 
     def dropped(self, partition: int, lost: PartsDropped | PartFault) -> None:
         """Contributions cannot be merged with the others: their agents are missing, and people learn why."""
@@ -290,7 +284,7 @@ class Closer:
             verdict = self._verdict(at, missing, due)
             if verdict is None:
                 return False
-            state, stop = verdict, min(stop, self._seen[-1][0])
+            state, stop = verdict, min(stop, self._seen.last)
         first = self._first(at, stop)
         stop = stop if first is None else first + 1
         self.lacking.decided(at, stop, self._book.given & ~covered_in_all(self.trees, at))
@@ -303,12 +297,15 @@ class Closer:
         verdict, again = self.judge.judge(missing, due, self.frontier_of)
         if verdict == "SKIPPED" and not self._skippable(at, missing, due):
             verdict, again = None, self._office.now + HASTEN_S / 4
+        lacking = missing | self._book.required(at) & ~covered_in_all(self.trees, at, every_attempt=True)
+        ready = self._recovery.ask(lacking, at)
+        if verdict == "FINAL_PARTIAL" and self._office.now < ready:
+            verdict, again = None, ready
         if verdict is None and sum(tree.nbytes for tree in self.trees) > HELD_BYTES_MAX:
             self.errors.append("too much is held for members that are behind; not waiting any longer")
             verdict = "FINAL_PARTIAL"
         if verdict is None:
             self._wake(again)
-            self._recovery.ask(missing, at)
             if self._office.now >= due + self._plan.deadline_s:
                 self._push(at, missing)
         return verdict
@@ -322,7 +319,7 @@ class Closer:
 
     def _push(self, at: int, missing: int) -> None:
         """The deadline is over: what is held back on the way shall come, what was lost shall come again."""
-        stop = self._seen[-1][0]
+        stop = self._seen.last
         if self._pushed is None or self._pushed[0] != at:
             self._pushed = (at, self._office.now)
         if self._office.now - self._hastened_at >= max(HASTEN_S, self._plan.deadline_s):
@@ -379,8 +376,7 @@ class Closer:
         self.next = stop
         for tree in self.trees:
             tree.drop_below(stop)
-        while len(self._seen) > 1 and self._seen[0][0] <= stop:
-            self._seen.popleft()
+        self._seen.drop_below(stop)
         self._failed = [each for each in self._failed if each[1] > stop]
 
     def _wake(self, at: float) -> None:

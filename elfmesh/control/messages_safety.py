@@ -36,11 +36,13 @@ class Verified(Message, frozen=True, tag="ctl.verified"):
 class Keep(Message, frozen=True, tag="ctl.keep"):
     """A member to a peer: keep this contribution until its intervals are closed.
 
-    `parts` has the entries of each partition; the payload is theirs in this order.
+    `parts` has the entries of each partition; the payload is theirs in this order. `member` is whose it is:
+    a master that died young may have given its number to another as well.
     """
 
     job: Id
     incarnation: str
+    member: Id
     number: Count
     start: Index
     stop: Index

@@ -19,10 +19,15 @@ from elfmesh import ids
 from elfmesh.control.events import Sealed
 from elfmesh.control.messages_safety import Keep, Kept
 from elfmesh.control.office import Office, Timer
+from elfmesh.control.records import FIRST
 from elfmesh.control.terms import RosterEntry
+from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
 
 AGAIN_S = 2.0
+AGAIN_BYTES = 4 << 20
+"""What is sent again at a time: peers that have no room would be sent everything every two seconds."""
+
 BULK_LANE = 2
 
 
@@ -48,6 +53,7 @@ class Safekeeping:
         self._open: SortedDict[int, _Copy] = SortedDict()
         self._peers: tuple[Contact, ...] = ()
         self._timer: Timer | None = None
+        self._next: int = FIRST
 
     def peers_are(self, members: tuple[RosterEntry, ...]) -> None:
         """The roster is this one now: choose who keeps for us."""
@@ -56,6 +62,9 @@ class Safekeeping:
         me = self._office.me
         others = [entry.contact for entry in members if entry.until is None and entry.contact.id != me.id]
         others.sort(key=lambda each: (_same_domain(me, each), ids.distance(each.id, me.id)))
+        there = {contact.id for contact in others}
+        for copy in self._open.values():  # who has left has thrown its copies away
+            copy.at = {agent: contact for agent, contact in copy.at.items() if agent in there}
         before = {contact.id for contact in self._peers}
         self._peers = tuple(others[: self._replicas])
         if {contact.id for contact in self._peers} != before:
@@ -66,8 +75,12 @@ class Safekeeping:
     def add(self, event: Sealed, number: int) -> None:
         """A contribution goes up: its copies go out."""
         if self._replicas and any(part.entries for part in event.parts):
-            copy = self._open[event.start] = _Copy(event, number, {})
-            self._send(copy)
+            known = self._open.get(event.start)
+            same = known is not None and (known.number, known.event.stop) == (number, event.stop)
+            # After a change of masters everything goes up the trees again; its copies are where they were.
+            copy = self._open[event.start] = _Copy(event, number, known.at if known and same else {})
+            if not self._is_safe(copy):
+                self._send(copy)
 
     def kept(self, sender: Contact, message: Kept) -> None:
         """A peer has a copy on its disk."""
@@ -95,28 +108,46 @@ class Safekeeping:
         elsewhere = any(not _same_domain(self._office.me, peer) for peer in copy.at.values())
         return elsewhere and len(copy.at) >= self._replicas
 
-    def _send(self, copy: _Copy) -> None:
+    def _send(self, copy: _Copy) -> int:
+        """Send a copy to whom it lacks; says how many bytes that were."""
         event = copy.event
         message = Keep(
             event.job,
             event.incarnation,
+            self._office.me.id,
             copy.number,
             event.start,
             event.stop,
             tuple(part.entries for part in event.parts),
         )
         payload = b"".join(payload for part in event.parts for payload in part.payloads)
+        if len(payload) > DATA_FRAME_BYTES_MAX:
+            self._office.stats["control.not_kept_too_big"] += 1
+            return 0
+        sent = 0
         for peer in self._peers:
             if peer.id not in copy.at:
                 self._office.send(peer, message, payload, lane=BULK_LANE if payload else 0)
-        if self._timer is None:
-            self._timer = self._office.after(self._office.jittered(AGAIN_S), self._again)
+                sent += len(payload)
+        self._later()
+        return sent
 
     def _again(self) -> None:
         self._timer = None
-        for copy in self._open.values():
-            if not self._is_safe(copy):
-                self._send(copy)
+        left = AGAIN_BYTES
+        for start in [*self._open.irange(self._next), *self._open.irange(None, self._next, (True, False))]:
+            copy = self._open[start]
+            if self._is_safe(copy):
+                continue
+            self._next = start
+            if left <= 0:
+                self._later()
+                return
+            left -= self._send(copy)
+
+    def _later(self) -> None:
+        if self._timer is None:
+            self._timer = self._office.after(self._office.jittered(AGAIN_S), self._again)
 
 
 def _same_domain(me: Contact, other: Contact) -> bool:

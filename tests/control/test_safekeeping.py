@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from elfmesh.control.events import Sealed, SealedPart
 from elfmesh.control.keeper import KEPT_BYTES_MAX, Keeper
-from elfmesh.control.messages_safety import Keep, Kept, KeptCopy
+from elfmesh.control.master_close import Closer
+from elfmesh.control.messages import unpack
+from elfmesh.control.messages_safety import Keep, Kept, KeptCopy, Surrender
 from elfmesh.control.office import Office
-from elfmesh.control.safekeeping import Safekeeping
+from elfmesh.control.safekeeping import AGAIN_BYTES, Safekeeping
 from elfmesh.control.terms import RosterEntry
 from elfmesh.machine import Contact, Received, Send
+from elfmesh.srt.coverage import bits_of
+from elfmesh.srt.events import Publish
 from elfmesh.srt.messages import Entry
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
@@ -92,7 +98,9 @@ JOB = bytes(20)
 
 
 def copy(number: int = 1, start: int = 5, size: int = 3) -> tuple[Keep, bytes]:
-    return Keep(JOB, "i", number, start, start + 1, ((Entry(start, (size,), size),),)), bytes(size)
+    return Keep(JOB, "i", agent_id(2), number, start, start + 1, ((Entry(start, (size,), size),),)), bytes(
+        size
+    )
 
 
 def acknowledged(office: Office) -> list[Kept]:
@@ -119,7 +127,7 @@ def test_what_lies_about_its_size_or_is_too_much_is_not_acknowledged() -> None:
     keeper.keep(sender, message, b"1", None)
     assert acknowledged(office) == []
     for start in range(3):
-        keeper.keep(sender, *copy(start=start, size=KEPT_BYTES_MAX // 2), None)
+        keeper.keep(sender, *copy(start=start, size=KEPT_BYTES_MAX // 2 - 1000), None)
     assert [each.start for each in acknowledged(office)] == [0, 1]
     assert keeper.nbytes <= KEPT_BYTES_MAX
 
@@ -158,13 +166,184 @@ def test_copies_in_the_same_rack_only_are_not_safe() -> None:
     assert safe.unsafe == 1
 
 
+def contributes_nothing_more(world: World, victim: Agent) -> None:
+    """Its seals reach its keepers, and nobody else."""
+    collect = world._collect
+    world._collect = lambda tree, segment, payloads: (  # type: ignore[method-assign]
+        None if bits_of(segment.coverage) == mask else collect(tree, segment, payloads)
+    )
+    (member,) = victim.control.carrier.members.values()
+    assert member.entry is not None
+    mask = 1 << member.entry.number
+
+
+def test_what_is_safe_is_asked_for_also_of_an_interval_that_is_due_long_after_the_death() -> None:
+    world = World(4)
+    fill(world, intervals=2)
+    world.apply(world[0], REPLICATED)
+    victim = next(agent for agent in world.living if agent is not world.master())
+    contributes_nothing_more(world, victim)
+    victim.seal("clicks", BASE + 2 * SLIDE)
+    world.run(0.5)
+    world.kill(victim)
+    world.run(20.0)
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(8.0)
+    exact(world, world.living[0])
+    assert {record.state for record, _ in world.results(world.living[0])} == {"FINAL"}
+
+
+def test_keepers_are_asked_less_and_less_often_for_what_nobody_has() -> None:
+    world = World(4)
+    fill(world, intervals=2)
+    world.apply(world[0], REPLICATED.replace("REPLICAS 1", "HORIZON '10 min' REPLICAS 1"))
+    victim = next(agent for agent in world.living if agent is not world.master())
+    world.kill(victim)
+    world.run(2.0)
+    world.seal_all(BASE + SLIDE)
+    asked: list[bool] = []
+    publish = world._publish
+
+    def noticed(agent: Agent, effect: Publish) -> None:
+        asked.append(isinstance(unpack(effect.body), Surrender))
+        publish(agent, effect)
+
+    world._publish = noticed  # type: ignore[method-assign]
+    world.run(120.0)
+    assert 3 <= sum(asked) <= 12
+
+
+def closer_of(world: World) -> Closer:
+    return next(iter(world.master().control.leadership.masters.values())).closer
+
+
+def test_a_copy_counts_in_every_attempt_of_its_intervals() -> None:
+    world = World(4)
+    fill(world, intervals=3)
+    world.apply(world[0], REPLICATED)
+    victim, slow = [agent for agent in world.living if agent is not world.master()][:2]
+    contributes_nothing_more(world, victim)
+    for agent in world.living:
+        if agent is not slow:
+            agent.seal("clicks", BASE + 3 * SLIDE)
+    world.run(0.2)
+    closer = closer_of(world)
+    closer._leader.recollect(closer.next, 1001, 0, 1)
+    world.run(0.2)
+    world.kill(victim)
+    world.run(3.0)
+    slow.seal("clicks", BASE + 3 * SLIDE)
+    world.run(10.0)
+    exact(world, world.living[0])
+    assert {record.state for record, _ in world.results(world.living[0])} == {"FINAL"}
+
+
+def test_what_a_confused_peer_sends_as_a_copy_ends_nobody_and_counts_nowhere() -> None:
+    world = World(3)
+    fill(world, intervals=1)
+    world.apply(world[0], REPLICATED)
+    master = world.master()
+    (leading,) = master.control.leadership.masters.values()
+    incarnation, epoch = leading.manifest.incarnation, leading.epoch
+    other = next(agent for agent in world.living if agent is not master)
+    entry = leading.book.of(other.me.id)
+    assert entry is not None
+    good = (Entry(1000, (9,), 2),)
+    copies = [
+        Keep(leading.job, incarnation, other.me.id, 1 << 62, 1000, 1001, (good,)),
+        Keep(leading.job, incarnation, agent_id(77), entry.number, 1000, 1001, (good,)),
+        Keep(
+            leading.job, incarnation, other.me.id, entry.number, 1000, 1001, ((Entry(1000, (9,) * 99, 2),),)
+        ),
+        Keep(leading.job, incarnation, other.me.id, entry.number, 1000, 1001, ((Entry(1005, (9,), 2),),)),
+        Keep(leading.job, incarnation, other.me.id, entry.number, 1000, 1001, ((*good, *good),)),
+        Keep(leading.job, incarnation, other.me.id, entry.number, 1000, 1001, (good, good)),
+    ]
+    for each in copies:
+        payload = b"{}" * sum(len(part) for part in each.parts)
+        world.post(0.0, master, Received(world[1].me, KeptCopy(epoch, each), payload))
+    world.run(0.2)
+    world.seal_all(BASE + SLIDE)
+    world.run(2.0)
+    exact(world, world[0])
+
+
+def test_copies_of_nothing_are_bounded_too() -> None:
+    office = new_office(1)
+    keeper, sender = Keeper(office), new_office(2).me
+    entries = tuple(Entry(at, (0,)) for at in range(10_000))
+    for number in range(200):
+        keeper.keep(sender, Keep(JOB, "i", sender.id, number, 0, 10_000, (entries,)), b"", None)
+    assert 0 < len(acknowledged(office)) < 200
+
+
+def test_a_number_given_twice_does_not_mix_two_members() -> None:
+    office, master = new_office(1), new_office(9).me
+    keeper = Keeper(office)
+    for owner in (2, 3):
+        sender = new_office(owner).me
+        message, _ = copy()
+        keeper.keep(sender, msgspec.structs.replace(message, member=sender.id), bytes([owner] * 3), None)
+    assert len(acknowledged(office)) == 2
+    keeper.surrender(master, Surrender(JOB, "i", master, 1, 1, 0))
+    (sent,) = [effect for effect in office.out if isinstance(effect, Send)]
+    assert isinstance(sent.message, KeptCopy)
+    assert (sent.payload, sent.message.copy.member) == (bytes([3] * 3), agent_id(3))
+
+
+def test_copies_of_jobs_that_an_agent_does_not_work_on_after_a_restart_are_dropped() -> None:
+    world = World(4)
+    fill(world, intervals=1)
+    world.apply(world[0], REPLICATED)
+    world[0].seal("clicks", BASE + SLIDE)
+    world.run(0.5)
+    (keeper,) = [agent for agent in world.living if agent.control.carrier.keeper.nbytes]
+    world.kill(keeper)
+    world.run(1.0)
+    keeper.streams = {}
+    world.restart(keeper)
+    assert keeper.control.carrier.keeper.nbytes == 0
+    assert not [key for key in keeper.disk if key[0] in ("kept", "member")]
+
+
+def test_a_copy_at_a_peer_that_has_left_does_not_count_as_safe() -> None:
+    world = World(4)
+    fill(world, intervals=1)
+    world.apply(world[0], REPLICATED)
+    owner = world[0]
+    owner.seal("clicks", BASE + SLIDE)
+    world.run(0.5)
+    (member,) = owner.control.carrier.members.values()
+    (keeper,) = [agent for agent in world.living if agent.control.carrier.keeper.nbytes]
+    assert member.terms is not None
+    assert member.safekeeping.unsafe == 0
+    world.lost = lambda source, target, message: isinstance(message, Kept)
+    left = [each for each in member.terms.members if each.contact.id != keeper.me.id]
+    member.safekeeping.peers_are(tuple(left))
+    assert member.safekeeping.unsafe == 1
+
+
+def test_what_peers_refuse_is_not_sent_again_all_at_once() -> None:
+    office = new_office(0)
+    safe = Safekeeping(office, 1)
+    safe.peers_are((entry(1, ""),))
+    for start in range(64):
+        part = SealedPart((Entry(start, (1,), 1 << 20),), (bytes(1 << 20),))
+        safe.add(Sealed(JOB, "i", start, start + 1, (part,)), 0)
+    office.out.clear()
+    office.now += 10.0
+    office.fire()
+    sent = [effect for effect in office.out if isinstance(effect, Send)]
+    assert 0 < sum(len(effect.payload) for effect in sent) <= 2 * AGAIN_BYTES
+
+
 def test_copies_of_an_older_term_are_refused_by_the_master() -> None:
     world = World(3)
     fill(world, intervals=1)
     world.apply(world[0], REPLICATED)
     master = world.master()
     job = next(iter(master.control.leadership.masters))
-    stale = KeptCopy(0, Keep(job, "x", 0, 1000, 1001, ((Entry(1000, (9, 0, 0, 0, 0), 2),),)))
+    stale = KeptCopy(0, Keep(job, "x", agent_id(0), 0, 1000, 1001, ((Entry(1000, (9, 0, 0, 0, 0), 2),),)))
     world.post(0.0, master, Received(world[1].me, stale, b"{}"))
     world.run(0.2)
     assert master.control.stats()["control.fenced"] >= 1

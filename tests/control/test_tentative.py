@@ -139,7 +139,12 @@ def test_a_step_looks_at_no_more_intervals_than_may_be_shown(monkeypatch: pytest
     closer = next(iter(world.master().control.leadership.masters.values())).closer
     looked: list[int] = []
     due_since = closer.due_since
-    monkeypatch.setattr(closer, "due_since", lambda index: looked.append(index) or due_since(index))
+
+    def looking(index: int) -> float | None:
+        looked.append(index)
+        return due_since(index)
+
+    monkeypatch.setattr(closer, "due_since", looking)
     closer.advance()
     assert 0 < len(looked) <= 2 * OPEN_MAX
 
