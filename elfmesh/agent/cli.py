@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": (_CLIENT, "Compute a closed interval again from the raw logs and compare."),
     "dead-letters": (
         "elfmesh.agent.cli_dead_letters:dead_letters_command",
-        "What an agent had sealed for intervals that were closed without it.",
+        "What an agent sealed for intervals closed without it.",
     ),
     "pause": (_CLIENT, "Stop a job's intervals for a while."),
     "resume": (_CLIENT, "Go on with a paused job."),

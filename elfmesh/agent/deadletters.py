@@ -97,7 +97,7 @@ class DeadLetters:
         job = f"{manifest.namespace}.{manifest.name}"
         name = f"{DIRECTORY}/{job}/{effect.interval}.{manifest.incarnation}{SUFFIX}"
         data = pack(_PACK.encode(letter))
-        reach("dead_letter")
+        reach("letter")
         try:
             self._storage.write(name, data)
         except DiskFull as error:

@@ -43,7 +43,7 @@ PLACES = {
     "activate": "a job is about to begin here, or to go on",
     "results.append": "a closed interval is about to be added to its results log",
     "results.appended": "a closed interval is durable, nobody was told",
-    "dead_letter": "a dead letter is about to be written",
+    "letter": "a dead letter is about to be written",
     "persist": "a piece of state is about to be written (detail: its kind)",
     "persisted": "a piece of state is durable, what waits for it was not sent (detail: its kind)",
 }

@@ -27,7 +27,7 @@ from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.records import BUCKETS, NOT_COUNTED
+from elfmesh.control.records import BUCKETS, FIRST, NOT_COUNTED
 from elfmesh.errors import RuntimeFailure
 from elfmesh.machine import Event
 from elfmesh.srt.messages import Entry
@@ -147,11 +147,12 @@ class LocalJob:
         if self._last is None:
             return []
         events: list[ctl.Sealed] = []
-        cursor = self.start
+        cursor, released = self.start, frames.released(self.key)
+        settled = FIRST if released is None else released
         holes = self._holes(frames)
         for frame in frames.unreleased(self.key):
             if frame.start < self.start:
-                before = [entry for entry in frame.entries if entry.interval < self.start]
+                before = [entry for entry in frame.entries if settled <= entry.interval < self.start]
                 events += self._events(frame.start, min(frame.stop, self.start), before) if before else []
             if frame.stop <= cursor:
                 continue
