@@ -1,0 +1,179 @@
+"""The order and the pace in which open contributions go up again (D-15)."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elfmesh.control.contributions import (
+    BURST_BYTES,
+    BURST_INTERVALS,
+    PACE_S,
+    Contributions,
+    since,
+    until,
+)
+from elfmesh.control.events import Sealed, SealedPart
+from elfmesh.control.office import Office
+from elfmesh.control.records import BUCKETS
+from elfmesh.machine import Contact
+from elfmesh.srt.coverage import bits_of
+from elfmesh.srt.events import Contribute
+from elfmesh.srt.messages import Entry
+
+JOB = b"j" * 20
+COUNTS = (1, *(0,) * (len(BUCKETS) - 1))
+
+
+def sealed(start: int, stop: int, size: int = 1) -> Sealed:
+    """Every interval of the range has a record."""
+    entries = tuple(Entry(index, COUNTS, size) for index in range(start, stop))
+    return Sealed(JOB, "x", start, stop, (SealedPart(entries, (b"p" * size,) * len(entries)),))
+
+
+class Bench:
+    """One member's contributions on their own."""
+
+    def __init__(self) -> None:
+        me = Contact(b"m" * 20, "sim", 1)
+        self.office = Office(me, "agent-1", random.Random(1), lambda topic: {})
+        self.told: list[tuple[int, int, bool]] = []
+        self.up = Contributions(self.office, (JOB,), self._sent)
+
+    def _sent(self, event: Sealed, number: int, again: bool) -> None:
+        self.told.append((event.start, number, again))
+
+    def said(self) -> list[Contribute]:
+        """What went up since the last time, without the declarations."""
+        out, self.office.out = self.office.out, []
+        found = [effect for effect in out if isinstance(effect, Contribute)]
+        return [each for each in found if each.segment.start < each.segment.stop]
+
+    def intervals(self) -> list[int]:
+        return [entry.interval for each in self.said() for entry in each.segment.entries]
+
+    def wait(self, seconds: float) -> None:
+        self.office.now += seconds
+        self.office.fire()
+
+
+def test_a_long_backlog_goes_up_oldest_first_in_bounded_bursts() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    for at in range(200):
+        bench.up.add(sealed(at, at + 1))
+    assert bench.intervals() == list(range(200)), "what is sealed goes up at once"
+    bench.up.begin(3, 2, 0)
+    said = bench.intervals()
+    assert said == list(range(BURST_INTERVALS))
+    assert bench.up.gone_up == BURST_INTERVALS
+    while bench.up.waiting:
+        bench.wait(PACE_S * 0.9)
+        assert bench.intervals() == [], "not before its time"
+        bench.wait(PACE_S * 0.1 + 1e-6)
+        burst = bench.intervals()
+        assert 0 < len(burst) <= BURST_INTERVALS
+        said += burst
+    assert said == list(range(200))
+    assert bench.up.gone_up == 200
+
+
+def test_bytes_bound_a_burst_and_one_range_always_goes() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    for at in range(4):
+        bench.up.add(sealed(at, at + 1, BURST_BYTES))
+    bench.said()
+    bench.up.begin(3, 2, 0)
+    assert bench.intervals() == [0]
+    bench.wait(PACE_S)
+    assert bench.intervals() == [1]
+
+
+def test_what_is_sealed_meanwhile_does_not_wait_behind_the_backlog() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    for at in range(100):
+        bench.up.add(sealed(at, at + 1))
+    bench.up.begin(3, 2, 0)
+    bench.said()
+    bench.up.add(sealed(100, 101))
+    assert bench.intervals() == [100]
+    assert bench.up.gone_up == BURST_INTERVALS, "the master must not believe that all is on its way"
+
+
+def test_what_is_closed_meanwhile_does_not_go_up_again() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    for at in range(100):
+        bench.up.add(sealed(at, at + 1))
+    bench.up.begin(3, 2, 0)
+    bench.said()
+    assert [kept.event.start for kept in bench.up.release(90)] == list(range(90))
+    bench.wait(PACE_S)
+    assert bench.intervals() == list(range(90, 100))
+
+
+def test_under_a_new_number_the_older_part_stays_with_the_old_one() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    bench.up.add(sealed(0, 10))
+    bench.up.begin(5, 2, 4)
+    (again,) = bench.said()[-1:]
+    assert (again.segment.start, again.segment.stop, bits_of(again.segment.coverage)) == (4, 10, 1 << 5)
+    assert [entry.interval for entry in again.segment.entries] == [4, 5, 6, 7, 8, 9]
+    assert [(kept.event.stop, kept.number) for kept in bench.up.release(10)] == [(4, 3), (10, 5)]
+
+
+def test_nothing_goes_up_before_there_is_a_number() -> None:
+    with pytest.raises(RuntimeError):
+        Bench().up.add(sealed(0, 1))
+
+
+@given(st.lists(st.sampled_from(["seal", "term", "close", "wait"]), max_size=60), st.randoms())
+@settings(max_examples=300, deadline=None)
+def test_in_each_term_the_ranges_touch_and_each_is_said_once(steps: list[str], rng: random.Random) -> None:
+    bench = Bench()
+    epoch = top = closed = first = 0
+    bench.up.begin(0, 0, 0)
+    said: list[tuple[int, int, int]] = []
+    settled: list[int] = []
+    for step in [*steps, *["wait"] * 200]:
+        if step == "seal":
+            stop = top + rng.randint(1, 20)
+            bench.up.add(sealed(top, stop, rng.choice([1, BURST_BYTES // 4])))
+            top = stop
+        elif step == "term":
+            epoch, first, said = epoch + 1, closed, []
+            bench.office.out.clear()
+            bench.up.begin(0, epoch, first)
+        elif step == "close":
+            closed = rng.randint(closed, top)
+            for kept in bench.up.release(closed):
+                settled += range(kept.event.start, kept.event.stop)
+        else:
+            bench.wait(PACE_S)
+        for each in bench.said():
+            assert each.segment.epoch == epoch
+            said.append((each.segment.start, each.segment.stop, len(each.segment.entries)))
+            assert said[-1][2] == said[-1][1] - said[-1][0], "whole, and nothing beyond its range"
+    said.sort()
+    assert all(a[1] <= b[0] for a, b in pairwise(said)), "none twice"
+    covered = {index for start, stop, _ in said for index in range(start, stop)}
+    assert covered >= set(range(max(first, closed), top)), "all that is open, in the end"
+    assert settled == list(range(len(settled))), "each is settled once, in order"
+    assert bench.up.gone_up == max(top, first)
+
+
+@given(st.integers(0, 12), st.integers(0, 12))
+def test_ranges_are_cut_exactly(low: int, high: int) -> None:
+    event = sealed(2, 9)
+    cut = until(event, high)
+    assert [entry.interval for entry in cut.parts[0].entries] == list(range(2, min(9, max(high, 2))))
+    part = since(event.parts[0], low)
+    assert [entry.interval for entry in part.entries] == list(range(max(2, low), 9))
+    assert len(part.payloads) == len(part.entries)
