@@ -117,6 +117,8 @@ class Checkpoint:
             block = read_block(last)
             if (block.layout, block.form) != (self._layout, self.form):
                 raise ProtocolError("a checkpoint with a block of another plan")
+            if tuple(state.type for state in block.states) != self.types[len(self._layout.keys) :]:
+                raise ProtocolError("a checkpoint with a block of other types")
             blocks += 1
             rows += block.count
             yield block

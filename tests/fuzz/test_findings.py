@@ -6,6 +6,7 @@ import zlib
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -13,13 +14,15 @@ from elfmesh.agent import framelog, framescan
 from elfmesh.agent.core import codec
 from elfmesh.agent.framelog import FrameLog
 from elfmesh.agent.storage import MemoryStorage
+from elfmesh.cbt import CompressedBufferTree
 from elfmesh.cbt.blocks import frame, read_block
+from elfmesh.control import ql
 from elfmesh.control.answers import decode_body
 from elfmesh.control.api import make_app
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.pages import decode_page
 from elfmesh.control.resultslog import ResultsLog
-from elfmesh.errors import ConfigError, ProtocolError, StorageError
+from elfmesh.errors import ConfigError, ProtocolError, QueryError, StorageError
 from elfmesh.units import parse_duration_us, parse_size
 from tests.control.fakes import FakeBackend
 
@@ -105,3 +108,22 @@ def test_quantities_that_are_no_numbers_reach_no_machine() -> None:
             codec().decode_header(body)
     body = body[: -len(value)] + b"\xcb\x3f\xf0" + bytes(6)
     assert codec().decode_header(body) is not None
+
+
+@pytest.mark.parametrize("text", ["SELECT */k FROM s", "SELECT k FROM s WHERE * > 1", "SELECT -*, k FROM s"])
+def test_a_star_inside_an_expression_is_refused(text: str) -> None:
+    with pytest.raises(QueryError):
+        ql.Query(ql.parse(text))
+
+
+def test_a_checkpoint_whose_blocks_have_other_types_than_its_head_is_refused() -> None:
+    def tree(values: pa.Array) -> CompressedBufferTree:
+        made = CompressedBufferTree(["k"], {"most": ("max", "v")})
+        made.insert(pa.record_batch({"k": pa.array(["a"]), "v": values}))
+        return made
+
+    texts, numbers = list(tree(pa.array(["x"])).save()), list(tree(pa.array([1.5])).save())
+    other = tree(pa.array([0.5]))
+    with pytest.raises(ProtocolError, match="types"):
+        other.load([numbers[0], texts[1], numbers[2]])
+    assert other.flush().num_rows == 1

@@ -134,7 +134,10 @@ class Translator:
         return self.error(node, f"`{shown[:60]}` is not there", hint)
 
     def _make(self, name: str, node: Any, *args: Any, option: str = "") -> Call:
-        return Call(name, tuple(self.expr(arg) for arg in args), option, at=self.place(node))
+        given = tuple(self.expr(arg) for arg in args)
+        if any(isinstance(arg, Star) for arg in given):
+            raise self.error(node, "* is no value", "Write * alone, or name a field.")
+        return Call(name, given, option, at=self.place(node))
 
     # -- fields and constants
 
