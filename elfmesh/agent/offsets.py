@@ -24,7 +24,8 @@ class Offsets:
 
     def __init__(self, replay_until: Iterable[FilePosition] = (), shed: Iterable[Stretch] = ()) -> None:
         self._left_out: list[tuple[int | None, Stretch]] = [(None, stretch) for stretch in shed]
-        self._replay = {position.key: position.offset for position in replay_until}
+        self._replayed = tuple(replay_until)
+        self._replay = {position.key: position.offset for position in self._replayed}
         self._begun: dict[int, dict[FileKey, FilePosition]] = {}
         self._read: dict[FileKey, FilePosition] = {}
 
@@ -68,9 +69,9 @@ class Offsets:
 
     def edges(self) -> tuple[FilePosition, ...]:
         """Offsets that no block may reach across when it is read again."""
-        stretches = self.shed()
+        stretches = [stretch for _, stretch in self._left_out]
         ends = (start.at(end) for start, end in stretches)
-        return (*self.reached(), *(start for start, _ in stretches), *ends)
+        return (*self._replayed, *self.reached(), *(start for start, _ in stretches), *ends)
 
     def close_below(self, pane: int) -> None:
         """What is in the panes below is sealed."""

@@ -291,3 +291,9 @@ def test_a_late_record_is_counted_once_whether_or_not_the_worker_restarts_before
     repeated.feed((35, "a", 1))
     repeated.feed((5, "b", 1))
     assert counted + late(again) == 1
+
+
+def test_after_a_restart_no_block_reaches_across_what_the_frames_had_read_or_left_out() -> None:
+    read, left_out = FILE.at(700), (FILE.at(100), 300)
+    worker = JobWorker(parse(TUMBLE), next_index=2, replay_until=[read], shed=[left_out])
+    assert {place.offset for place in worker.edges} >= {100, 300, 700}

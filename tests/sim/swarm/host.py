@@ -187,8 +187,10 @@ class Host:
     def _new_identity(self) -> None:
         """Write what the first start of an agent writes, but seeded."""
         self.id = self.rng.randbytes(20)
-        storage = DiskStorage(self._data())
-        storage.write(IDENTITY_FILE, json.dumps({"id": self.id.hex(), "incarnation": 0}).encode())
+        inode = self.around.system.create(f"/{self.folder}/data/{IDENTITY_FILE}")
+        inode.data += json.dumps({"id": self.id.hex(), "incarnation": 0}).encode()
+        inode.sync()
+        self.disk.sync_names()
 
     def _data(self) -> Any:
         return self.around.path(f"/{self.folder}/data")
@@ -317,6 +319,7 @@ class Host:
         """The data directory is lost; the agent that comes back is another one."""
         self.kill()
         self.disk.wipe(f"/{self.folder}/data")
+        self.disk.space, self.disk.syncs_to_fail = None, 0
         self.disks += 1
         self._new_identity()
 

@@ -114,9 +114,12 @@ def i1_published_counts(out: Outcome) -> Iterator[str]:
             for bucket, count in enumerate(frame.counts.get(record.index, ()) if frame else ()):
                 total[bucket] += count
         found = [record.counts[bucket] for bucket in BUCKETS]
-        unplaced = BUCKETS.index("expired")  # a member counts there what was before its first interval
-        found[unplaced] = total[unplaced] = 0
-        if found != total and not set(roster) & set(out.history.tampered):
+        # What a member had for intervals that were closed without it counts, as filtered or expired, in the
+        # next one that it contributes to; nothing may count as contributed that no contribution holds.
+        fewer = any(have < want for have, want in zip(found, total, strict=True))
+        if (fewer or found[CONTRIBUTED] != total[CONTRIBUTED]) and not set(roster) & set(
+            out.history.tampered
+        ):
             yield f"{truth.key[0]} {record.index}: counts {found}, contributions {total}"
 
 

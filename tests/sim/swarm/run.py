@@ -30,6 +30,7 @@ WRITE_EVERY_S = 0.25
 FOLLOW_EVERY_S = 2.0
 HOSTS_MAX = 10
 SEED_CPU_S_MAX = 120.0
+READ_S_MAX = 60.0
 
 
 class Swarm:
@@ -266,7 +267,8 @@ class Swarm:
         """All results of a job, as any agent tells them."""
         found: Published = {}
         start: int | None = None
-        for _ in range(400):
+        end = asyncio.get_running_loop().time() + READ_S_MAX
+        while asyncio.get_running_loop().time() < end:
             reply = await self.ask("results", {"job": key[0], "from": start, "limit": 500})
             if reply is None:
                 await asyncio.sleep(0.5)
