@@ -2,10 +2,12 @@
 
 Owns the order and the pace in which it goes up. Under a new number or a new master everything that is open
 goes up again, since the trees forget earlier epochs: oldest first, in bursts, so that a side that was cut off
-for long does not flood the roots (D-15). What the worker seals meanwhile goes up at once.
+for long does not flood the roots (D-15). What the worker seals meanwhile waits its turn, since its interval
+cannot be closed before the older ones; each burst takes as much more as was sealed since the last one, so
+that the backlog shrinks however much is sealed.
 
-Invariants: the ranges of one term touch each other, none is said twice and none is left out; what is kept is
-in the order of its intervals.
+Invariants: the ranges of one term go up in order and touch each other, none is said twice and none is left
+out, but for what was closed before its turn.
 
 Paper: none; ELF 3 replays from the logs at full speed.
 """
@@ -38,6 +40,13 @@ class Kept:
 
     event: Sealed
     number: int
+    sent: bool = False
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """Intervals with something in them, at least 1, and bytes."""
+        nbytes = sum(len(payload) for part in self.event.parts for payload in part.payloads)
+        return max(1, len(self.event.parts[0].entries)), nbytes
 
 
 class Contributions:
@@ -59,6 +68,7 @@ class Contributions:
         self._backlog: deque[Kept] = deque()
         self._closed: int | None = None
         self._epoch = self._number = self._first = 0
+        self._arrived = [0, 0]
         self._timer: Timer | None = None
 
     @property
@@ -68,7 +78,7 @@ class Contributions:
 
     @property
     def waiting(self) -> int:
-        """Ranges that have not gone up again yet."""
+        """Ranges that have not gone up in this term yet."""
         return len(self._backlog)
 
     def begin(self, number: int, epoch: int, first: int) -> None:
@@ -81,7 +91,7 @@ class Contributions:
         for each in kept:
             if each.number != number and each.event.start < first:
                 # What went up under the old number is decided under the old number.
-                self._kept.append(Kept(until(each.event, first), each.number))
+                self._kept.append(Kept(until(each.event, first), each.number, each.sent))
             if each.event.stop > first:
                 self._again(each, number, first)
         self.frontier = max(first, self._kept[-1].event.stop) if self._kept else first
@@ -92,12 +102,13 @@ class Contributions:
     def _again(self, each: Kept, number: int, first: int) -> None:
         if each.number != number:
             parts = tuple(since(part, first) for part in each.event.parts)
-            each = Kept(replace(each.event, start=max(each.event.start, first), parts=parts), number)
+            event = replace(each.event, start=max(each.event.start, first), parts=parts)
+            each = Kept(event, number, each.sent)
         self._kept.append(each)
         self._backlog.append(each)
 
     def add(self, event: Sealed) -> None:
-        """The worker has sealed a range: it goes up now."""
+        """The worker has sealed a range: it goes up now, or behind what has to go up again."""
         if self.frontier is None:
             raise RuntimeError("contributing needs a number")
         if self.until is not None and event.stop > self.until:
@@ -105,7 +116,11 @@ class Contributions:
         if event.stop <= self.frontier:
             return
         kept = Kept(event, self._number)
-        self._send(kept, self.frontier, again=False)
+        if self._backlog:
+            self._backlog.append(kept)
+            self._arrived = [sum(pair) for pair in zip(self._arrived, kept.weight, strict=True)]
+        else:
+            self._send(kept, self.frontier)
         self.frontier = event.stop
         self._kept.append(kept)
 
@@ -126,18 +141,18 @@ class Contributions:
     def _pace(self) -> None:
         """Send a burst of what is to go up again."""
         self._timer = None
-        intervals = nbytes = 0
-        while self._backlog and intervals < BURST_INTERVALS and nbytes < BURST_BYTES:
+        intervals, nbytes = BURST_INTERVALS + self._arrived[0], BURST_BYTES + self._arrived[1]
+        self._arrived = [0, 0]
+        while self._backlog and intervals > 0 and nbytes > 0:
             kept = self._backlog.popleft()
             if self._closed is not None and kept.event.stop <= self._closed:
                 continue
-            self._send(kept, max(kept.event.start, self._first), again=True)
-            intervals += max(1, len(kept.event.parts[0].entries))
-            nbytes += sum(len(payload) for part in kept.event.parts for payload in part.payloads)
+            self._send(kept, max(kept.event.start, self._first))
+            intervals, nbytes = intervals - kept.weight[0], nbytes - kept.weight[1]
         if self._backlog:
             self._timer = self._office.after(PACE_S, self._pace)
 
-    def _send(self, kept: Kept, start: int, *, again: bool) -> None:
+    def _send(self, kept: Kept, start: int) -> None:
         event = kept.event if self.until is None else until(kept.event, self.until)
         if event.stop <= start:
             return
@@ -146,7 +161,8 @@ class Contributions:
             coverage = bitmap_of(1 << self._number)
             segment = Segment(self._epoch, 0, start, event.stop, coverage, part.entries)
             self._office.emit(Contribute(tree, segment, part.payloads))
-        self._sent(event, self._number, again)
+        self._sent(event, self._number, kept.sent)
+        kept.sent = True
 
 
 def until(event: Sealed, stop: int) -> Sealed:
