@@ -22,6 +22,7 @@ from elfmesh.agent.ingest import HELD_BYTES_MAX
 from elfmesh.agent.jobs import Reader
 from elfmesh.agent.parsers import static_schema
 from elfmesh.agent.pump import Pump, Results, no_logs
+from elfmesh.agent.statelog import StateLog
 from elfmesh.agent.storage import Storage
 from elfmesh.agent.transport import Transport
 from elfmesh.agent.workers import WorkerHost
@@ -91,7 +92,7 @@ class LocalAgent:
         def own() -> random.Random:
             return random.Random(rng.getrandbits(64))
 
-        self.overlay = Overlay(me, rng=own(), digest=self._digest)
+        self.overlay = Overlay(me, rng=own(), digest=self._digest, clock_us=parts.wall_us)
         self.forest = Forest(me, rng=own(), next_hop=self.overlay.next_hop)
         self.control = Control(me, parts.name, rng=own(), facts=self.facts)
         self.core = AgentCore(self.overlay, self.forest, self.control)
@@ -101,7 +102,7 @@ class LocalAgent:
             self.core,
             me=me,
             transport=parts.transport,
-            storage=parts.storage,
+            state=StateLog(parts.storage),
             executor=parts.executor,
             compute=parts.compute,
             results=parts.results,
@@ -138,6 +139,7 @@ class LocalAgent:
             "overlay": f"{parts.me.host}:{parts.me.port}",
             "incarnation": parts.me.incarnation,
             "version": elfmesh.__version__,
+            "skew_seconds": _rounded(self.overlay.skew_s),
             "labels": dict(sorted(parts.labels.items())),
             "sources": self.host.describe(),
             "overlay_stats": self.overlay.stats(),
@@ -172,6 +174,10 @@ class LocalAgent:
             tidy=parts.tidy,
         )
         return self.host
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
 
 
 def _memory(budget: MemoryBudget | None) -> dict[str, Any]:

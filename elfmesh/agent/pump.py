@@ -22,7 +22,7 @@ from elfmesh.agent.core import AgentCore
 from elfmesh.agent.failpoints import reach
 from elfmesh.agent.heavy import Compute, HeavyWork
 from elfmesh.agent.host import Executor
-from elfmesh.agent.storage import Storage
+from elfmesh.agent.statelog import StateLog
 from elfmesh.agent.transport import Transport
 from elfmesh.control import events as ctl
 from elfmesh.errors import Unreachable
@@ -31,10 +31,9 @@ from elfmesh.overlay.events import ConnectionLost, Joined, JoinFailed, Leave, St
 from elfmesh.srt.events import MergeRequest
 
 log = logging.getLogger("elf.agent")
-STATE = "state"
 Store = ctl.Persist | ctl.Append | ctl.DeadLetter | ctl.DropLog | ctl.ReadLog
-APPENDS_MAX = 64
-"""Records that are made durable at once: who waits for the first one waits for the last."""
+WRITES_MAX = 128
+"""Writes that are made durable at once: who waits for the first one waits for the last."""
 
 
 class Workers(Protocol):
@@ -100,7 +99,7 @@ class Pump:
     Args:
         core: the agent's machine.
         transport: open for `me` by `start`.
-        storage: where `Persist` goes.
+        state: where `Persist` goes.
         executor: threads.
         compute: merging and finalising.
         results: results logs.
@@ -116,7 +115,7 @@ class Pump:
         *,
         me: Contact,
         transport: Transport,
-        storage: Storage,
+        state: StateLog,
         executor: Executor,
         compute: Compute,
         results: Results,
@@ -127,7 +126,7 @@ class Pump:
     ) -> None:
         self._recheck, self._dead_letter = recheck, dead_letter
         self.core, self.me, self.transport = core, me, transport
-        self._storage, self._executor, self._results = storage, executor, results
+        self._state, self._executor, self._results = state, executor, results
         self._wall_us = wall_us
         self.workers = workers(self.step)
         self.counters: Counter[str] = Counter()
@@ -151,7 +150,7 @@ class Pump:
     def start(self, streams: ctl.LocalStreams, seeds: tuple[tuple[str, int], ...]) -> None:
         """Restore what was remembered, open for peers, join."""
         self.transport.open(self.me, self)
-        self.step(ctl.Restored(self._remembered(), self._results.found()))
+        self.step(ctl.Restored(self._state.items(), self._results.found()))
         self.step(streams)
         self.step(Start(seeds))
 
@@ -162,6 +161,7 @@ class Pump:
         if not self.failed.done():
             await self._stored.wait()
         self._halt()
+        self._state.close()
         await self.transport.close()
 
     def kill(self) -> None:
@@ -321,9 +321,9 @@ class Pump:
 
     async def _store(self, effect: Store) -> None:
         match effect:
-            case ctl.Append():
-                # In a task: by now all that this turn of the loop has for the logs is there.
-                await self._executor.run("store", partial(self._append, [effect, *self._more_appends()]))
+            case ctl.Append() | ctl.Persist():
+                # In a task: by now all that this turn of the loop has for the disk is there.
+                await self._executor.run("store", partial(self._write, [effect, *self._more_writes()]))
             case ctl.DropLog():
                 await self._executor.run("store", partial(self._results.drop, effect.job))
             case ctl.ReadLog():
@@ -333,18 +333,16 @@ class Pump:
                 return
             case ctl.DeadLetter():
                 await self._executor.run("store", partial(self._dead_letter, effect))
-            case ctl.Persist():
-                await self._executor.run("store", partial(self._persist, effect))
         self._stored.set()
         self._drain()
 
-    def _more_appends(self) -> list[ctl.Append]:
-        """Take the records out of the effects that wait, up to the next other write: earlier is harmless."""
-        found: list[ctl.Append] = []
+    def _more_writes(self) -> list[ctl.Append | ctl.Persist]:
+        """Take the writes out of the effects that wait, up to one of another kind: earlier is harmless."""
+        found: list[ctl.Append | ctl.Persist] = []
         kept: deque[Effect] = deque()
-        while self._outbox and len(found) < APPENDS_MAX - 1:
+        while self._outbox and len(found) < WRITES_MAX - 1:
             effect = self._outbox.popleft()
-            if isinstance(effect, ctl.Append):
+            if isinstance(effect, ctl.Append | ctl.Persist):
                 found.append(effect)
                 continue
             kept.append(effect)
@@ -353,23 +351,36 @@ class Pump:
         self._outbox.extendleft(reversed(kept))
         return found
 
+    def _write(self, effects: list[ctl.Append | ctl.Persist]) -> None:
+        """Make them durable, in two syncs: what is remembered, then records.
+
+        Nothing is remembered before a record of the same job that came first: a vote for an interval vouches
+        for those before it.
+        """
+        while effects:
+            state: list[ctl.Persist] = []
+            records: list[ctl.Append] = []
+            for effect in effects:
+                if isinstance(effect, ctl.Append):
+                    records.append(effect)
+                elif any(effect.key.startswith(record.job) for record in records):
+                    break
+                else:
+                    state.append(effect)
+            effects = effects[len(state) + len(records) :]
+            self._remember(state)
+            self._append(records)
+
+    def _remember(self, effects: list[ctl.Persist]) -> None:
+        for effect in effects:
+            reach("persist", effect.kind)
+        if effects:
+            self._state.apply(effects)
+        for effect in effects:
+            reach("persisted", effect.kind)
+
     def _append(self, effects: list[ctl.Append]) -> None:
-        reach("results.append")
-        self._results.append(*effects)
-        reach("results.appended")
-
-    def _persist(self, effect: ctl.Persist) -> None:
-        reach("persist", effect.kind)
-        name = f"{STATE}/{effect.kind}/{effect.key.hex()}"
-        if effect.data:
-            self._storage.write(name, effect.data)
-        else:
-            self._storage.delete(name)
-        reach("persisted", effect.kind)
-
-    def _remembered(self) -> tuple[tuple[str, bytes, bytes], ...]:
-        items = []
-        for name in self._storage.names(f"{STATE}/"):
-            _, kind, key = name.split("/")
-            items.append((kind, bytes.fromhex(key), self._storage.read(name) or b""))
-        return tuple(items)
+        if effects:
+            reach("results.append")
+            self._results.append(*effects)
+            reach("results.appended")

@@ -1,0 +1,151 @@
+"""What an agent remembers: the newest of each key, all of a change or nothing; damage is no torn end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elfmesh.agent import framescan
+from elfmesh.agent.pump import Pump
+from elfmesh.agent.statelog import NAME, SLACK_BYTES, StateLog
+from elfmesh.agent.storage import DiskStorage, MemoryStorage
+from elfmesh.control.events import Append, Persist
+from elfmesh.control.records import ResultRecord
+from elfmesh.errors import StorageError
+
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(["job", "vote"]), st.binary(min_size=1, max_size=2), st.binary(max_size=5)),
+    min_size=1,
+    max_size=4,
+)
+
+
+def effects(*changes: tuple[str, bytes, bytes]) -> list[Persist]:
+    return [Persist(*change) for change in changes]
+
+
+def newest(batches: list[list[tuple[str, bytes, bytes]]]) -> tuple[tuple[str, bytes, bytes], ...]:
+    held: dict[tuple[str, bytes], bytes] = {}
+    for batch in batches:
+        for kind, key, data in batch:
+            held[kind, key] = data
+    return tuple((kind, key, data) for (kind, key), data in sorted(held.items()) if data)
+
+
+@given(st.lists(CHANGES, max_size=6))
+def test_the_newest_of_each_key_survives_any_crash_between_changes(
+    batches: list[list[tuple[str, bytes, bytes]]],
+) -> None:
+    storage = MemoryStorage()
+    log = StateLog(storage)
+    for number, batch in enumerate(batches):
+        log.apply(effects(*batch))
+        storage.crash()
+        log = StateLog(storage)
+        assert log.items() == newest(batches[: number + 1])
+
+
+@given(st.lists(CHANGES, min_size=2, max_size=4), st.data())
+def test_a_torn_end_takes_the_last_change_whole_and_nothing_else(
+    batches: list[list[tuple[str, bytes, bytes]]], data: st.DataObject
+) -> None:
+    storage = MemoryStorage()
+    log = StateLog(storage)
+    for batch in batches[:-1]:
+        log.apply(effects(*batch))
+    before = storage.files[NAME].size()
+    log.apply(effects(*batches[-1]))
+    file = storage.files[NAME]
+    cut = data.draw(st.integers(before, file.size() - 1))
+    tail = bytes(data.draw(st.integers(0, 30)))
+    file.cut(cut)
+    file.append(tail)
+    again = StateLog(storage)
+    assert again.items() == newest(batches[:-1])
+    again.apply(effects(("job", b"k", b"v")))
+    assert StateLog(storage).items() == newest([*batches[:-1], [("job", b"k", b"v")]])
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_damage_before_a_good_frame_is_an_error_never_an_older_promise(place: int, flip: int) -> None:
+    storage = MemoryStorage()
+    log = StateLog(storage)
+    log.apply(effects(("vote", b"j", b"one")))
+    end = storage.files[NAME].size()
+    log.apply(effects(("vote", b"j", b"two")))
+    log.apply(effects(("vote", b"i", b"x")))
+    storage.files[NAME].data[place % end] ^= flip
+    with pytest.raises(StorageError, match="damaged"):
+        StateLog(storage)
+
+
+def test_a_frame_of_another_version_is_an_error() -> None:
+    storage = MemoryStorage()
+    storage.write(NAME, framescan.pack(b"\x81\xa1a\x01"))
+    with pytest.raises(StorageError, match="another version"):
+        StateLog(storage)
+
+
+def test_what_is_forgotten_leaves_the_file_and_what_is_kept_stays() -> None:
+    storage = MemoryStorage()
+    log = StateLog(storage)
+    log.apply(effects(("job", b"kept", b"k" * 1000)))
+    for number in range(600):
+        log.apply(effects(("vote", b"j", bytes([number % 256]) * 10_000)))
+        assert storage.files[NAME].size() <= 3 * 11_000 + SLACK_BYTES + 20_000
+        storage.crash()
+    assert StateLog(storage).items() == (("job", b"kept", b"k" * 1000), ("vote", b"j", bytes([87]) * 10_000))
+
+
+def test_a_disk_that_cannot_sync_is_said_and_nothing_is_remembered() -> None:
+    storage = MemoryStorage()
+    log = StateLog(storage)
+    storage.files[NAME].fail_sync = True
+    with pytest.raises(StorageError):
+        log.apply(effects(("vote", b"j", b"one")))
+    assert log.items() == ()
+
+
+JOB_A, JOB_B = b"a" * 20, b"b" * 20
+
+
+def written(*effects: Persist | Append) -> list[list[str]]:
+    """The syncs that a batch of writes leads to, each with what it makes durable."""
+    syncs: list[list[str]] = []
+
+    class Recorder:
+        def _remember(self, state: list[Persist]) -> None:
+            if state:
+                syncs.append([f"{effect.kind} {effect.key[:1].decode()}" for effect in state])
+
+        def _append(self, records: list[Append]) -> None:
+            if records:
+                syncs.append([f"record {effect.job[:1].decode()}" for effect in records])
+
+    Pump._write(cast(Pump, Recorder()), list(effects))
+    return syncs
+
+
+def test_many_jobs_that_close_at_once_cost_two_syncs_and_no_vote_overtakes_a_record_of_its_job() -> None:
+    def closing(job: bytes) -> tuple[Persist, Append]:
+        return Persist("vote", job, b"x"), Append(job, "i", ResultRecord(job="shop/top", index=1), b"")
+
+    assert written(*closing(JOB_A), *closing(JOB_B)) == [["vote a", "vote b"], ["record a", "record b"]]
+    assert written(*closing(JOB_A), *closing(JOB_B), *closing(JOB_A)) == [
+        ["vote a", "vote b"], ["record a", "record b"], ["vote a"], ["record a"],
+    ]  # fmt: skip
+    assert written(closing(JOB_A)[1], Persist("kept", JOB_A + b"1", b"y")) == [["record a"], ["kept a"]]
+
+
+def test_on_a_real_disk_it_is_there_after_a_restart(tmp_path: Path) -> None:
+    storage = DiskStorage(tmp_path)
+    log = StateLog(storage)
+    log.apply(effects(("job", b"a", b"1"), ("vote", b"a", b"2"), ("job", b"b", b"3")))
+    log.apply(effects(("job", b"b", b"")))
+    log.close()
+    assert StateLog(storage).items() == (("job", b"a", b"1"), ("vote", b"a", b"2"))
+    storage.close()
