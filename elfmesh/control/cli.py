@@ -36,7 +36,7 @@ from elfmesh.text import printable, suggest
 WATCH_S = 2.0
 COLUMNS = {
     "jobs": ("job", "version", "state", "stream", "agents", "latest", "master", "created"),
-    "agents": ("name", "address", "labels", "streams", "jobs", "masters"),
+    "agents": ("name", "address", "labels", "streams", "jobs", "masters", "skew_seconds"),
     "streams": ("stream", "formats", "agents"),
     "trees": ("tree", "job", "agent", "root", "depth", "size", "children"),
 }

@@ -18,6 +18,7 @@ from elfmesh.overlay.detector import Detector
 from elfmesh.overlay.events import Digest
 from elfmesh.overlay.membership import Membership
 from elfmesh.overlay.messages import Beat, BeatBack
+from elfmesh.overlay.skew import Skew
 from elfmesh.overlay.table import Peer
 
 HEARTBEAT_S = 1.0
@@ -36,6 +37,7 @@ class Heartbeats:
         members: keeps the watched peers.
         detector: told about missed heartbeats.
         digest: the upper layer's bytes for a peer.
+        skew: what is known of the peers' wall clocks.
         every_s: the period.
     """
 
@@ -45,6 +47,7 @@ class Heartbeats:
         members: Membership,
         detector: Detector,
         digest: Callable[[bytes], bytes],
+        skew: Skew,
         *,
         every_s: float = HEARTBEAT_S,
     ) -> None:
@@ -52,6 +55,7 @@ class Heartbeats:
         self._members = members
         self._detector = detector
         self._digest = digest
+        self._skew = skew
         self._every_s = every_s
 
     def watch(self, contact: Contact) -> None:
@@ -68,10 +72,12 @@ class Heartbeats:
     def unwatch(self, id: bytes) -> None:
         """End heartbeats with a peer; nothing if it is not watched."""
         self._members.watched.pop(id, None)
+        self._skew.forget(id)
         self._context.timers.cancel(("beat", id))
 
     def gone(self, peer: Peer) -> None:
         """The peer is out of the books already: its watch ended."""
+        self._skew.forget(peer.contact.id)
         self._context.timers.cancel(("beat", peer.contact.id))
 
     def _again(self, id: bytes, seconds: float) -> None:
@@ -88,12 +94,16 @@ class Heartbeats:
         calls = context.calls
         rid = calls.next_rid()
         context.count("beats")
-        context.send(peer.contact, Beat(rid, self._digest(id), context.obituaries))
+        beat = Beat(rid, self._digest(id), context.obituaries, self._skew.ahead_us(id))
+        context.send(peer.contact, beat)
+        self._skew.asked(id, context.now)
         calls.wait(rid, peer.contact, BeatBack, self._answered, calls.timeout(peer))
 
     def _answered(self, answer: Message | None, sender: Contact) -> None:
         peer = self._members.watched.get(sender.id)
         if isinstance(answer, BeatBack):
+            if peer is not None:
+                self._skew.answered(sender.id, answer.clock_us, self._context.now)
             self._context.emit(Digest(sender.id, answer.digest))
             self._members.hear_obituaries(answer.obituaries)
         elif peer is not None:
@@ -102,10 +112,13 @@ class Heartbeats:
     def beaten(self, sender: Contact, message: Beat, accepted: bool) -> None:
         """A peer's heartbeat came. One we believe dead gets an answer, but is not passed on as living."""
         context = self._context
-        context.send(sender, BeatBack(message.rid, self._digest(sender.id), context.obituaries))
+        digest, clock_us = self._digest(sender.id), self._skew.clock_us()
+        context.send(sender, BeatBack(message.rid, digest, context.obituaries, clock_us))
         peer = self._members.peer(sender.id)
         if peer is not None:
             peer.beaten = context.now
         if accepted:
+            if message.ahead_us is not None and sender.id in self._members.watched:
+                self._skew.told(sender.id, message.ahead_us)
             context.emit(Digest(sender.id, message.digest))
             self._members.hear_obituaries(message.obituaries)

@@ -28,6 +28,7 @@ from elfmesh.overlay.joining import JOIN_LIMIT_S, Joiner
 from elfmesh.overlay.lookup import ALPHA, K, Lookups
 from elfmesh.overlay.membership import QUARANTINE_S, Membership
 from elfmesh.overlay.routing import Router
+from elfmesh.overlay.skew import Skew
 from elfmesh.overlay.table import CELL_CONTACTS, SIBLINGS, Peer, Table
 from elfmesh.overlay.upkeep import PROBE_S, Upkeep
 
@@ -44,6 +45,7 @@ class Overlay:
         me: this agent's contact, as others shall reach it.
         rng: seeded source of randomness.
         digest: the upper layer's bytes for a heartbeat to the peer of this id.
+        clock_us: wall clock, for people only: see `skew`; 0 if there is none.
         k: agents sought by a look-up.
         alpha: requests in flight per look-up.
         cell_contacts: contacts per cell of the table, the active one included.
@@ -60,6 +62,7 @@ class Overlay:
         *,
         rng: Rng,
         digest: Callable[[bytes], bytes] = lambda peer: b"",
+        clock_us: Callable[[], int] = lambda: 0,
         k: int = K,
         alpha: int = ALPHA,
         cell_contacts: int = CELL_CONTACTS,
@@ -74,7 +77,10 @@ class Overlay:
         self._context = context = Context(me, rng, self._table)
         self._members = Membership(context, quarantine_s=quarantine_s)
         self._detector = Detector(context, self._members)
-        self._heartbeats = Heartbeats(context, self._members, self._detector, digest, every_s=heartbeat_s)
+        self._skew = Skew(clock_us)
+        self._heartbeats = Heartbeats(
+            context, self._members, self._detector, digest, self._skew, every_s=heartbeat_s
+        )
         self._lookups = Lookups(context, self._members, alpha=alpha)
         self._router = Router(context, self._members, self._detector, self._lookups)
         self._joiner = Joiner(context, self._members, self._lookups, limit_s=join_limit_s)
@@ -281,6 +287,11 @@ class Overlay:
         """Whether this agent is believed dead and hearsay about it is being ignored."""
         return self._members.is_quarantined(Contact(id, "", 0))
 
+    @property
+    def skew_s(self) -> float | None:
+        """By how much this agent's wall clock is ahead of its peers', None if that is not known (D-13)."""
+        return self._skew.seconds
+
     def stats(self) -> dict[str, int | float | str]:
         """Gauges and counters, by name."""
         context = self._context
@@ -295,5 +306,6 @@ class Overlay:
             "routes": len(self._router),
             "requests": len(context.calls),
             "lag_s": context.lateness.usual,
+            "skew_s": self._skew.seconds or 0.0,
             **context.counters,
         }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from elfmesh.machine import Contact, Message
+from elfmesh.machine import Contact, Count, Index, Message
 
 
 class Obituary(msgspec.Struct, frozen=True, array_like=True):
@@ -62,19 +62,24 @@ class Found(Message, frozen=True, tag="ov.found"):
 
 
 class Beat(Message, frozen=True, tag="ov.beat"):
-    """The heartbeat of a pair of peers, with the upper layer's digest for the receiver."""
+    """The heartbeat of a pair of peers, with the upper layer's digest for the receiver.
+
+    `ahead_us`: by how much the receiver's wall clock is ahead of the sender's, as far as that is known.
+    """
 
     rid: int
     digest: bytes
     obituaries: tuple[Obituary, ...] = ()
+    ahead_us: Index | None = None
 
 
 class BeatBack(Message, frozen=True, tag="ov.beatback"):
-    """The other half of a heartbeat."""
+    """The other half of a heartbeat; `clock_us`: what the sender's wall clock shows, 0 if it has none."""
 
     rid: int
     digest: bytes
     obituaries: tuple[Obituary, ...] = ()
+    clock_us: Count = 0
 
 
 class Relay(Message, frozen=True, tag="ov.relay"):
