@@ -18,7 +18,7 @@ address, gets nothing (the API has no password yet).
     GET    /v1/jobs/NS/NAME/schema         ?wait=S -> {"ddl", "arrow"}
     GET    /v1/jobs/NS/NAME/offsets        ?after=I&wait=S -> {"earliest", "latest", "expired", "incarnation"}
     GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J -> Arrow IPC stream of the intervals in (I, J]
-    POST   /v1/agent/leave                 end all jobs here at a declared interval, then the agent
+    POST   /v1/agent/leave                 ?wait=S: end all jobs here at a declared interval, then the agent
     GET    /v1/agents /v1/streams /v1/trees /v1/agent /v1/health
 """
 
@@ -36,6 +36,7 @@ from elfmesh.control.answers import BAD_REQUEST, FAILED, UNAVAILABLE, error_body
 from elfmesh.control.events import Reply
 from elfmesh.control.manifest import TEXT_BYTES_MAX
 from elfmesh.control.records import encode_json
+from elfmesh.control.requests import LEAVE_WAIT_S
 from elfmesh.control.web.results import arrow, follow, results, schema
 from elfmesh.errors import ElfError, QueryError, Unreachable, UsageError
 
@@ -43,9 +44,6 @@ log = logging.getLogger("elf.api")
 BODY_BYTES_MAX = 2 * TEXT_BYTES_MAX + 4096
 WAIT_GRACE_S = 15.0
 """How much longer than its own wait a request may take: the control machine answers within 10 s."""
-
-LEAVE_WAIT_S = 3600.0
-"""How long a request to leave is kept open: until intervals end. Who waits less long may go."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -151,7 +149,11 @@ async def _pause(request: web.Request) -> web.StreamResponse:
 
 
 async def _leave(request: web.Request) -> web.StreamResponse:
-    return await _passed_on(request, "leave", {"wait": LEAVE_WAIT_S})
+    try:
+        wait_s = float(request.query.get("wait", LEAVE_WAIT_S))
+    except ValueError:
+        raise UsageError("wait is a number of seconds") from None
+    return await _passed_on(request, "leave", {"wait": min(max(wait_s, 0.0), LEAVE_WAIT_S)})
 
 
 async def _offsets(request: web.Request) -> web.StreamResponse:

@@ -57,6 +57,7 @@ class Carrier:
         self._asking = False
         self._remembered: list[Terms] = []
         self._leaving: int | None = None
+        self._told: list[Callable[[int], None]] = []
 
     def carries(self, event: LocalStreams) -> None:
         """Streams and labels are these now."""
@@ -84,21 +85,26 @@ class Carrier:
         Args:
             done: told how many jobs were left, once nothing is expected of this agent any more.
         """
+        idle = not self._told
+        self._told.append(done)
         if self._leaving is None:
             for name in self.streams:
                 self._office.emit(Unsubscribe(ids.stream_id(name)))
             for member in self.members.values():
                 member.leave()
             self._leaving = len(self.members)
-        self._left(done)
+        if idle:
+            self._left()
 
-    def _left(self, done: Callable[[int], None]) -> None:
+    def _left(self) -> None:
         for job, member in list(self.members.items()):
             if member.has_left:
                 self.stop(job, member.manifest.incarnation)
         if self.members:
-            self._office.after(LEFT_S, lambda: self._left(done))
-        else:
+            self._office.after(LEFT_S, self._left)
+            return
+        told, self._told = self._told, []
+        for done in told:
             done(self._leaving or 0)
 
     def _forget(self, terms: Terms) -> None:

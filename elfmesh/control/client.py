@@ -135,8 +135,12 @@ class Client:
         return self._ask("GET", "/v1/agent")
 
     def leave(self, *, wait_s: float = 60.0) -> dict[str, Any]:
-        """The agent that is asked ends its jobs at declared intervals, then itself; waits for that."""
-        return self._ask("POST", "/v1/agent/leave", wait_s=wait_s)
+        """The agent that is asked ends its jobs at declared intervals, then itself.
+
+        Returns:
+            state "left", or after `wait_s` "leaving", with the jobs that it `waits_for`: it goes on to leave.
+        """
+        return self._ask("POST", f"/v1/agent/leave?{urlencode({'wait': wait_s})}", wait_s=wait_s)
 
     def describe(self, job: str) -> dict[str, Any]:
         """Everything about a job."""

@@ -165,7 +165,9 @@ class Mail:
                 self._enroll(message)
             case ctl.Leaving():
                 master = masters.get(message.job)
-                if master is not None and message.incarnation == master.manifest.incarnation:
+                if master is None or message.incarnation != master.manifest.incarnation:
+                    self._unled(message, message.member)
+                else:
                     master.leaving(message)
             case ctl.WhatRuns():
                 self._rendezvous.what_runs(message)
@@ -175,9 +177,16 @@ class Mail:
 
     def _enroll(self, message: ctl.Enroll) -> None:
         master = self._leadership.masters.get(message.job)
-        contact = message.participant.contact
         if master is not None:
             master.enroll(message)
+        else:
+            self._unled(message, message.participant.contact)
+
+    def _unled(self, message: ctl.Enroll | ctl.Leaving, contact: Contact) -> None:
+        """A member asks for the master of a job, or of an incarnation of it, that is not led here."""
+        if message.job in self._leadership.masters:
+            epoch = self._leadership.epoch(message.job)
+            self._office.send(contact, ctl.Stop(message.job, message.incarnation, epoch))
             return
         leader = self._leadership.leader(message.job)
         if leader is not None and leader.id not in (self._office.me.id, contact.id):

@@ -246,13 +246,19 @@ class Master:
 
     def leaving(self, message: Leaving) -> None:
         """A member goes: it is expected up to an interval that nobody has sealed yet (D-14)."""
-        entry = self.book.entry(message.number)
-        if entry is None or entry.contact.id != message.member.id or self.stopping:
+        leaver = message.member
+        if self.stopping:
             return
-        if entry.until is None:
-            self.book.evict(entry.number, max(self.founding.next_start(), entry.start))
+        self._enrolling = [each for each in self._enrolling if each.participant.contact.id != leaver.id]
+        entry = self.book.of(leaver.id)
+        if entry is not None:
+            until = max(self.founding.next_start(), entry.start, message.frontier)
+            self.book.evict(entry.number, until)
             self._changed()
-        self._office.send(message.member, Roster(self.terms))
+        if any(each.contact.id == leaver.id for each in self.book.entries):
+            self._office.send(leaver, Roster(self.terms))
+        else:
+            self._office.send(leaver, Stop(self.job, message.incarnation, self.epoch))
 
     def waiting(self, message: Waiting) -> None:
         """A member has sealed what is not closed; it may only have missed the mark."""

@@ -44,6 +44,7 @@ from elfmesh.control.messages import (
 from elfmesh.control.messages_safety import Verified, Verify
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import Plan
+from elfmesh.control.records import FIRST
 from elfmesh.control.safekeeping import Safekeeping
 from elfmesh.control.settlement import Settlement
 from elfmesh.control.terms import Participant, RosterEntry, Terms
@@ -112,7 +113,7 @@ class Member:
         self._rate = UsualRate()
         self._rechecks: dict[int, tuple[Contact, int, int]] = {}
         self._alive = True
-        self._leaving = False
+        self._leaving, self._by_route = False, True
         for tree in manifest.trees:
             office.emit(Subscribe(tree))
         office.after(ENROLL_S, self._enroll_again)
@@ -138,21 +139,40 @@ class Member:
         return Enroll(self.job, self.manifest.incarnation, me, self.epoch, self.version)
 
     def leave(self) -> None:
-        """Ask the master for a last interval, again until the roster names one (D-14)."""
+        """Ask the master for a last interval, again until nothing is expected of us (D-14).
+
+        What is sealed meanwhile waits: beyond that interval it would be nobody's, and counted.
+        """
         self._leaving = True
-        if self._alive and self.entry is not None and self.entry.until is None:
-            leaving = Leaving(self.job, self.manifest.incarnation, self.entry.number, self._office.me)
+        if not self._alive or self.has_left:
+            return
+        frontier = self.contributions.frontier
+        leaving = Leaving(
+            self.job,
+            self.manifest.incarnation,
+            self._office.me,
+            self.epoch,
+            FIRST if frontier is None else frontier,
+        )
+        # Now by the tree's root, which may not lead any more, now by whom we know.
+        if self._by_route:
             self._office.route(self.job, leaving)
-            self._office.after(self._office.jittered(LEAVE_AGAIN_S), self.leave)
+        else:
+            self._office.send(self.master, leaving)
+        self._by_route = not self._by_route
+        self._office.after(self._office.jittered(LEAVE_AGAIN_S), self.leave)
 
     @property
     def has_left(self) -> bool:
         """Whether everything that was expected of this agent is closed."""
-        if not self._leaving:
-            return False
-        if self.entry is None:
-            return True
-        return self.entry.until is not None and self.closed is not None and self.closed >= self.entry.until
+        if not self._leaving or self.entry is None or self.entry.until is None:
+            return False  # who has no number may be given one any moment: the master says that it has not
+        return self.closed is not None and self.closed >= self.entry.until
+
+    @property
+    def _holds_back(self) -> bool:
+        """What is sealed cannot be contributed yet: no number, or no last interval."""
+        return self.entry is None or (self._leaving and self.entry.until is None)
 
     def _enroll_again(self) -> None:
         if self._alive and self.entry is None and not self._leaving:
@@ -193,6 +213,8 @@ class Member:
         self._release(terms.closed)
         if entry is not None and (joined or new_term):
             self._begin_anew(entry)
+        while self._pending and not self._holds_back:
+            self.contributions.add(self._placed(self._pending.popleft()))
         self._hold(terms.paused)
         return self._acknowledgement()
 
@@ -205,8 +227,6 @@ class Member:
         self.settlement.numbered(entry.start, entry.number)
         self.contributions.begin(entry.number, self.epoch, first)
         self.begin(first)
-        while self._pending:
-            self.contributions.add(self._placed(self._pending.popleft()))
 
     def _acknowledgement(self) -> RosterAck | None:
         if self.entry is None:
@@ -262,7 +282,7 @@ class Member:
             return
         if event.again and self.start is not None and event.start < self.start:
             self.settlement.closed(event)
-        elif self.entry is None:
+        elif self._holds_back:
             self._pending.append(event)
             self._hold(self.paused)
         else:
@@ -297,7 +317,7 @@ class Member:
     def _hold(self, paused: bool) -> None:
         """The worker reads unless the job is paused or too much waits for our number."""
         self.paused = paused
-        held = paused or (self.entry is None and len(self._pending) >= PENDING_MAX)
+        held = paused or len(self._pending) >= PENDING_MAX
         if held != self._held and self.start is not None:
             self._held = held
             self._office.emit(PauseWorker(self.job) if held else ResumeWorker(self.job))

@@ -105,12 +105,16 @@ class Enroll(Message, frozen=True, tag="ctl.enroll"):
 
 
 class Leaving(Message, frozen=True, tag="ctl.leaving"):
-    """A member to the master, routed: I go; which is my last interval? The roster says."""
+    """A member to the master: I go, and have sealed everything below `frontier`; which is my last interval?
+
+    The roster says; who is not on it is told to stop.
+    """
 
     job: Id
     incarnation: str
-    number: Count
     member: Contact
+    epoch: Count
+    frontier: Index
 
 
 class Roster(Message, frozen=True, tag="ctl.roster"):

@@ -40,6 +40,9 @@ REQUEST_S = 10.0
 ASK_AGAIN_S = 2.5
 JOB_VERBS = ("describe", "why", "verify", "delete", "pause", "resume", "results", "schema", "offsets")
 ALL_VERBS = ("list", "agents", "streams", "trees", "whose")
+LEAVE_WAIT_S = 3600.0
+"""How long a request to leave is kept open at most: until intervals end."""
+
 OPEN_MAX = 1024
 """Requests of clients open at one agent; more are refused, not queued."""
 
@@ -80,7 +83,7 @@ class Requests:
         elif event.verb == "health":
             self._reply(event.token, OK, {"status": "ok", "agent": self._office.name})
         elif event.verb == "leave":
-            self._carrier.leave(lambda jobs: self._has_left(event.token, jobs))
+            self._leave(event)
         elif event.verb == "agent":
             self._reply(event.token, OK, self._office.facts("agent"))
         else:
@@ -102,9 +105,27 @@ class Requests:
             return
         waiting.answered(message.status, body, data)
 
-    def _has_left(self, token: int, jobs: int) -> None:
-        self._reply(token, OK, {"agent": self._office.name, "state": "left", "jobs": jobs})
-        self._office.emit(Left())
+    def _leave(self, event: ClientRequest) -> None:
+        """Leave; who asked hears of the end, or after its wait what is still waited for."""
+
+        def left(jobs: int) -> None:
+            over.cancel()
+            if not told:
+                self._reply(event.token, OK, {"agent": self._office.name, "state": "left", "jobs": jobs})
+            self._office.emit(Left())
+
+        def late() -> None:
+            told.append(True)
+            members = self._carrier.members.values()
+            jobs = [{"job": each.manifest.qualified, "paused": each.paused} for each in members]
+            body = {"agent": self._office.name, "state": "leaving", "jobs": len(jobs), "waits_for": jobs}
+            self._reply(event.token, OK, body)
+
+        told: list[bool] = []
+        wait = event.body.get("wait")
+        wait_s = float(wait) if isinstance(wait, int | float) else LEAVE_WAIT_S
+        over = self._office.after(min(max(wait_s, 0.0), LEAVE_WAIT_S), late)
+        self._carrier.leave(left)
 
     # -- verbs -----------------------------------------------------------------------------------------
 

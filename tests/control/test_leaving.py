@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from elfmesh.control.messages import Leaving
+import pytest
+
+from elfmesh.control.master import Master
+from elfmesh.control.messages import Leaving, Replica, Stop
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
 from tests.control.members import Agent
@@ -73,9 +76,7 @@ def test_a_question_that_is_lost_is_asked_again_and_a_repeated_one_changes_nothi
     version = master.book.version
     entry = next(each for each in master.book.entries if each.contact.id == leaver.me.id)
     assert entry.until is not None
-    master.leaving(Leaving(master.job, master.manifest.incarnation, entry.number, leaver.me))
-    other = next(agent for agent in world.living if agent is not leaver)
-    master.leaving(Leaving(master.job, master.manifest.incarnation, entry.number, other.me))
+    master.leaving(Leaving(master.job, master.manifest.incarnation, leaver.me, master.epoch, 5000))
     assert master.book.version == version
 
 
@@ -103,3 +104,130 @@ def test_nobody_leaves_and_everything_is_exact() -> None:
     world.seal_all(BASE + 8 * SLIDE)
     world.run(3.0)
     exact(world, world.master())
+
+
+def leads(world: World) -> Master:
+    return next(iter(world.master().control.leadership.masters.values()))
+
+
+def test_who_leaves_before_it_has_heard_its_number_is_not_expected() -> None:
+    world, _ = started(3)
+    master = leads(world)
+    late = world.add(9)
+    while not master._enrolling:
+        world.run(0.001)
+    token = world.request(late, "leave")
+    world.run(3.0)
+    assert late.replies[token].body["state"] == "left"
+    assert master.book.of(late.me.id) is None
+    world.kill(late)
+    world.seal_all(BASE + 8 * SLIDE)
+    world.run(5.0)
+    assert set(states(world)) == {("FINAL", 3)}
+
+
+def test_what_it_seals_while_it_asks_for_its_last_interval_is_not_counted_beyond_that() -> None:
+    world, leaver = started()
+    token = world.request(leaver, "leave")
+    leaver.seal("clicks", BASE + 8 * SLIDE)
+    world.run(2.0)
+    world.seal_all(BASE + 8 * SLIDE)
+    world.run(3.0)
+    assert leaver.replies[token].body["state"] == "left"
+    whole = world.expected(SLIDE)
+    leaver.logs.clear()
+    others = world.expected(SLIDE)
+    found = world.results(world.master())
+    assert {record.agents_expected for record, _ in found} == {4, 3}
+    for record, rows in found:
+        assert rows == (whole if record.agents_expected == 4 else others)[record.index]
+
+
+def test_who_has_sealed_more_than_anybody_leaves_behind_that() -> None:
+    world, leaver = started()
+    collect = world._collect
+    world._collect = lambda tree, segment, payloads: None  # type: ignore[method-assign]
+    leaver.seal("clicks", BASE + 7 * SLIDE)
+    world.run(0.1)
+    world._collect = collect  # type: ignore[method-assign]
+    world.request(leaver, "leave")
+    world.run(1.0)
+    (entry,) = [each for each in leads(world).book.entries if each.contact.id == leaver.me.id]
+    assert entry.until == 1007
+
+
+def test_the_end_of_the_last_interval_is_told_again_to_who_has_missed_it() -> None:
+    world, leaver = started()
+    token = world.request(leaver, "leave")
+    world.run(1.0)
+    for tree in world.subscribed.values():
+        tree.pop(leaver.me.id, None)
+    world.seal_all(BASE + 8 * SLIDE)
+    world.run(10.0)
+    assert leaver.replies[token].body["state"] == "left"
+
+
+def test_a_successor_that_has_not_heard_of_it_is_told() -> None:
+    world, leaver = started(5)
+    world.lost = lambda source, target, message: isinstance(message, Replica) and source is old
+    old = world.master()
+    token = world.request(leaver, "leave")
+    world.run(0.02)
+    world.kill(old)
+    world.lost = lambda source, target, message: False
+    world.run(10.0)
+    world.seal_all(BASE + 8 * SLIDE)
+    world.run(20.0)
+    assert leaver.replies[token].body["state"] == "left"
+
+
+def test_the_end_of_the_job_ends_it_too() -> None:
+    world, leaver = started()
+    token = world.request(leaver, "leave")
+    world.run(1.0)
+    for tree in world.subscribed.values():
+        tree.pop(leaver.me.id, None)
+    world.lost = lambda source, target, message: target is leaver and isinstance(message, Stop)
+    other = next(agent for agent in world.living if agent is not leaver)
+    world.ask(other, "delete", {"job": "shop/top"})
+    world.run(1.0)
+    assert token not in leaver.replies
+    world.lost = lambda source, target, message: False
+    world.run(5.0)
+    assert leaver.replies[token].body["state"] == "left"
+
+
+def test_who_waits_no_longer_hears_which_jobs_hold_it_and_it_leaves_all_the_same() -> None:
+    world, leaver = started()
+    world.ask(world.master(), "pause", {"job": "shop/top"})
+    found = world.ask(leaver, "leave", {"wait": 2}).body
+    assert (found["state"], found["waits_for"]) == ("leaving", [{"job": "shop/top", "paused": True}])
+    again = world.request(leaver, "leave", {"wait": 600})
+    world.ask(world.master(), "resume", {"job": "shop/top"})
+    world.seal_all(BASE + 8 * SLIDE)
+    world.run(5.0)
+    assert leaver.replies[again].body["state"] == "left"
+    assert {state for state, _ in states(world)} == {"FINAL"}
+
+
+@pytest.mark.parametrize("agents", [1, 4])
+def test_the_master_and_others_leave_at_once(agents: int) -> None:
+    world, other = (started(agents)) if agents > 1 else (lone(), None)
+    master = world.master()
+    tokens = {agent: world.request(agent, "leave") for agent in (master, other) if agent is not None}
+    world.run(1.0)
+    world.seal_all(BASE + 8 * SLIDE)
+    world.run(10.0)
+    for agent, token in tokens.items():
+        assert agent.replies[token].body["state"] == "left"
+    found = states(world) if agents > 1 else [(record.state, 1) for record, _ in world.results(master)]
+    assert {state for state, _ in found} == {"FINAL"}
+
+
+def lone() -> World:
+    world = World(1)
+    fill(world, intervals=8)
+    world.apply(world[0])
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(1.0)
+    return world
