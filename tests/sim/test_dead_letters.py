@@ -1,0 +1,80 @@
+"""Whole agents on virtual time: who was cut off keeps and counts what the others closed without it (D-15)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from datetime import datetime
+
+import pytest
+
+from elfmesh.agent.deadletters import read_letter
+from tests.sim import vloop
+from tests.sim.agents import SimAgent, SimFleet, until
+from tests.sim.test_agents import Results, closed, ended_us, masters, write
+
+TEXT = """CREATE JOB sim.sums DEADLINE '1 s' HORIZON '3 s' AS
+SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '2' SECOND), k ORDER BY k"""
+
+
+def simple_member(fleet: SimFleet) -> SimAgent:
+    """Somebody who neither leads nor votes."""
+    (leading,) = masters(fleet)
+    assert leading.local is not None
+    (master,) = leading.local.control.leadership.masters.values()
+    voting = {contact.id for contact in master.terms.acceptors} | {leading.id}
+    return next(agent for agent in fleet.agents if agent.id not in voting)
+
+
+def letters(agent: SimAgent) -> dict[int, int]:
+    names = agent.storage.names("dead-letter/")
+    found = [read_letter(agent.storage.read(name) or b"") for name in names]
+    assert not any(letter.unknown for letter in found)
+    return {letter.interval: letter.counts[0] for letter in found}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_member_that_was_cut_off_loses_no_record_in_silence(restarted: bool) -> None:
+    async def main() -> tuple[SimFleet, SimAgent, Results]:
+        rng = random.Random(3)
+        fleet = SimFleet(5, 6)
+        await fleet.start()
+        await asyncio.sleep(15)
+        await fleet.apply(TEXT)
+        await write(fleet, 10, rng)
+        await until(lambda: fleet.results("sim/sums", 0), 60)
+        cut = simple_member(fleet)
+        others = next(agent.number for agent in fleet.agents if agent is not cut)
+        fleet.network.link.partition([cut.id], [agent.id for agent in fleet.agents if agent is not cut])
+        await write(fleet, 30, rng)
+        if restarted:
+            cut.crash()
+        fleet.network.link.heal()
+        if restarted:
+            await cut.start(fleet.seeds(cut))
+        await write(fleet, 60, rng)
+        upto = ended_us()
+        await write(fleet, 6, rng)
+        found = await closed(fleet, upto, others)
+        fleet.check()
+        return fleet, cut, found
+
+    fleet, cut, found = vloop.run(main())
+    dead = letters(cut)
+    assert len(dead) >= 5, "a partition of 30 s"
+    assert all(letters(agent) == {} for agent in fleet.agents if agent is not cut)
+    for index in dead:
+        assert cut.name in found[index][0].missing
+    expired = sum(record.counts["expired"] for record, _ in found.values())
+    assert expired >= sum(dead.values())
+    last = max(found)
+    written = sum(
+        _interval(line) <= last for agent in fleet.agents for line in bytes(agent.log.data).splitlines()
+    )
+    assert sum(sum(record.counts.values()) for record, _ in found.values()) == written
+
+
+def _interval(line: bytes) -> int:
+    at = datetime.fromisoformat(json.loads(line)["ts"])
+    return int(at.timestamp() // 2)
