@@ -193,7 +193,7 @@ class LocalJob:
         self.worker = JobWorker(
             self.statement,
             start_index=self.start,
-            next_index=max(self.start, last.stop) if last else self.start,
+            next_index=last.stop if last else self.start,
             replay_until=read,
             shed=msgspec.convert(last.shed or (), list[tuple[FilePosition, int]]) if last else (),
             open_gaps=msgspec.convert(last.gaps or (), list[tuple[int | None, int]]) if last else (),

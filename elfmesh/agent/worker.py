@@ -106,7 +106,7 @@ class JobWorker:
         self._encode = encode
         self._watermark = Watermark(job.lateness_us if job else 0, idle_us=idle_us)
         self._start = start_index
-        self._next = max(start_index, next_index)
+        self._resumed, self._next = next_index, max(start_index, next_index)
         self._offsets = Offsets(replay_until, shed)
         self._pane_counts: dict[int, list[int]] = {}
         self._other_counts: dict[int, list[int]] = {}
@@ -292,9 +292,10 @@ class JobWorker:
         if undated:
             self._sample(f"no usable time in {column}")
         still_open = usable.within(column, self._next * self._slide_us, INT64_MAX)
-        past = usable.rows - still_open.rows
-        if past and not replaying:
-            expired = usable.rows - usable.within(column, self._start * self._slide_us, INT64_MAX).rows
+        # What was sealed before the restart is counted; what was open then and is closed now is not.
+        told = usable.within(column, self._resumed * self._slide_us, INT64_MAX) if replaying else usable
+        if past := told.rows - still_open.rows:
+            expired = told.rows - told.within(column, self._start * self._slide_us, INT64_MAX).rows
             # The next frame must have them: a replay cannot tell them from those that were in time.
             self._count(EXPIRED, expired, self._next, block, False)
             self._count(LATE, past - expired, self._next, block, False)

@@ -297,3 +297,12 @@ def test_after_a_restart_no_block_reaches_across_what_the_frames_had_read_or_lef
     read, left_out = FILE.at(700), (FILE.at(100), 300)
     worker = JobWorker(parse(TUMBLE), next_index=2, replay_until=[read], shed=[left_out])
     assert {place.offset for place in worker.edges} >= {100, 300, 700}
+
+
+def test_what_was_read_and_open_when_an_agent_died_is_expired_if_it_was_closed_without_it() -> None:
+    before = JobWorker(parse(TUMBLE), next_index=2)
+    block = Feeder(before).feed((15, "sealed", 1), (25, "open", 1), (45, "still open", 1))
+    after = JobWorker(parse(TUMBLE), start_index=4, next_index=2, replay_until=[FILE.at(block.end)])
+    Feeder(after).feed((15, "sealed", 1), (25, "open", 1), (45, "still open", 1))
+    (sealed,) = after.seal(5)
+    assert (sealed.counts[CONTRIBUTED], sealed.counts[EXPIRED], sealed.counts[LATE]) == (1, 1, 0)
