@@ -5,9 +5,9 @@
 Owns the file and the newest data of each key. Knows no kind's meaning.
 
 Invariants: `apply` returns when all its changes are durable; a crash keeps all changes of a frame or none,
-and those of earlier frames; a torn frame at the end was never answered for and is cut off; damage before a good
-frame is an error: what was promised there cannot be guessed. The file is at most about three times as long as
-what it holds.
+and those of earlier frames; a torn frame at the end was never answered for and is cut off; damage before a
+good frame is an error: what was promised there cannot be guessed. The file is at most about three times as
+long as what it holds.
 """
 
 from __future__ import annotations
