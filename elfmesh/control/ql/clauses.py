@@ -177,9 +177,7 @@ class Cutter:
         if option in _NUMBERS:
             (least, most), text = _NUMBERS[option], self._word()
             if not text.isdigit() or not least <= int(text) <= most:
-                raise self._error(
-                    f"{option} takes a number from {least} to {most}, not `{self._shown()}`"
-                )
+                raise self._error(f"{option} takes a number from {least} to {most}, not `{self._shown()}`")
             self._at += 1
             return int(text)
         start = self._at
@@ -254,10 +252,7 @@ class Cutter:
 
     def _refuse_option_after_from(self) -> None:
         word = self._word()
-        if (
-            word in _OPTIONS
-            and (self._word(1) or " ")[0] in "0123456789I"
-        ):
+        if word in _OPTIONS and (self._word(1) or " ")[0] in "0123456789I":
             raise self._error(
                 f"{word} is an option of a job, not of a query",
                 f"Write CREATE JOB name {word} ... AS SELECT ...",
