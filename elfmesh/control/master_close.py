@@ -31,7 +31,7 @@ from elfmesh.control.messages_safety import Keep
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.pages import ROWS_BYTES_MAX
 from elfmesh.control.plan import Plan
-from elfmesh.control.records import ResultRecord, State, add_counts
+from elfmesh.control.records import BUCKETS, ResultRecord, State, add_counts
 from elfmesh.control.recovery import Recovery
 from elfmesh.control.seen import Seen
 from elfmesh.control.tentative import OPEN_MAX, Tentative
@@ -146,6 +146,9 @@ class Closer:
     def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
         """A segment arrived at the root of a tree."""
         mask = bits_of(segment.coverage)
+        if any(len(entry.counts) > len(BUCKETS) for entry in segment.entries):
+            self._office.stats["control.malformed"] += 1
+            return
         if segment.stop > self.next:
             self.judge.seen(mask)
         self._take(partition, segment, payloads)

@@ -11,7 +11,7 @@ Paper: ELF 3, job worker ("workers are synchronized by the job master to roll up
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from elfmesh.control.contributions import Contributions, since
 from elfmesh.control.cover import END
@@ -69,6 +69,16 @@ BULK_LANE = 2
 LEAVE_AGAIN_S = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Recheck:
+    """Who wants what computed again, and for which number of ours."""
+
+    token: int
+    asker: Contact
+    message: Verify
+    number: int
+
+
 class Member:
     """Works on one job at this agent.
 
@@ -111,7 +121,8 @@ class Member:
         self._released: int | None = None
         self._waiting: Timer | None = None
         self._rate = UsualRate()
-        self._rechecks: dict[int, tuple[Contact, int, int]] = {}
+        self._recheck: _Recheck | None = None
+        self._next_recheck: _Recheck | None = None
         self._alive = True
         self._leaving, self._by_route = False, True
         for tree in manifest.trees:
@@ -289,25 +300,32 @@ class Member:
             self.contributions.add(self._placed(event))
 
     def verify(self, asker: Contact, message: Verify) -> None:
-        """The master wants an interval computed again; one at a time, the newest question counts."""
+        """The master wants an interval computed again; one at a time, of those that wait the newest."""
         if message.manifest.incarnation != self.manifest.incarnation or self.entry is None:
             return
-        self._rechecks = {token: each for token, each in self._rechecks.items() if each[1] == message.token}
-        if not self._rechecks:
-            token = self._office.token()
-            self._rechecks[token] = (asker, message.token, self.entry.number)
-            self._office.emit(Recompute(token, message.manifest, message.interval))
+        asked = _Recheck(self._office.token(), asker, message, self.entry.number)
+        if self._recheck is None:
+            self._recompute(asked)
+        elif (self._recheck.asker.id, self._recheck.message.token) != (asker.id, message.token):
+            self._next_recheck = asked
+
+    def _recompute(self, asked: _Recheck) -> None:
+        self._recheck = asked
+        self._office.emit(Recompute(asked.token, asked.message.manifest, asked.message.interval))
 
     def recomputed(self, event: Recomputed) -> bool:
         """The interval was computed again; False if it was not for us."""
-        if event.token not in self._rechecks:
+        asked, following = self._recheck, self._next_recheck
+        if asked is None or event.token != asked.token:
             return False
-        asker, asked, number = self._rechecks.pop(event.token)
+        self._recheck = self._next_recheck = None
+        if following is not None:
+            self._recompute(following)
         sizes, payload, error = tuple(map(len, event.payloads)), b"".join(event.payloads), event.error
         if len(payload) > DATA_FRAME_BYTES_MAX:
             sizes, payload, error = (), b"", f"{len(payload)} bytes are more than one message holds"
-        answer = Verified(self.job, asked, number, event.counts, sizes, error)
-        self._office.send(asker, answer, payload, lane=BULK_LANE if payload else 0)
+        answer = Verified(self.job, asked.message.token, asked.number, event.counts, sizes, error)
+        self._office.send(asked.asker, answer, payload, lane=BULK_LANE if payload else 0)
         return True
 
     def report(self, event: WorkerReport) -> None:

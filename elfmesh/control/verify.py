@@ -11,7 +11,10 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
+
+import pyarrow as pa
 
 from elfmesh.control.cover import numbers
 from elfmesh.control.events import Finalise, Finalised, LogRead
@@ -20,7 +23,7 @@ from elfmesh.control.master_roster import RosterBook
 from elfmesh.control.messages_safety import Verified, Verify
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.pages import decode_page
-from elfmesh.control.records import ResultRecord, add_counts, counts_dict, ipc_to_table, rows_to_json
+from elfmesh.control.records import BUCKETS, ResultRecord, add_counts, counts_dict, ipc_to_table, rows_to_json
 from elfmesh.errors import ProtocolError
 
 VERIFY_S = 900.0
@@ -30,7 +33,16 @@ WAITING_MAX = 16
 KEPT_MAX = 64
 """Outcomes remembered."""
 
+AGAIN_S = 10.0
+"""When agents that have not answered are asked again: a question may be lost, a repeated one is free."""
+
+PAYLOAD_BYTES_MAX = 256 << 20
+"""What all agents together may send for one comparison: it is held in memory."""
+
 DIFFERENCES_MAX = 10
+COMPARED_ROWS = 1024
+"""Rows looked at one by one where they are not equal as a whole."""
+
 SELF_CHECK_DELAY_S = 2.0
 REV = 0
 """The revision of rows that are made for a comparison: nothing that is published has it."""
@@ -48,6 +60,7 @@ class _Check:
     timer: Timer
     payloads: list[tuple[bytes, ...]] = field(default_factory=list)
     counts: list[tuple[int, ...]] = field(default_factory=list)
+    nbytes: int = 0
     errors: dict[str, str] = field(default_factory=dict)
     agents: dict[str, int] = field(default_factory=dict)
 
@@ -68,6 +81,7 @@ class Verifier:
         self._opening: int | None = None
         self._waiting: deque[int] = deque()
         self._done: OrderedDict[int, dict[str, Any]] = OrderedDict()
+        self._stopped = False
         self._every = int(office.facts("limits").get("self_check", 0))
         self.equal = self.different = 0
 
@@ -96,10 +110,12 @@ class Verifier:
             self._office.after(SELF_CHECK_DELAY_S, lambda: self._check_self(record.index))
 
     def _check_self(self, index: int) -> None:
-        self.status(index)
+        if not self._stopped:
+            self.status(index)
 
     def stop(self) -> None:
         """Not the master any more."""
+        self._stopped = True
         self._waiting.clear()
         self._opening = None
         if self._check is not None:
@@ -143,12 +159,23 @@ class Verifier:
         timer = self._office.after(VERIFY_S, self._late)
         names = {entry.number: entry.name for entry in inside}
         self._check = _Check(record.index, self._office.token(), record, rows, names, timer)
-        for entry in inside:
-            self._office.send(
-                entry.contact, Verify(self._manifest, self._epoch, record.index, self._check.token)
-            )
-        if not inside:
+        if len(inside) != record.agents_in:
+            gone = f"{record.agents_in} agents are in the record, {len(inside)} of them are still members"
+            self._check.errors["the roster"] = gone
             self._finish()
+        else:
+            self._ask(self._check.token)
+
+    def _ask(self, token: int) -> None:
+        """Ask who has not answered yet, and again a little later."""
+        check = self._check
+        if check is None or check.token != token:
+            return
+        for number in check.waits_for:
+            entry = self._book.entry(number)
+            if entry is not None:
+                self._office.send(entry.contact, Verify(self._manifest, self._epoch, check.index, token))
+        self._office.after(AGAIN_S, lambda: self._ask(token))
 
     def verified(self, message: Verified, payload: bytes) -> None:
         """An agent has computed its share again."""
@@ -157,14 +184,17 @@ class Verifier:
             self._office.stats["control.misplaced"] += 1
             return
         sizes = message.sizes
-        wrong = sum(sizes) != len(payload) or min(sizes, default=0) < 0
+        wrong = sum(sizes) != len(payload) or len(message.counts) > len(BUCKETS)
         if wrong or (not message.error and len(sizes) != self._manifest.partitions):
             self._office.stats["control.malformed"] += 1
             return
         name = check.waits_for.pop(message.number)
         if message.error:
             check.errors[name] = message.error
+        elif check.nbytes + len(payload) > PAYLOAD_BYTES_MAX:
+            check.errors[name] = f"together more than {PAYLOAD_BYTES_MAX} bytes to compare"
         else:
+            check.nbytes += len(payload)
             parts, at = [], 0
             for size in sizes:
                 parts.append(payload[at : at + size])
@@ -206,20 +236,11 @@ class Verifier:
             self._conclude("incomplete")
             return
         published, again = ipc_to_table(check.rows), ipc_to_table(event.rows)
-        if check.rows == event.rows or published.equals(again) or not (len(published) or len(again)):
+        differences = [] if check.rows == event.rows else differing(published, again)
+        if differences:
+            self._conclude("different", rows=len(again), differences=differences)
+        else:
             self._conclude("equal", rows=len(published))
-            return
-        before, after = rows_to_json(published), rows_to_json(again)
-        differing = [each for each in zip(before, after, strict=False) if each[0] != each[1]]
-        longer = [(row, None) for row in before[len(after) :]] + [(None, row) for row in after[len(before) :]]
-        self._conclude(
-            "different",
-            rows=len(after),
-            differences=[
-                {"published": row, "recomputed": other}
-                for row, other in [*differing, *longer][:DIFFERENCES_MAX]
-            ],
-        )
 
     def _conclude(self, state: str, **more: Any) -> None:
         check, self._check = self._check, None
@@ -245,3 +266,20 @@ class Verifier:
         while len(self._done) > KEPT_MAX:
             self._done.popitem(last=False)
         self._next()
+
+
+def differing(published: pa.Table, recomputed: pa.Table) -> list[dict[str, Any]]:
+    """The first rows that differ, as JSON values; None stands for a row that one of them has not.
+
+    Cost: a comparison of columns; only stretches that are not equal become Python objects.
+    """
+    found: list[dict[str, Any]] = []
+    for at in range(0, max(len(published), len(recomputed)), COMPARED_ROWS):
+        one, other = published.slice(at, COMPARED_ROWS), recomputed.slice(at, COMPARED_ROWS)
+        if one.equals(other):
+            continue
+        pairs = zip_longest(rows_to_json(one), rows_to_json(other))
+        found += [{"published": row, "recomputed": again} for row, again in pairs if row != again]
+        if len(found) >= DIFFERENCES_MAX:
+            break
+    return found[:DIFFERENCES_MAX]

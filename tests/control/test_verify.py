@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from elfmesh.control.messages_safety import Verified
-from elfmesh.machine import Received
-from tests.control.clicks import BASE, SLIDE, fill
+from elfmesh.control.events import Recompute
+from elfmesh.control.messages_safety import Verified, Verify
+from elfmesh.control.verify import differing
+from elfmesh.machine import Received, Send
+from elfmesh.srt.events import Collected
+from elfmesh.srt.messages import Entry, Segment
+from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
-from tests.control.members import TEXT
+from tests.control.members import TEXT, recompute
 
 
 def closed(agents: int = 3, text: str = TEXT) -> World:
@@ -88,6 +93,7 @@ def test_answers_of_others_and_damaged_ones_change_nothing() -> None:
         (Verified(job, check.token, number, (1,), (5,)), b"1234"),
         (Verified(job, check.token, number, (1,), (-1, 1)), b""),
         (Verified(job, check.token, number, (1,), (0, 0)), b""),
+        (Verified(job, check.token, number, (1,) * 99, (0,)), b""),
     ]:
         world.post(0.0, master, Received(world[2].me, message, payload))
     world.run(1.0)
@@ -104,3 +110,90 @@ def test_a_master_that_checks_itself_verifies_one_interval_in_so_many() -> None:
     world.run(10.0)
     verifier = next(iter(world.master().control.leadership.masters.values())).verifier
     assert (verifier.equal, verifier.different) == (2, 0)
+
+
+def test_an_interval_of_agents_that_have_left_is_incomplete_not_different() -> None:
+    world = closed(4)
+    leaver = next(agent for agent in world.living if agent not in (world.master(), world[1]))
+    world.request(leaver, "leave")
+    fill(world, intervals=6, first=1003)
+    world.run(1.0)
+    world.seal_all(BASE + 9 * SLIDE)
+    world.run(3.0)
+    world.kill(leaver)
+    late = world.add(9)
+    late.seal("clicks", BASE + 9 * SLIDE)
+    world.run(3.0)
+    world.seal_all(BASE + 12 * SLIDE)
+    world.run(3.0)
+    found = verify(world)
+    assert found["state"] == "incomplete"
+    assert "4 agents are in the record, 3 of them" in found["errors"][0]["error"]
+
+
+def test_a_question_that_is_lost_is_asked_again() -> None:
+    world = closed()
+    world.lost = lambda source, target, message: isinstance(message, Verify)
+    world.ask(world[1], "verify", {"job": "shop/top", "interval": 1001})
+    world.run(1.0)
+    world.lost = lambda source, target, message: False
+    world.run(15.0)
+    assert verify(world)["state"] == "equal"
+
+
+def test_a_flood_of_questions_makes_an_agent_read_its_logs_once_at_a_time() -> None:
+    world = closed()
+    (member,) = world[2].control.carrier.members.values()
+    asker = world.master().me
+    effects = []
+    for token in range(50):
+        message = Verify(member.manifest, member.epoch, 1001, token)
+        effects += world[2].control.step(Received(asker, message), world.now)
+    (first,) = [each for each in effects if isinstance(each, Recompute)]
+    effects = world[2].control.step(recompute(world[2], first), world.now)
+    assert [type(each) for each in effects if isinstance(each, Send | Recompute)] == [Recompute, Send]
+    (second,) = [each for each in effects if isinstance(each, Recompute)]
+    effects = world[2].control.step(recompute(world[2], second), world.now)
+    (answer,) = [each.message for each in effects if isinstance(each, Send)]
+    assert isinstance(answer, Verified)
+    assert answer.token == 49
+
+
+def test_who_is_not_the_master_any_more_verifies_nothing() -> None:
+    world = World(3)
+    fill(world, intervals=2)
+    for agent in world.living:
+        agent.control.office.facts = lambda topic: {"self_check": 1} if topic == "limits" else {}
+    world.apply(world[0])
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(1.0)
+    master = next(iter(world.master().control.leadership.masters.values()))
+    master.resign()
+    world.sent.clear()
+    world.run(10.0)
+    assert world.sent["Verify"] == 0
+
+
+def test_only_what_differs_becomes_rows() -> None:
+    numbers = pa.table({"n": [float(at) for at in range(5000)]})
+    assert differing(numbers, numbers) == []
+    assert differing(pa.table({"n": [float("nan")]}), pa.table({"n": [float("nan")]})) == []
+    changed = pa.table({"n": [float(at) if at != 4000 else 0.5 for at in range(5001)]})
+    assert differing(numbers, changed) == [
+        {"published": {"n": 4000.0}, "recomputed": {"n": 0.5}},
+        {"published": None, "recomputed": {"n": 5000.0}},
+    ]
+    assert len(differing(numbers, numbers.slice(1))) == 10
+
+
+def test_counts_that_nobody_has_buckets_for_do_not_end_the_master() -> None:
+    world = World(3)
+    fill(world, intervals=1)
+    world.apply(world[0])
+    master = world.master()
+    (leading,) = master.control.leadership.masters.values()
+    segment = Segment(leading.epoch, 0, 1000, 1001, b"\x01", (Entry(1000, (1,) * 99),))
+    world.post(0.0, master, Collected(leading.job, segment, (b"",)))
+    world.seal_all(BASE + SLIDE)
+    world.run(2.0)
+    exact(world, master)
