@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar, cast
 
 import pytest
 
 from elfmesh.agent import heavy
 from elfmesh.agent.heavy import HeavyWork
+from elfmesh.cbt import Content
 from elfmesh.control import events as ctl
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Event
@@ -20,6 +21,9 @@ T = TypeVar("T")
 
 
 class Compute:
+    def encode(self, tables: Mapping[str, Content], partitions: int) -> list[bytes]:
+        raise AssertionError("the workers encode")
+
     def merge(self, parts: tuple[bytes, ...]) -> bytes:
         if b"bad" in parts:
             raise ProtocolError("damaged")

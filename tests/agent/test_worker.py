@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elfmesh.agent.intervals import SealedInterval
 from elfmesh.agent.parsers import Parsed, StreamFormat
 from elfmesh.agent.sources import Block, FilePosition, SourceState, StreamReader
 from elfmesh.agent.sources.reader import parse_block
-from elfmesh.agent.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, PARSE_ERROR, JobWorker, SealedInterval
+from elfmesh.agent.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, PARSE_ERROR, JobWorker
 from elfmesh.cbt import decode_partial, finish, merge_partials
 from elfmesh.control.ql import parse
 from elfmesh.control.records import BUCKETS, FIRST
