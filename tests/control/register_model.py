@@ -371,7 +371,9 @@ def follow(model: Model, phases: tuple[Phase, ...]) -> State:
         for hearing in (prepared, proposed):
             state = next(model.proposes(state, place), state)
             for number in hearing:
-                for state in itertools.islice(model.votes(state, number - 1, speaker), 1):  # noqa: B020
+                voted = next(model.votes(state, number - 1, speaker), None)
+                if voted is not None:
+                    state = voted
                     model.check(state)
         state = next(model.proposes(state, place), state)
         model.check(state)

@@ -101,8 +101,8 @@ class History:
             if isinstance(frame, Sealed):
                 self._frame(host, frame)
 
-        local.core.step = noted  # type: ignore[method-assign]
-        local.frames.append = kept  # type: ignore[method-assign]
+        local.core.step = noted  # type: ignore[method-assign]  # listens in
+        local.frames.append = kept  # type: ignore[method-assign]  # listens in
 
     def _effect(self, host: str, local: LocalAgent, effect: Effect) -> None:
         self.counters[type(effect).__name__] += 1

@@ -276,7 +276,7 @@ class Host:
             else:
                 tick()
 
-        local.pump._tick = gated  # type: ignore[method-assign]
+        local.pump._tick = gated  # type: ignore[method-assign]  # a paused host has no timers
 
     def _failed(self, local: LocalAgent) -> None:
         if self.local is not local:

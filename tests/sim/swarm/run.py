@@ -113,7 +113,8 @@ class Swarm:
         try:
             reply = await self.rng.choice(running).ask(verb, body, timeout_s)
         except (ElfError, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and asyncio.current_task().cancelling():  # type: ignore[union-attr]
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
             return None
         except Killed:
