@@ -119,6 +119,7 @@ class Member:
         self._pending: deque[Sealed] = deque()
         self._held = False
         self._released: int | None = None
+        self._heard = False
         self._waiting: Timer | None = None
         self._rate = UsualRate()
         self._recheck: _Recheck | None = None
@@ -266,8 +267,8 @@ class Member:
         self._freed()
 
     def _freed(self) -> None:
-        """The worker may forget what is closed and settled."""
-        if self.closed is not None:
+        """The worker may forget what is closed and settled, once it has said what it has from before."""
+        if self.closed is not None and self._heard:
             floor = self.settlement.floor(self.closed)
             if self._released is None or floor > self._released:
                 self._released = floor
@@ -291,6 +292,7 @@ class Member:
         """The worker has nothing more for a range."""
         if event.incarnation != self.manifest.incarnation:
             return
+        self._heard = True
         if event.again and self.start is not None and event.start < self.start:
             self.settlement.closed(event)
         elif self._holds_back:

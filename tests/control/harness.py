@@ -297,7 +297,9 @@ class World:
             case ctl.ResumeWorker():
                 agent.workers[effect.job].paused = False
                 agent.workers[effect.job].advance()
-            case ctl.ReleaseWorker() | ctl.Left():
+            case ctl.ReleaseWorker():
+                agent.released.append(effect.stop)
+            case ctl.Left():
                 pass
             case ctl.Finalise():
                 done = finalise(effect)

@@ -95,6 +95,7 @@ class Agent:
         self.disk: dict[tuple[str, bytes], bytes] = {}
         self.results: dict[bytes, tuple[str, list[tuple[ResultRecord, bytes]]]] = {}
         self.replies: dict[int, ctl.Reply] = {}
+        self.released: list[int] = []
         self.dead_letters: list[ctl.DeadLetter] = []
         self.incarnation = 0
         self.boot()

@@ -196,3 +196,33 @@ def test_owed_counts_go_up_once_though_the_member_restarts_before_the_interval_i
     assert records[1004].missing == []
     assert records[1004].counts["expired"] == owed
     assert counted(world) == total(world)
+
+
+def test_a_worker_may_forget_only_what_is_settled_and_nothing_before_it_has_spoken() -> None:
+    world = running(6, 8)
+    member = simple_member(world)
+    seal(world, 3)
+    world.run(3.0)
+    world.split([member])
+    member.seal("clicks", BASE + 5 * SLIDE)
+    world.run(1.0)
+    world.kill(member)
+    seal(world, 5)
+    world.run(30.0)
+    world.heal()
+    member.released.clear()
+    member.watermarks.clear()
+    world.restart(member)
+    for agent in world.living:
+        if agent is not member:
+            agent.seal("clicks", BASE + 6 * SLIDE)
+    world.run(30.0)
+    assert member.released == [], "its frames were not read yet"
+    for index in (1003, 1004):
+        world.post(0.0, member, said_again(member, index))
+    world.run(0.1)
+    assert member.released == []
+    world.run(30.0)
+    assert sorted(letters(member)) == [1003, 1004]
+    assert member.released
+    assert min(member.released) >= 1005
