@@ -268,7 +268,10 @@ def _same_place(leader: Tail, follower: Tail) -> bool:
     ahead = {p.key: p.offset for p in leader.positions()}
     behind = {p.key: p.offset for p in follower.positions()}
     finished = leader.detached() | follower.detached()
-    return all(ahead.get(key) == behind.get(key) for key in (ahead.keys() | behind.keys()) - finished)
+    alone = ahead.keys() ^ behind.keys()  # what one has finished, the other may have closed already
+    return all(
+        ahead.get(key) == behind.get(key) for key in (ahead.keys() | behind.keys()) - (finished & alone)
+    )
 
 
 def _parse_any(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:

@@ -220,3 +220,27 @@ def test_a_block_that_breaks_the_parser_is_errors_and_not_the_end(
     assert (first.parsed.lines, first.parsed.errors, first.parsed.batch.num_rows) == (2, 2, 0)
     assert "a bug" in first.parsed.samples[0]
     assert (second.parsed.errors, second.parsed.batch.to_pydict()) == (0, {"v": [3]})
+
+
+def test_who_is_behind_in_a_rotated_file_is_not_united_with_who_has_finished_it(tmp_path: Path) -> None:
+    """After a restart one job's frames reached further into a rotated file than another's."""
+    log = tmp_path / "log"
+    append(log, 1, 2, 3, 4)
+    before = reader(log, 1 << 20)
+    before.add("behind", ["v"])
+    start = before.positions("behind")
+    before.poll()
+    end = before.positions("behind")
+    before.close()
+    log.rename(tmp_path / "log.1")
+    append(log)
+    stream = reader(log, 1 << 20)
+    stream.add("finished", ["v"], positions=end)
+    stream.poll()
+    stream.add("behind", ["v"], positions=start)
+    append(log, 5)
+    deliveries = [delivery for _ in range(3) for delivery in stream.poll()]
+    assert seen(deliveries, "behind") == [1, 2, 3, 4, 5]
+    assert seen(deliveries, "finished") == [5]
+    assert stream.groups == 1
+    stream.close()
