@@ -9,20 +9,19 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from elfmesh.agent.core import codec
-from elfmesh.control.master_close import IN_FLIGHT_MAX
 from elfmesh.control.pages import decode_page
 from elfmesh.control.records import FIRST
 from elfmesh.errors import ElfError
 from tests.sim import vloop
 from tests.sim.swarm import invariants
+from tests.sim.swarm.aftermath import limits_broken, truths
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.history import History, Incarnation
 from tests.sim.swarm.host import Host, Killed, Surroundings
 from tests.sim.swarm.install import SimPath, installed
-from tests.sim.swarm.invariants import LIVENESS_S, OPEN_FILES_MAX, Outcome, Published
+from tests.sim.swarm.invariants import LIVENESS_S, Outcome, Published
 from tests.sim.swarm.nemesis import Nemesis
 from tests.sim.swarm.network import SwarmNetwork
-from tests.sim.swarm.oracle import HostTruth, Truth
 from tests.sim.swarm.scenario import Job, Scenario, draw
 from tests.sim.wall import EPOCH_US
 
@@ -301,42 +300,6 @@ class Swarm:
         ]
 
 
-def _limits(swarm: Swarm) -> list[str]:
-    wrong = []
-    for host in swarm.hosts:
-        if host.local is None:
-            continue
-        files = swarm.around.system.handles(host.folder)
-        if files > OPEN_FILES_MAX:
-            wrong.append(f"{host.name} has {files} files open")
-        if host.local.frames.size > 8 << 20:
-            wrong.append(f"the frame log of {host.name} has {host.local.frames.size} bytes")
-        leading = host.local.control.leadership.masters.values()
-        flying = max((len(master.closer._closing) for master in leading), default=0)
-        if flying > IN_FLIGHT_MAX:
-            wrong.append(f"{host.name} has {flying} intervals in flight")
-    return wrong
-
-
-def _truths(swarm: Swarm) -> dict[Incarnation, Truth]:
-    truths = {}
-    for key, job in swarm.jobs.items():
-        hosts = {}
-        for (name, of), sealed in swarm.history.contributions.items():
-            if of == key:
-                folder = name.partition(".")[0]
-                lines = next(host.server.ledger for host in swarm.hosts if host.folder == folder)
-                start, began = swarm.history.starts.get((name, key), (FIRST, 0.0))
-                opened = {
-                    inode: min((at for at in times if at >= began), default=float("inf"))
-                    for (who, inode), times in swarm.history.opened.items()
-                    if who == name
-                }
-                hosts[name] = HostTruth(name, lines, sealed, start, opened)
-        truths[key] = Truth(job, key, hosts)
-    return truths
-
-
 async def _watch(task: asyncio.Task[Outcome]) -> None:
     """End a run that takes far longer than any other: it goes round in circles."""
     began = time.process_time()
@@ -369,7 +332,7 @@ async def _run(
     closed = await swarm.settle()
     final = {key: await swarm.results(key) for key in swarm.current.values()}
     replayed = await swarm.replay() if scenario.replay else []
-    limits = _limits(swarm)
+    limits = limits_broken(swarm.hosts, system)
     now = loop.time()
     absent = {
         host.name: [*host.away, *([(host.down_since, now)] if host.down_since is not None else [])]
@@ -379,7 +342,7 @@ async def _run(
     return Outcome(
         scenario=scenario,
         history=swarm.history,
-        truths=_truths(swarm),
+        truths=truths(swarm.hosts, swarm.history, swarm.jobs),
         final=final,
         due=swarm.due,
         closed_in_s=closed,

@@ -1,0 +1,50 @@
+"""What a run has left behind, as the invariants want it."""
+
+from __future__ import annotations
+
+from elfmesh.control.master_close import IN_FLIGHT_MAX
+from elfmesh.control.records import FIRST
+from tests.sim.swarm.disk import SimOS
+from tests.sim.swarm.history import History, Incarnation
+from tests.sim.swarm.host import Host
+from tests.sim.swarm.invariants import OPEN_FILES_MAX
+from tests.sim.swarm.oracle import HostTruth, Truth
+from tests.sim.swarm.scenario import Job
+
+
+def limits_broken(hosts: list[Host], system: SimOS) -> list[str]:
+    """What has grown over its limit (I13)."""
+    wrong = []
+    for host in hosts:
+        if host.local is None:
+            continue
+        files = system.handles(host.folder)
+        if files > OPEN_FILES_MAX:
+            wrong.append(f"{host.name} has {files} files open")
+        if host.local.frames.size > 8 << 20:
+            wrong.append(f"the frame log of {host.name} has {host.local.frames.size} bytes")
+        leading = host.local.control.leadership.masters.values()
+        flying = max((len(master.closer._closing) for master in leading), default=0)
+        if flying > IN_FLIGHT_MAX:
+            wrong.append(f"{host.name} has {flying} intervals in flight")
+    return wrong
+
+
+def truths(hosts: list[Host], history: History, jobs: dict[Incarnation, Job]) -> dict[Incarnation, Truth]:
+    """By job: what every agent that worked on it wrote and sealed."""
+    found = {}
+    for key, job in jobs.items():
+        of_job = {}
+        for (name, of), sealed in history.contributions.items():
+            if of == key:
+                folder = name.partition(".")[0]
+                lines = next(host.server.ledger for host in hosts if host.folder == folder)
+                start, began = history.starts.get((name, key), (FIRST, 0.0))
+                opened = {
+                    inode: min((at for at in times if at >= began), default=float("inf"))
+                    for (who, inode), times in history.opened.items()
+                    if who == name
+                }
+                of_job[name] = HostTruth(name, lines, sealed, start, opened)
+        found[key] = Truth(job, key, of_job)
+    return found
