@@ -213,7 +213,7 @@ class Client:
         state: str = "final",
     ) -> Iterator[bytes]:
         """As `results`, but the JSON text as it came: numbers lose nothing."""
-        left, retry_until = limit, 0.0
+        left, retry_until, heard = limit, 0.0, start is not None
         while left is None or left > 0:
             query: dict[str, Any] = {} if start is None else {"from": start}
             query |= {"follow": 1} if follow else {"limit": 1000 if left is None else min(left, 1000)}
@@ -222,8 +222,10 @@ class Client:
             try:
                 for line in self._stream(f"{job_path(job)}/results?{urlencode(query)}"):
                     got = True
-                    if not follow or b'"state":"TENTATIVE"' not in line:  # a follower may see it again
-                        start = max(_index(line) + 1, _index(line) + 1 if start is None else start)
+                    heard = True
+                    index, tentative = _place(line)
+                    if not (follow and tentative):  # a follower may see it again
+                        start = index + 1 if start is None else max(start, index + 1)
                     retry_until = 0.0
                     left = None if left is None else left - 1
                     yield line
@@ -232,7 +234,7 @@ class Client:
             except Unreachable:
                 now = time.monotonic()
                 retry_until = retry_until or now + RECONNECT_S
-                if not follow or start is None or now > retry_until:
+                if not follow or not heard or now > retry_until:
                     raise
                 time.sleep(RETRY_S)
                 continue
@@ -333,6 +335,7 @@ def parse_json(data: bytes) -> object:
         return None
 
 
-def _index(line: bytes) -> int:
-    """The interval index of a result line."""
-    return int(json.loads(line)["interval"]["index"])
+def _place(line: bytes) -> tuple[int, bool]:
+    """The interval index of a result line, and whether it may still be corrected."""
+    found = json.loads(line)
+    return int(found["interval"]["index"]), found.get("state") == "TENTATIVE"

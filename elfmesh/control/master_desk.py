@@ -18,7 +18,7 @@ from elfmesh.control.answers import BAD_REQUEST, CONFLICT, FAILED, GONE, OK, err
 from elfmesh.control.events import LOG_PAGE_BYTES_MAX, LogRead
 from elfmesh.control.messages import Ask
 from elfmesh.control.office import Office, Timer
-from elfmesh.control.pages import encode_frame
+from elfmesh.control.pages import count_frames, encode_frame
 from elfmesh.control.records import FIRST
 from elfmesh.control.tentative import Tentative
 
@@ -131,8 +131,7 @@ class Desk:
         if ask.verb == "results":
             start = None if body.get("from") is None else int(body["from"])
             stop = None if body.get("to") is None else int(body["to"]) + 1
-            limit = LIMIT_DEFAULT if body.get("limit") is None else int(body["limit"])
-            limit = max(1, min(limit, LIMIT_MAX))
+            limit = _limit(body)
         self._office.read_log(self._job, start, stop, limit, lambda read: self._read(ask, body, start, read))
 
     def _read(self, ask: Ask, asked: dict[str, Any], start: int | None, read: LogRead | None) -> None:
@@ -173,17 +172,28 @@ class Desk:
         start = FIRST if asked.get("from") is None else int(asked["from"])
         if not at_end:
             return page, revision
-        for record, rows in self._tentative.since(revision):
+        left = _limit(asked) - count_frames(page)
+        found, goes_on = list(self._tentative.since(revision)), asked.get("revision") is not None
+        if not goes_on:  # who has no cursor goes on by intervals
+            found.sort(key=lambda each: each[0].index)
+        for record, rows in found:
             if record.index >= start and (asked.get("to") is None or record.index <= int(asked["to"])):
                 frame = encode_frame(record, rows)
-                if page and len(page) + len(frame) > LOG_PAGE_BYTES_MAX:
+                if left <= 0 or (page and len(page) + len(frame) > LOG_PAGE_BYTES_MAX):
                     return page, revision
                 page += frame
-            revision = self._tentative.number(record.index)
+                left -= 1
+            revision = self._tentative.number(record.index) if goes_on else revision
         return page, self._tentative.seq
 
     def _respond(self, ask: Ask, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
         respond(self._office, ask.origin, ask.token, status, body, payload)
+
+
+def _limit(body: dict[str, Any]) -> int:
+    """How many records an answer may have."""
+    limit = LIMIT_DEFAULT if body.get("limit") is None else int(body["limit"])
+    return max(1, min(limit, LIMIT_MAX))
 
 
 def _revision(body: dict[str, Any]) -> int | None:

@@ -86,7 +86,9 @@ class FakeBackend:
         found = [each for each in self.records if start <= each[0].index < stop]
         found = found[: min(int(body.get("limit", 100)), PAGE_RECORDS)]
         following = found[-1][0].index + 1 if found else max(start, 0)
-        return Reply(0, 200, {"next": following, "expired": self.expired}, encode_page(found))
+        indices = [each[0].index for each in self.records]
+        body = {"earliest": min(indices, default=0), "latest": max(indices, default=-1)}
+        return Reply(0, 200, {**body, "next": following, "expired": self.expired}, encode_page(found))
 
     def _schema(self) -> Reply:
         if not self.records:

@@ -137,6 +137,15 @@ async def test_following_brings_what_is_there_and_what_comes(api: Api, backend: 
         assert (await asyncio.wait_for(answer.content.read(), 10)).strip() == b""
 
 
+async def test_following_up_to_an_interval_ends_there(api: Api, backend: FakeBackend) -> None:
+    for index in (2, 3, 9):
+        backend.publish(index, table(("apple", index)))
+    answer = await api.get("/v1/jobs/shop/top/results?follow=1&from=2&to=5")
+    text = await asyncio.wait_for(answer.read(), 5)
+    assert [json.loads(line)["interval"]["index"] for line in text.split()] == [2, 3]
+    assert len(backend.asked) < 5
+
+
 async def test_arrow_gives_the_intervals_after_from_up_to_to_across_pages(
     api: Api, backend: FakeBackend
 ) -> None:

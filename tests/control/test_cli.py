@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from elfmesh.agent import cli
-from elfmesh.control.client import Client, api_address, connect
+from elfmesh.control.client import Client, _place, api_address, connect
 from elfmesh.control.events import Reply
 from elfmesh.control.web.client import AsyncClient
 from elfmesh.errors import ConfigError, ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
@@ -300,3 +300,9 @@ def test_addresses_are_checked(text: str, monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_ipv6_address_is_one() -> None:
     assert api_address("[::1]:7401") == ("::1", 7401)
     assert Client("[::1]:7401").address == "[::1]:7401"
+
+
+def test_a_column_called_state_is_not_taken_for_the_state_of_its_interval() -> None:
+    line = b'{"interval":{"index":7},"state":"FINAL","rows":[{"state":"TENTATIVE"}]}'
+    assert _place(line) == (7, False)
+    assert _place(line.replace(b"FINAL", b"TENTATIVE")) == (7, True)

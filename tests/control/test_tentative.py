@@ -149,6 +149,32 @@ def test_a_step_looks_at_no_more_intervals_than_may_be_shown(monkeypatch: pytest
     assert 0 < len(looked) <= 2 * OPEN_MAX
 
 
+def test_a_reader_without_a_cursor_gets_each_open_interval_over_pages() -> None:
+    world = started(intervals=12)
+    world[0].seal("clicks", BASE + 12 * SLIDE)
+    world.run(3.0)
+    world[1].seal("clicks", BASE + 3 * SLIDE)
+    world.run(3.0)
+    found: list[int] = []
+    start = 0
+    while True:
+        page, _ = seen(world, world[0], limit=5, **{"from": start})
+        if not page:
+            break
+        assert len(page) <= 5
+        found += [record.index for record, _ in page]
+        start = found[-1] + 1
+    assert found == list(range(1000, 1012)), "not in the order of their revisions"
+    cursor, numbers = 0, []
+    while page_ := seen(world, world[0], limit=5, revision=cursor):
+        page, cursor = page_
+        if not page:
+            break
+        assert len(page) <= 5
+        numbers += [record.index for record, _ in page]
+    assert sorted(numbers) == found, "with one each revision once"
+
+
 # -- the shelf -----------------------------------------------------------------------------------------
 
 

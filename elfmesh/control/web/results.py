@@ -67,8 +67,8 @@ async def results(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
 
 
 async def follow(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
-    """Results as they come, until the reader goes or the job ends; an empty line says that all is well."""
-    first = await ask("results", {**body, "wait": 0})
+    """Results as they come, until the reader goes, the job ends or `to` is over; empty lines: all is well."""
+    first = await ask("results", {"revision": 0, **body, "wait": 0})
     if first.status != OK:
         return _json(first.status, first.body)
     response = web.StreamResponse(headers={"Content-Type": NDJSON, "Cache-Control": "no-store"})
@@ -87,8 +87,11 @@ async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any]
             heard_at = loop.time()
             await response.write(await _in_thread(_lines, reply.payload) or b"\n")
             revision = reply.body.get("revision") or 0
-            if reply.payload:
-                following = reply.body["next"]
+            latest, upto = reply.body["latest"], body.get("to")
+            if latest >= reply.body["earliest"]:  # "next" of a log without records says nothing
+                following = reply.body["next"] if reply.payload else following
+            if upto is not None and latest >= upto and not reply.payload:
+                return
         elif reply.status != UNAVAILABLE or loop.time() - heard_at > FOLLOW_PATIENCE_S:
             if reply.status != NOT_FOUND:
                 await response.write(encode_json(reply.body) + b"\n")
