@@ -7,7 +7,6 @@ one input stream here, so there is no product over joined inputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
 
 from elfmesh.control.cover import numbers
 from elfmesh.control.records import BUCKETS
@@ -18,6 +17,9 @@ WEIGHT = 0.2
 CHANGE = 0.25
 SAY_AGAIN_S = 10.0
 """A rate is said again when it has changed by this share, and not more often."""
+
+RATE_MAX = 1e15
+"""More than an interval has records: sums of rates stay finite."""
 
 READ = tuple(BUCKETS.index(name) for name in ("contributed", "filtered"))
 """Buckets of the records that a result has seen."""
@@ -34,7 +36,7 @@ class Rates:
 
     def said(self, number: int, records: float) -> None:
         """A member says how many records an interval of its usually has; nonsense is not believed."""
-        if isfinite(records) and records >= 0:
+        if 0 <= records <= RATE_MAX:  # what is no number compares with nothing
             self._rates[number] = records
 
     def fidelity(self, required: int, missing: int, counts: Sequence[int]) -> float:

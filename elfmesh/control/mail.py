@@ -150,7 +150,7 @@ class Mail:
                     master.activation.acknowledged(message)
                 elif isinstance(message, ctl.Waiting):
                     master.waiting(message)
-                else:
+                elif master.book.entry(message.number) is not None:
                     master.closer.rates.said(message.number, message.records)
             case ctl.PartFault():
                 master = masters.get(message.job)

@@ -279,7 +279,7 @@ class Master:
         """A member has something to show to people."""
         self.samples.extend(f"{message.name}: {sample}" for sample in message.samples)
         self.worker_errors.pop(message.name, None)
-        if message.error:
+        if message.error and any(entry.name == message.name for entry in self.book.entries):
             self.worker_errors[message.name] = message.error
 
     def pause(self, paused: bool) -> None:

@@ -17,6 +17,9 @@ from elfmesh.units import format_duration
 SHOWN_MAX = 256
 """Agents named in an answer."""
 
+CONTRIBUTING = "waiting for agents to contribute"
+"""The stage in which agents are what holds the root."""
+
 ASKING_S = 1.0
 """A majority that has not answered for so long is worth a word."""
 
@@ -71,7 +74,7 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
         return "founding"
     if due is None:
         return "in time"
-    return "waiting for agents to contribute" if missing else "closing"
+    return CONTRIBUTING if missing else "closing"
 
 
 def _agent(office: Office, master: Master, number: int, index: int) -> dict[str, Any]:
@@ -106,7 +109,7 @@ _MEANING = {
 def _sentence(
     stage: str, agents: list[dict[str, Any]], missing: int, held: float | None, master: Master
 ) -> str:
-    if not agents:
+    if not agents or stage != CONTRIBUTING:
         return {
             "in time": "nothing is held: no agent has sealed the next interval yet",
             "waiting for a majority": "most of the agents that vote on the job do not answer: see `voters`"

@@ -274,7 +274,7 @@ def test_fidelity_is_the_rate_weighted_share_of_the_expected_input(
     assert said.fidelity(required, missing, NOTHING) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("nonsense", [-1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("nonsense", [-1.0, float("nan"), float("inf"), 1.7e308])
 def test_a_rate_that_cannot_be_is_not_believed(nonsense: float) -> None:
     said = Rates()
     said.said(0, nonsense)

@@ -8,6 +8,8 @@ from click.testing import CliRunner
 
 from elfmesh.agent.cli import elf
 from elfmesh.control.events import Reply
+from elfmesh.control.messages import Rate, Report
+from elfmesh.machine import Received
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.fakes import FakeBackend, served
 from tests.control.harness import World
@@ -85,3 +87,28 @@ def test_the_command_says_it_in_a_sentence_and_never_prints_control_characters()
         assert "\x1b" not in shown
         lines = CliRunner().invoke(elf, ["why", "shop/top", "--api", api, "-o", "csv"]).stdout
         assert lines.count("\n") == 2
+
+
+def test_a_paused_job_blames_nobody() -> None:
+    world = started()
+    world[0].seal("clicks", BASE + SLIDE)
+    world.run(0.3)
+    world.ask(world[0], "pause", {"job": "shop/top"})
+    world.run(5.0)
+    found = why(world)
+    assert found["stage"] == "paused"
+    assert found["because"] == "the job is paused: `elf resume` lets it go on"
+
+
+def test_reports_and_rates_of_strangers_are_not_kept() -> None:
+    world = started()
+    master = world.master()
+    (leading,) = master.control.leadership.masters.values()
+    for number in range(100, 200):
+        report = Report(leading.job, f"stranger-{number}", (), "no disk")
+        world.post(0.0, master, Received(world[1].me, report))
+        world.post(0.0, master, Received(world[1].me, Rate(leading.job, leading.epoch, number, 5.0)))
+    world.post(0.0, master, Received(world[1].me, Report(leading.job, "agent-1", (), "no disk")))
+    world.run(0.1)
+    assert leading.worker_errors == {"agent-1": "no disk"}
+    assert not [number for number in leading.closer.rates._rates if number >= 100]
