@@ -61,7 +61,7 @@ def simulator(journal: Path) -> list[str]:
     lines += [f"| {field} | {sum(entry.get(field, 0) for entry in done):,} |" for field in fields]
     cpu_s = sum(entry["cpu_s"] for entry in done)
     lines.append(f"| processor seconds per seed | {cpu_s / max(1, len(done)):.2f} |")
-    failing = [str(entry["seed"]) for entry in done if entry["wrong"]]
+    failing = [f"seed {entry['seed']}" for entry in done if entry["wrong"]]
     lines.append(f"| seeds that fail | {', '.join(failing) or 'none'} |")
     lines += ["", "| invariant | what it says | enforced |", "|---|---|---|"]
     for name, rule in ALL.items():
