@@ -22,6 +22,7 @@ from elfmesh.agent.worker import JobWorker
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
+from elfmesh.control.ql.block import INT64_MIN, BlockRows
 from elfmesh.errors import ElfError, RuntimeFailure
 
 log = logging.getLogger("elf.worker")
@@ -74,13 +75,24 @@ class Recheck:
             for path in raw_logs(config.path):
                 parser = formats.parser(path)
                 for block in read_blocks(path):
-                    worker.feed(parse_block(parser, block, worker.columns), block, 0)
+                    parsed = parse_block(parser, block, worker.columns)
+                    rows = BlockRows(parsed.arrays, parsed.rows)
+                    worker.feed(parsed, block, 0, _before(statement, effect.interval, rows))
+                    rows.release()
                     if budget.over and budget.problem is not None:
                         raise budget.problem
             for sealed in worker.seal(effect.interval + 1):
                 if sealed.index == effect.interval:
                     return sealed.counts, sealed.payloads
         return (), (b"",) * effect.manifest.partitions
+
+
+def _before(statement: ql.Statement, interval: int, rows: BlockRows) -> BlockRows:
+    """The rows that lie before an interval's end: of a year of later ones nothing is to be kept."""
+    window = statement.window
+    if window is None:
+        return rows
+    return rows.within(window.column, INT64_MIN, interval * window.slide_us + window.size_us - 1)
 
 
 def raw_logs(pattern: str) -> list[str]:

@@ -11,11 +11,14 @@ import pytest
 
 from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.config import StreamConfig
-from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.parsers import Parsed, StreamFormat
 from elfmesh.agent.recheck import Recheck, raw_logs
+from elfmesh.agent.sources import Block
+from elfmesh.agent.worker import JobWorker
 from elfmesh.control import events as ctl
 from elfmesh.control.manifest import new_manifest
 from elfmesh.control.plan import read_job
+from elfmesh.control.ql.block import BlockRows
 from elfmesh.control.records import ipc_to_table
 
 TEXT = """CREATE JOB shop.top AS SELECT k, count(*) AS n FROM log
@@ -82,3 +85,22 @@ def test_a_glob_names_its_files_in_a_fixed_order(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x\n")
     found = raw_logs(str(tmp_path / "*.log"))
     assert [Path(path).name for path in found] == ["a.log", "a.log.1", "b.log"]
+
+
+def test_nothing_is_kept_of_later_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "access.log"
+    log.write_text(
+        lines((19, "early"), (20, "a"), (29, "b"), *((at, f"late-{at}") for at in range(30, 3000)))
+    )
+    fed: list[int] = []
+    feed = JobWorker.feed
+
+    def feeding(worker: JobWorker, parsed: Parsed, block: Block, now_us: int, rows: BlockRows) -> None:
+        fed.append(rows.rows)
+        feed(worker, parsed, block, now_us, rows)
+
+    monkeypatch.setattr(JobWorker, "feed", feeding)
+    done = recheck(log)(effect(2))
+    assert (done.error, done.counts[0]) == ("", 2)
+    assert rows(done, 2) == [{"k": "a", "n": 1}, {"k": "b", "n": 1}]
+    assert sum(fed) == 3
