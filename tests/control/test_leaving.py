@@ -146,10 +146,10 @@ def test_what_it_seals_while_it_asks_for_its_last_interval_is_not_counted_beyond
 def test_who_has_sealed_more_than_anybody_leaves_behind_that() -> None:
     world, leaver = started()
     collect = world._collect
-    world._collect = lambda tree, segment, payloads: None  # type: ignore[method-assign]
+    world._collect = lambda tree, segment, payloads: None  # type: ignore[method-assign]  # a fault of this test
     leaver.seal("clicks", BASE + 7 * SLIDE)
     world.run(0.1)
-    world._collect = collect  # type: ignore[method-assign]
+    world._collect = collect  # type: ignore[method-assign]  # a fault of this test
     world.request(leaver, "leave")
     world.run(1.0)
     (entry,) = [each for each in leads(world).book.entries if each.contact.id == leaver.me.id]

@@ -169,7 +169,7 @@ def test_copies_in_the_same_rack_only_are_not_safe() -> None:
 def contributes_nothing_more(world: World, victim: Agent) -> None:
     """Its seals reach its keepers, and nobody else."""
     collect = world._collect
-    world._collect = lambda tree, segment, payloads: (  # type: ignore[method-assign]
+    world._collect = lambda tree, segment, payloads: (  # type: ignore[method-assign]  # a fault of this test
         None if bits_of(segment.coverage) == mask else collect(tree, segment, payloads)
     )
     (member,) = victim.control.carrier.members.values()
@@ -208,7 +208,7 @@ def test_keepers_are_asked_less_and_less_often_for_what_nobody_has() -> None:
         asked.append(isinstance(unpack(effect.body), Surrender))
         publish(agent, effect)
 
-    world._publish = noticed  # type: ignore[method-assign]
+    world._publish = noticed  # type: ignore[method-assign]  # listens in
     world.run(120.0)
     assert 3 <= sum(asked) <= 12
 
