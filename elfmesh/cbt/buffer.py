@@ -34,8 +34,8 @@ _BYTES_OBJECT = 50
 """A bytes object beside its content, with what the allocator adds."""
 _SPILLED_OBJECT = 120
 """What stays in memory of bytes in a store: handle, number, and the store's own note of it."""
-BUFFER_OBJECT = 200
-"""A buffer beside its bytes, by the growth of a process; descriptions of columns in its header are shared."""
+BUFFER_OBJECT = 244
+"""A buffer beside its bytes, by the sizes of its objects; descriptions of columns in its header are shared."""
 
 
 class Spilled:

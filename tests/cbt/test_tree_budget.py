@@ -85,7 +85,7 @@ def test_cold_trees_give_up_their_memory_first() -> None:
     insert(cold, texts(range(500), 2))
     insert(warm, texts(range(500, 510), 1))
     held = warm.open_bytes
-    for start in range(0, 900, 50):
+    for start in range(0, 2_700, 50):
         insert(filling, texts(range(start, start + 50), 3))
         if cold.open_bytes == 0:
             break

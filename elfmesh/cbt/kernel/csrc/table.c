@@ -26,6 +26,7 @@ struct table {
     uint8_t *arena;    /* key bytes, offsets[rows] in use */
     uint32_t mask;
     int64_t rows, rows_max, arena_max, key_bytes_max;
+    int64_t rows_touched, arena_touched; /* the most there ever was, as of the last time there was less */
     uint64_t probes;
     secret key;
 };
@@ -60,15 +61,25 @@ keys_view table_keys(const table *t) { return (keys_view){t->offsets, t->arena, 
 int64_t table_key_bytes(const table *t) { return t->offsets[t->rows]; }
 uint64_t table_probes(const table *t) { return t->probes; }
 
+/* What was never written has an address and no memory: it is not counted. */
 int64_t table_bytes(const table *t)
 {
-    return (int64_t)sizeof *t + ((int64_t)t->mask + 1) * 4 + (t->rows_max + 2) * 4 + t->rows_max * 4 + t->arena_max;
+    int64_t rows = t->rows > t->rows_touched ? t->rows : t->rows_touched;
+    int64_t arena = t->offsets[t->rows] > t->arena_touched ? t->offsets[t->rows] : t->arena_touched;
+    return (int64_t)sizeof *t + ((int64_t)t->mask + 1) * 4 + (rows + 2) * 8 + arena;
+}
+
+static void note_touched(table *t)
+{
+    if (t->rows > t->rows_touched) t->rows_touched = t->rows;
+    if (t->offsets[t->rows] > t->arena_touched) t->arena_touched = t->offsets[t->rows];
 }
 
 static void wipe_slots(table *t) { memset(t->slots, 0, ((size_t)t->mask + 1) * sizeof *t->slots); }
 
 void table_clear(table *t)
 {
+    note_touched(t);
     t->rows = 0;
     wipe_slots(t);
 }
@@ -86,6 +97,7 @@ static void index_rows(table *t)
 /* Forget the rows from `rows` on. */
 static void truncate_rows(table *t, int64_t rows)
 {
+    note_touched(t);
     t->rows = rows;
     wipe_slots(t);
     index_rows(t);
