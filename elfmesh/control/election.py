@@ -3,8 +3,8 @@
 Owns what this agent wants to lead and has asked the register for. Leads nothing itself.
 
 Invariants: nobody becomes master but by a chosen change that raises the epoch (D-4); at most one attempt per
-job is under way here. An attempt without a majority stays open and elects nobody; only the creation of a job,
-for which a client waits, is given up.
+job is under way here. An attempt without a majority elects nobody and is given up after a while: what is
+known of the acceptors may be old, and another root may have to try.
 
 Paper: ELF 2.3 nominates ("the rendezvous node is set as the job's master"). Deviation: it does not decide; a
 majority of the job's acceptors does.
@@ -21,13 +21,18 @@ from elfmesh.control.manifest import Manifest
 from elfmesh.control.office import Office
 from elfmesh.control.register_desk import Registers
 from elfmesh.control.register_proposer import Proposer, newest_terms
-from elfmesh.control.register_value import Cell, Create, Refused, RegisterValue, TakeOver, plan_digest
+from elfmesh.control.register_value import Cell, Change, Create, Refused, RegisterValue, TakeOver, plan_digest
 from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact
 from elfmesh.overlay.events import LookupDone
 
 CREATE_S = 6.0
 """When the creation of a job is given up: before its client's time is over."""
+
+TAKE_OVER_S = 30.0
+"""When a new term is given up that no majority has agreed to: who is the root by then asks around again."""
+
+NO_MAJORITY = "a majority of the agents that vote on the job does not answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +54,17 @@ class Won:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """This agent does not lead. `cell`: what the register says instead, None if it said nothing."""
+    """This agent does not lead.
+
+    Attributes:
+        reason: for people.
+        cell: what the register says instead, None if there is no such register.
+        open: nothing was decided; it may be tried again.
+    """
 
     reason: str
     cell: Cell | None = None
+    open: bool = False
 
 
 Elected = Callable[[Won | Lost], None]
@@ -107,18 +119,25 @@ class Elections:
             acceptors=acceptors,
         )
         proposer = self._registers.proposer(job, acceptors)
+        self._submit(proposer, Create(value), terms, CREATE_S, then)
+
+    def _submit(
+        self, proposer: Proposer, change: Change, terms: Terms, within_s: float, then: Elected
+    ) -> None:
+        """Make a change that makes this agent the master; give it up after a while."""
+        job = terms.manifest.job_id
 
         def late() -> None:
             proposer.drop()
-            self._end(job, then, Lost("a majority of the agents that vote on the job does not answer"))
+            self._end(job, then, Lost(NO_MAJORITY, open=True))
 
-        timer = self._office.after(CREATE_S, late)
+        timer = self._office.after(within_s, late)
 
         def decided(outcome: Cell | Refused) -> None:
             timer.cancel()
             self._end(job, then, self._outcome(terms, proposer, outcome))
 
-        proposer.submit(Create(value), decided, terms)
+        proposer.submit(change, decided, terms)
 
     # -- a new term ------------------------------------------------------------------------------------
 
@@ -130,7 +149,7 @@ class Elections:
         self._running[job] = None
         proposer = self._registers.proposer(job, terms.acceptors)
         change = TakeOver(terms.manifest.incarnation, self._office.me, terms.epoch, self._epoch(job))
-        proposer.submit(change, lambda outcome: self._end(job, then, self._outcome(terms, proposer, outcome)))
+        self._submit(proposer, change, terms, TAKE_OVER_S, then)
 
     def _outcome(self, terms: Terms, proposer: Proposer, outcome: Cell | Refused) -> Won | Lost:
         if isinstance(outcome, Refused):
@@ -138,9 +157,7 @@ class Elections:
         value = outcome.value
         if value.master.id != self._office.me.id:
             return Lost("another agent leads the job", outcome)
-        told = newest_terms(proposer.reports, value.incarnation)
-        if told is not None and (told.epoch, told.version) > (terms.epoch, terms.version):
-            terms = told
+        terms = newest_terms(proposer.reports, value, terms) or terms
         if plan_digest(terms.manifest) != value.plan or terms.version < value.roster:
             return Lost("nobody who voted holds the terms that the register names", outcome)
         terms = replace(

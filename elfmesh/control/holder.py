@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from elfmesh.control.events import Append, Persist
 from elfmesh.control.messages import Fetch, Page, Replica, pack
 from elfmesh.control.office import Office, Timer
@@ -20,9 +22,11 @@ from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact
 
 FETCH_S = 5.0
-"""When a page that did not come is asked for again, or the copy given up."""
+"""When a page that did not come is asked for again, of the next source if there is one."""
 
 FETCH_TRIES = 3
+"""Pages that may fail to come, one after the other, until all sources are given up; each is asked once."""
+
 NEXT_SOURCE_S = 0.5
 """Between two sources that do not have what is needed."""
 
@@ -44,7 +48,8 @@ class LogCopy:
         self._token: int | None = None
         self._timer: Timer | None = None
         self._tries = 0
-        self._done: Callable[[], None] | None = None
+        self._sources: list[Contact] = []
+        self._done: list[Callable[[], None]] = []
 
     @property
     def fetching(self) -> bool:
@@ -57,10 +62,13 @@ class LogCopy:
 
     def complete(self, source: Contact, done: Callable[[], None] | None = None) -> None:
         """Fetch everything behind `latest`; `done` is called when there is no more, or no answer."""
-        self._done = done or self._done
+        if done is not None:
+            self._done.append(done)
+        if all(known.id != source.id for known in self._sources):
+            self._sources.append(source)
         if not self.fetching:
             self._tries = 0
-            self._ask(source)
+            self._ask()
 
     def reach(
         self,
@@ -80,16 +88,21 @@ class LogCopy:
                 self._office.after(pause, lambda: self.reach(index, (*others, first), done, wanted))
 
             self.complete(first, fetched)
+            for other in others:
+                self.complete(other)
 
-    def _ask(self, source: Contact) -> None:
+    def _ask(self) -> None:
         self._token = self._office.token()
         self._tries += 1
-        self._office.send(source, Fetch(self.job, self.incarnation, self.latest, self._token))
-        self._timer = self._office.after(FETCH_S, lambda: self._late(source))
+        fetch = Fetch(self.job, self.incarnation, self.latest, self._token)
+        self._office.send(self._sources[0], fetch)
+        self._timer = self._office.after(FETCH_S, self._late)
 
-    def _late(self, source: Contact) -> None:
-        if self._tries < FETCH_TRIES:
-            self._ask(source)
+    def _late(self) -> None:
+        """The source is silent: the others first."""
+        self._sources.append(self._sources.pop(0))
+        if self._tries < max(FETCH_TRIES, len(self._sources)):
+            self._ask()
         else:
             self._finish()
 
@@ -101,16 +114,19 @@ class LogCopy:
         self.append(payload)
         if self._timer is not None:
             self._timer.cancel()
+        self._tries = 0
         if page.done or self.latest == before:
-            self._finish()
+            del self._sources[0]
+        if self._sources:
+            self._ask()
         else:
-            self._tries = 0
-            self._ask(sender)
+            self._finish()
 
     def _finish(self) -> None:
         self._token = None
-        done, self._done = self._done, None
-        if done is not None:
+        self._sources.clear()
+        waiting, self._done = self._done, []
+        for done in waiting:
             done()
 
     def append(self, page: bytes) -> None:
@@ -141,8 +157,14 @@ class Holder:
         self._office = office
         self.terms, self.copy = terms, copy
 
-    def keep(self, terms: Terms) -> None:
-        """Take terms of the same incarnation, unless they are older; durable before what follows."""
+    def keep(self, terms: Terms, roster: int = 0) -> None:
+        """Take terms of the same incarnation, unless they are older; durable before what follows.
+
+        Who has only heard of a new master holds an old roster under a new epoch. If the register names a
+        later `roster`, it is taken from older terms, too; epoch and master stay.
+        """
+        if self.terms.version < roster <= terms.version and terms.epoch < self.terms.epoch:
+            terms = replace(terms, epoch=self.terms.epoch, master=self.terms.master)
         if (terms.epoch, terms.version) >= (self.terms.epoch, self.terms.version) and terms != self.terms:
             self.terms = terms
             self.persist()

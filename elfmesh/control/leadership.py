@@ -42,6 +42,9 @@ from elfmesh.srt.events import Subscribe, Unsubscribe
 LOOK_AGAIN_S = 3.0
 """How often a root whose job another agent leads looks whether that agent is still there."""
 
+UNKNOWN_S = 30.0
+"""How often the root of a tree of which nobody knows a job asks around again."""
+
 HANDOVER_S = 5.0
 """When a handover that nobody took is tried again."""
 
@@ -152,13 +155,16 @@ class Leadership:
             return master.terms, master.copy
         return (None, None) if holder is None else (holder.terms, holder.copy)
 
-    def keep(self, terms: Terms) -> None:
-        """Hold terms for their master, unless they are older than what is held."""
-        job = terms.manifest.job_id
+    def keep(self, terms: Terms, roster: int = 0) -> None:
+        """Hold terms for their master, unless they are older than what is held (see `Custody`)."""
+        job, incarnation = terms.manifest.job_id, terms.manifest.incarnation
         held, _ = self.held(job)
-        older = held is not None and terms.epoch < held.epoch
-        if job not in self.masters and not older and not self._is_dead(terms.manifest):
-            self._holder(terms).keep(terms)
+        if held is not None and held.manifest.incarnation != incarnation and terms.epoch < held.epoch:
+            return
+        if held is not None and held.manifest.incarnation == incarnation and terms.epoch > held.epoch:
+            self.admits(job, terms.epoch, None)  # a master that has slept must not keep its roster for itself
+        if job not in self.masters and not self._is_dead(terms.manifest):
+            self._holder(terms).keep(terms, roster)
 
     def leads(self, job: bytes) -> bool:
         """Whether this agent leads a job, or is about to."""
@@ -256,18 +262,25 @@ class Leadership:
         if job in self._office.roots and not self.leads(job):
             terms, _ = self.known(job) if again else (None, None)
             others = () if terms is None else (terms.master, *terms.acceptors)
-            self._inquiry.ask(job, others, self._informed)
+            self._inquiry.ask(job, others, lambda *found: self._informed(*found, again=again))
 
-    def _look_again_later(self, job: bytes) -> None:
-        self._office.after(self._office.jittered(LOOK_AGAIN_S), lambda: self._look(job, again=True))
+    def _look_again_later(self, job: bytes, pause_s: float = LOOK_AGAIN_S) -> None:
+        self._office.after(self._office.jittered(pause_s), lambda: self._look(job, again=True))
 
-    def _informed(self, job: bytes, terms: Terms | None, idle: tuple[bytes, ...]) -> None:
+    def _informed(self, job: bytes, terms: Terms | None, idle: tuple[bytes, ...], *, again: bool) -> None:
         """What the neighbours know of a job whose root we are; `idle`: who said that it does not lead."""
-        if terms is None or job not in self._office.roots or self.leads(job):
+        if job not in self._office.roots or self.leads(job):
             return
-        if self._is_dead(terms.manifest) or terms.epoch < self.epoch(job):
+        if terms is None:  # no job's tree, or nobody who knows the job has answered in time
+            self._look_again_later(job, UNKNOWN_S)
             return
-        if terms.master.id == self._office.me.id or terms.master.id in idle:
+        if self._is_dead(terms.manifest):
+            return
+        if terms.epoch < self.epoch(job) and not again:
+            self._look_again_later(job)
+            return
+        lost = terms.epoch < self.epoch(job)  # nobody who knows the newest term is left: the register does
+        if lost or terms.master.id == self._office.me.id or terms.master.id in idle:
             self._take_over(terms)
             return
         self._roots.follow(job, terms.master, terms.epoch)
@@ -290,6 +303,7 @@ class Leadership:
             return
         if not terms.acceptors:  # nobody could vote on it
             self._office.stats["control.malformed"] += 1
+            self._look_again_later(terms.manifest.job_id)
             return
         self._elections.take_over(terms, lambda outcome: self._elected(terms, plan, outcome))
 
@@ -297,6 +311,9 @@ class Leadership:
         job = terms.manifest.job_id
         if isinstance(outcome, Lost):
             self._office.stats["control.not_elected"] += 1
+            if outcome.open:
+                self._look_again_later(job)
+                return
             learned = self._learn(terms, outcome)
             if learned is not None:
                 self.keep(learned)

@@ -6,7 +6,8 @@ nothing.
 Invariants: an acceptor votes only for what a successor could go on from with this acceptor alone: it holds
 the terms of the value's roster, its log has every record before the tail, and the tail is stored with the
 vote. So whatever a register says is closed, a majority can publish. A value of another job, one that
-contradicts itself and a ballot out of bounds are refused and counted.
+contradicts itself and a ballot out of bounds are refused and counted. An acceptor that is behind fetches what
+it lacks from whoever may have it.
 
 Paper: CASPaxos (Rystsov 2018) 2.2, acceptors. Deviation: a vote is refused while the acceptor is behind; the
 paper's values carry no log.
@@ -43,8 +44,13 @@ class Custody(Protocol):
         """The terms and the copy of the results log."""
         ...
 
-    def keep(self, terms: Terms) -> None:
-        """Hold these terms, unless newer ones are held; durable before anything that follows."""
+    def keep(self, terms: Terms, roster: int = 0) -> None:
+        """Hold these terms, unless newer ones are held; durable before anything that follows.
+
+        Args:
+            terms: of a job.
+            roster: the register says that this roster is in force: an older one is replaced in any case.
+        """
         ...
 
 
@@ -125,10 +131,10 @@ class Acceptors:
             self._refuse(sender, message.job, message.ballot)
             return
         if message.terms is not None and message.terms.manifest.job_id == message.job:
-            self._custody.keep(message.terms)
+            self._custody.keep(message.terms, message.value.roster)
         if before.value is not None and message.settled == before.ballot != NONE:
             self._settle(before.value)
-        if self._is_behind(sender, cell):
+        if self._is_behind(cell, (*message.sources, sender)):
             self._refuse(sender, message.job, message.ballot, behind=True)
             return
         self._store(message.job, before, vote)
@@ -140,7 +146,7 @@ class Acceptors:
         if copy is not None and copy.incarnation == cell.value.incarnation:
             copy.append(cell.tail)
 
-    def _is_behind(self, sender: Contact, cell: Cell) -> bool:
+    def _is_behind(self, cell: Cell, sources: tuple[Contact, ...]) -> bool:
         """Whether a successor could not go on from what is here; then what lacks is fetched."""
         value = cell.value
         if value.deleted:
@@ -150,11 +156,19 @@ class Acceptors:
             return True
         if terms.version < value.roster:
             return True
-        if value.before is None or (copy.latest is not None and copy.latest >= value.before):
+        if copy.reaches(value.before):
             return False
-        if sender.id != self._office.me.id:
-            copy.complete(sender)
+        self._catch_up(copy, cell, sources)
         return True
+
+    def _catch_up(self, copy: LogCopy, cell: Cell, sources: tuple[Contact, ...]) -> None:
+        """Fetch what lacks: who wants the vote may lack it as well, and any one source may be dead.
+
+        A proposer asks again until it is decided; each time the sources are tried anew.
+        """
+        for contact in (*sources, *cell.contacts, cell.value.master):
+            if contact.id != self._office.me.id:
+                copy.complete(contact)
 
     def _has_room(self, job: bytes) -> bool:
         """Votes on what runs are never forgotten; those on what is over may be, the oldest first."""

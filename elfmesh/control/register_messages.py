@@ -11,7 +11,7 @@ from __future__ import annotations
 from elfmesh.control.register import Ballot
 from elfmesh.control.register_value import RegisterValue
 from elfmesh.control.terms import Terms
-from elfmesh.machine import Id, Index, Message
+from elfmesh.machine import Contact, Id, Index, Message
 
 
 class Prepare(Message, frozen=True, tag="ctl.prepare"):
@@ -50,6 +50,7 @@ class Accept(Message, frozen=True, tag="ctl.accept"):
         value: to be accepted.
         settled: ballot of the value that was chosen before this one by the same proposer.
         terms: what a successor needs, if the acceptor may lack it.
+        sources: who has the records before the tail, if the acceptor lacks them.
     """
 
     job: Id
@@ -57,6 +58,7 @@ class Accept(Message, frozen=True, tag="ctl.accept"):
     value: RegisterValue
     settled: Ballot | None = None
     terms: Terms | None = None
+    sources: tuple[Contact, ...] = ()
 
 
 class Accepted(Message, frozen=True, tag="ctl.accepted"):

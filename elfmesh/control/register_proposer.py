@@ -19,7 +19,7 @@ from elfmesh.control.office import Office, Timer
 from elfmesh.control.register import Ballot, Round
 from elfmesh.control.register_acceptor import lane
 from elfmesh.control.register_messages import Accept, Accepted, Conflict, Prepare, Promised
-from elfmesh.control.register_value import Cell, Change, Refused, check_cell
+from elfmesh.control.register_value import Cell, Change, Refused, RegisterValue, check_cell
 from elfmesh.control.terms import Terms
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
@@ -27,11 +27,16 @@ from elfmesh.machine import Contact
 AGAIN_S = (0.25, 0.5, 1.0, 2.0)
 """Pauses before an acceptor that is silent is asked again; the last one is repeated."""
 
+ROUND_TRIES = 8
+"""How often a round is said again before another one begins: what it was built on may be gone by now."""
+
 BEHIND_S = 0.05
 """When an acceptor that lacked something is asked again."""
 
 BACK_OFF_S = 0.02
 BACK_OFF_S_MAX = 2.0
+FAILURES_MAX = 8
+"""Losses after which the pause does not grow any more."""
 
 Decided = Callable[[Cell | Refused], None]
 """Called with the value that was chosen, or with why the change may not be made."""
@@ -75,6 +80,7 @@ class Proposer:
         self._failures = 0
         self._timer: Timer | None = None
         self._rosters: dict[bytes, int] = {}
+        self._behind: dict[bytes, None] = {}
         self._settled: Ballot | None = None
         self.reports: dict[bytes, Report] = {}
 
@@ -164,17 +170,34 @@ class Proposer:
             return
         cell, terms = begun.proposal, self._terms(begun.proposal)
         known = self._rosters.get(agent, -1) >= cell.value.roster
-        message = Accept(self._job, begun.ballot, cell.value, self._settled, None if known else terms)
+        sources = self._sources(cell, agent) if agent in self._behind else ()
+        message = Accept(
+            self._job, begun.ballot, cell.value, self._settled, None if known else terms, sources
+        )
         self._office.send(contact, message, cell.tail, lane=lane(cell.tail))
 
     def _terms(self, cell: Cell) -> Terms | None:
-        """What an acceptor may lack: of who wants the change, or the newest that acceptors told of."""
-        if self._wanted and self._wanted[0].terms is not None:
-            return self._wanted[0].terms
-        return newest_terms(self.reports, cell.value.incarnation)
+        """What an acceptor may lack: the newest of who wants the change and of what acceptors told."""
+        own = self._wanted[0].terms if self._wanted else None
+        return newest_terms(self.reports, cell.value, own)
+
+    def _sources(self, cell: Cell, agent: bytes) -> tuple[Contact, ...]:
+        """Who has the records before the tail, and has answered: who accepted the value found among them."""
+        before = cell.value.before
+        found = [
+            report
+            for report in self.reports.values()
+            if report.contact.id != agent and before is not None and (report.latest or before - 1) >= before
+        ]
+        found.sort(key=lambda report: (-(report.latest or 0), report.contact.id))
+        return tuple(report.contact for report in found)
 
     def _again(self) -> None:
-        """Somebody is silent: it may have another address by now."""
+        """Somebody is silent: it may have another address by now, or it is gone and the others must do.
+
+        A round that one acceptor has refused, or that has waited for long, is begun anew: it would wait for
+        ever for an acceptor that is gone, while a majority is there.
+        """
         begun = self._round
         if begun is None:
             return
@@ -182,7 +205,10 @@ class Proposer:
         for agent in begun.asked:
             if agent not in done and agent != self._office.me.id:
                 self._find(agent)
-        self._ask()
+        if begun.refused or self._tries >= ROUND_TRIES:
+            self._lose()
+        else:
+            self._ask()
 
     def _find(self, agent: bytes) -> None:
         def found(contacts: tuple[Contact, ...]) -> None:
@@ -230,6 +256,7 @@ class Proposer:
         if told.proposal is None:
             return
         self._rosters[sender.id] = told.proposal.value.roster
+        self._behind.pop(sender.id, None)
         if told.chosen:
             self._round, self._won, self._failures = None, told, 0
             self._guess = told.asked
@@ -243,17 +270,22 @@ class Proposer:
             return
         if message.behind:
             self._rosters.pop(sender.id, None)
+            self._behind[sender.id] = None
             if self._tries <= 1:
                 self._wait(BEHIND_S, self._ask)
             return
         told = self._round = begun.refusing(sender.id)
         self._counter = max(self._counter, message.promised.counter)
         if told.hopeless:
-            self._round = None
-            self._failures += 1
-            self._office.stats["control.rounds_lost"] += 1
-            most = min(BACK_OFF_S * 2**self._failures, BACK_OFF_S_MAX)
-            self._wait(self._office.rng.uniform(BACK_OFF_S, most), self._prepare)
+            self._lose()
+
+    def _lose(self) -> None:
+        """Begin a higher round soon."""
+        self._round = None
+        self._failures += 1
+        self._office.stats["control.rounds_lost"] += 1
+        most = min(BACK_OFF_S * 2 ** min(self._failures, FAILURES_MAX), BACK_OFF_S_MAX)
+        self._wait(self._office.rng.uniform(BACK_OFF_S, most), self._prepare)
 
     def _stray(self) -> None:
         """Late, repeated, or from somebody who was not asked."""
@@ -277,11 +309,17 @@ class Proposer:
             self._timer = None
 
 
-def newest_terms(reports: dict[bytes, Report], incarnation: str) -> Terms | None:
-    """The newest terms of an incarnation that acceptors hold."""
+def newest_terms(reports: dict[bytes, Report], value: RegisterValue, own: Terms | None) -> Terms | None:
+    """The newest terms that acceptors or this agent hold of an incarnation.
+
+    Those that know the roster which the register names come first: who has only heard of a new master holds
+    an old roster under a new epoch.
+    """
     found = [
-        report.terms
-        for report in reports.values()
-        if report.terms is not None and report.terms.manifest.incarnation == incarnation
+        terms
+        for terms in (own, *(report.terms for report in reports.values()))
+        if terms is not None and terms.manifest.incarnation == value.incarnation
     ]
-    return max(found, key=lambda terms: (terms.epoch, terms.version), default=None)
+    return max(
+        found, key=lambda terms: (terms.version >= value.roster, terms.epoch, terms.version), default=None
+    )

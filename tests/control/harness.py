@@ -96,6 +96,7 @@ class World:
     _later_elect = float("inf")
 
     def restart(self, agent: Agent) -> None:
+        self.roots = {tree: root for tree, root in self.roots.items() if root != agent.me.id}
         agent.boot()
         self._start(agent)
 

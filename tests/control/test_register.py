@@ -56,7 +56,7 @@ class Held:
     def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]:
         return self.terms, self.copy
 
-    def keep(self, terms: Terms) -> None:
+    def keep(self, terms: Terms, roster: int = 0) -> None:
         self.terms = terms
 
 
