@@ -10,6 +10,7 @@ import asyncio
 import random
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -64,6 +65,7 @@ class _Scene:
         self.contacts = [agent.contact for agent in living]
         for agent in living[:2]:
             assert agent.local is not None
+            agent.local.overlay._skew.clock_us = partial(int, wall_us())  # no loop runs later
             self.cores.append(agent.local.core)
             self.kept.append(agent.local)
         self.heard = [self.heard[agent.number] for agent in living[:2]]
