@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elfmesh.agent.core import codec
+from elfmesh.control.election import TAKE_OVER_S, Elections, Lost, Won
 from elfmesh.control.events import Append, Persist
-from elfmesh.control.holder import LogCopy
+from elfmesh.control.holder import FETCH_S, Holder, LogCopy
 from elfmesh.control.manifest import new_manifest
-from elfmesh.control.messages import pack
+from elfmesh.control.messages import Fetch, Page, pack
 from elfmesh.control.office import Office
 from elfmesh.control.pages import encode_page
 from elfmesh.control.plan import read_job
@@ -76,6 +77,14 @@ def with_tail(value: RegisterValue, before: int | None, *indices: int) -> tuple[
 
 def sent(effects: list[Effect]) -> list[Message]:
     return [effect.message for effect in effects if isinstance(effect, Send)]
+
+
+def run(desk: Office, until: float) -> None:
+    """Let time pass."""
+    while desk.deadline is not None and desk.deadline <= until:
+        desk.now = desk.deadline
+        desk.fire()
+    desk.now = until
 
 
 def test_a_vote_is_on_disk_before_it_is_answered_and_binds_after_a_restart() -> None:
@@ -238,6 +247,86 @@ def test_a_change_that_is_found_to_be_made_is_not_made_twice() -> None:
         assert change.apply(once, certain=False) == once
         found = once
     assert Create(replace(VALUE, incarnation="j")).apply(found, certain=False).value.epoch == 3
+
+
+def test_a_round_does_not_wait_for_the_dead_while_a_majority_is_there() -> None:
+    """One has promised a higher ballot to somebody who is gone, one is gone: the round can only be lost."""
+    desk = office()
+    outcomes: list[Cell | Refused] = []
+    proposer = Proposer(desk, JOB, (ME, A, B), 7)
+    proposer.submit(Create(VALUE), outcomes.append, TERMS)
+    first = Ballot(1, ME.id, 7)
+    proposer.promised(ME, Promised(JOB, first, NONE, None, None, None), b"")
+    proposer.refused(A, Conflict(JOB, first, Ballot(5, STRANGER.id)))
+    desk.out.clear()
+    run(desk, 5.0)
+    asked = [message for message in sent(desk.out) if isinstance(message, Prepare)]
+    assert asked[-1].ballot.counter > 5
+    for sender in (ME, A):
+        proposer.promised(sender, Promised(JOB, asked[-1].ballot, NONE, None, None, None), b"")
+        proposer.accepted(sender, Accepted(JOB, asked[-1].ballot))
+    proposer.accepted(ME, Accepted(JOB, asked[-1].ballot))
+    assert outcomes == [Cell(VALUE)]
+
+
+def test_what_an_acceptor_lacks_it_fetches_from_others_than_the_candidate_too() -> None:
+    desk = office()
+    acceptors = Acceptors(desk, Held(desk, 6))
+    value, page = with_tail(VALUE, 7, 8)
+    acceptors.accept(STRANGER, Accept(JOB, Ballot(5, STRANGER.id), value, sources=(B,)), page)
+    run(desk, 20.0)
+    asked = [
+        effect.to.id for effect in desk.out if isinstance(effect, Send) and isinstance(effect.message, Fetch)
+    ]
+    assert asked == [B.id, STRANGER.id, A.id], "each once, until the vote is wanted again"
+
+
+def test_a_copy_asks_its_next_source_when_one_is_silent_and_tells_all_who_wait() -> None:
+    desk = office()
+    copy = LogCopy(desk, JOB, "i", None)
+    done: list[str] = []
+    copy.complete(A, lambda: done.append("first"))
+    copy.complete(B, lambda: done.append("second"))
+    run(desk, FETCH_S)
+    *_, last = (effect for effect in desk.out if isinstance(effect, Send))
+    assert last.to == B
+    assert isinstance(last.message, Fetch)
+    copy.page(B, Page(JOB, "i", last.message.token, done=True), tail(1, 2))
+    assert copy.latest == 2
+    assert done == [], "the silent one may have more"
+    run(desk, 4 * FETCH_S)
+    assert done == ["first", "second"]
+    assert not copy.fetching
+
+
+def test_terms_of_the_roster_in_force_are_taken_under_a_newer_epoch() -> None:
+    """Who has only heard of a new master would stay behind for ever."""
+    desk = office()
+    copy = LogCopy(desk, JOB, "i", None)
+    heard = replace(TERMS, epoch=4, master=B, version=5)
+    holder = Holder(desk, heard, copy)
+    known = replace(TERMS, epoch=3, master=A, version=6)
+    holder.keep(known)
+    assert holder.terms == heard
+    holder.keep(known, roster=6)
+    assert holder.terms == replace(known, epoch=4, master=B)
+    holder.keep(replace(known, version=7), roster=6)
+    assert holder.terms.version == 6, "an older master's roster that the register has not named"
+
+
+def test_a_new_term_without_a_majority_is_given_up_and_may_be_tried_again() -> None:
+    desk = office()
+    elections = Elections(desk, Registers(desk, Held(desk)), lambda job: 1)
+    outcomes: list[Won | Lost] = []
+    terms = replace(TERMS, acceptors=(ME, A, B))
+    for attempt in (1, 2):
+        elections.take_over(terms, outcomes.append)
+        assert elections.is_running(JOB)
+        run(desk, desk.now + TAKE_OVER_S)
+        assert len(outcomes) == attempt
+        assert isinstance(outcomes[-1], Lost)
+        assert outcomes[-1].open
+        assert not elections.is_running(JOB)
 
 
 def test_an_even_number_of_voters_is_misuse() -> None:
