@@ -32,11 +32,14 @@ native: $(STAMP) ## build the C modules in place again, with what the compiler s
 demo: $(NATIVE) ## run the main job: 8 agents, live top-10, one killed, checked, a Spark DataFrame
 	@$(BIN)/elf demo
 
+# Files of tests side by side, on all cores but not more than 4.
+PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
+
 test: $(NATIVE) ## all tests
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q $(PARALLEL)
 
 test-numpy: $(NATIVE) ## the tests of the buffer tree without its native kernel
-	@ELF_KERNEL=numpy $(BIN)/python -m pytest -q tests/cbt
+	@ELF_KERNEL=numpy $(BIN)/python -m pytest -q $(PARALLEL) tests/cbt
 
 SANITIZE := env LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib:. ELF_KERNEL=native

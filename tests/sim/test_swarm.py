@@ -17,7 +17,7 @@ from tests.sim.swarm.ablations import REGISTRY, without
 from tests.sim.swarm.regressions import OPEN, REGRESSIONS
 from tests.sim.swarm.soak import REPLAY, faults_of, one
 
-SEEDS = int(os.environ.get("ELF_SIM_SEEDS", "40"))
+SEEDS = int(os.environ.get("ELF_SIM_SEEDS", "16"))
 QUICK = {"replay-boundary": 3, "open-panes": 3, "sync-before-send": 3, "watermark": 2, "lateness": 3}
 """Safeguards whose absence shows at once, and within how many seeds."""
 
