@@ -35,7 +35,7 @@ _BYTES_OBJECT = 50
 _SPILLED_OBJECT = 120
 """What stays in memory of bytes in a store: handle, number, and the store's own note of it."""
 BUFFER_OBJECT = 244
-"""A buffer beside its bytes, by the sizes of its objects; descriptions of columns in its header are shared."""
+"""A buffer beside its bytes, by the sizes of its objects; its header shares descriptions of columns."""
 
 
 class Spilled:
