@@ -361,7 +361,7 @@ ALL: dict[str, Invariant] = {
 
 NOT_YET: dict[str, str] = {
     "I3 no silent gap": "an interval that only missing agents have records of leaves no record",
-    "I12 liveness": "after some partitions an election waits for acceptors that lack records",
+    "I12 liveness": "lost majorities and deletes without an answer have to be told from jobs that hang first",
 }
 """Invariants that the product does not promise yet, and why: seen, told, and no failure."""
 
