@@ -5,7 +5,7 @@
 Owns the file and the newest data of each key. Knows no kind's meaning.
 
 Invariants: `apply` returns when all its changes are durable; a crash keeps all changes of a frame or none,
-and those of earlier frames; a torn frame at the end was never answered for and is cut off; damage before a
+and those of earlier frames; a torn frame at the end was never answered for and is left out; damage before a
 good frame is an error: what was promised there cannot be guessed. The file is at most about three times as
 long as what it holds.
 """
@@ -65,8 +65,9 @@ class StateLog:
                 self._note(_UNPACK.decode(found.body))
             except msgspec.MsgspecError:
                 raise StorageError(f"is of another version at byte {found.offset}", where=NAME) from None
-        if torn_at >= 0:
-            self._file.cut(torn_at)
+        if end:
+            # A sync that failed before this start may have lost what still reads well: it is written again.
+            self._write_anew()
 
     def items(self) -> tuple[Change, ...]:
         """Everything that is remembered, by kind and key."""

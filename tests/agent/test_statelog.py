@@ -141,6 +141,22 @@ def test_many_jobs_that_close_at_once_cost_two_syncs_and_no_vote_overtakes_a_rec
     assert written(closing(JOB_A)[1], Persist("kept", JOB_A + b"1", b"y")) == [["record a"], ["kept a"]]
 
 
+def test_what_a_failed_sync_left_is_not_trusted_but_written_again_at_the_next_start() -> None:
+    storage = MemoryStorage()
+    log = StateLog(storage)
+    log.apply(effects(("vote", b"j", b"one")))
+    storage.files[NAME].fail_sync = True
+    with pytest.raises(StorageError):
+        log.apply(effects(("vote", b"j", b"two")))
+    before = storage.files[NAME]
+    StateLog(storage)
+    after = storage.files[NAME]
+    assert after is not before, "another file, of which every byte was synced"
+    assert after.durable == after.size()
+    storage.crash()
+    assert StateLog(storage).items() == (("vote", b"j", b"two"),)
+
+
 def test_on_a_real_disk_it_is_there_after_a_restart(tmp_path: Path) -> None:
     storage = DiskStorage(tmp_path)
     log = StateLog(storage)
