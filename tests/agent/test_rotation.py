@@ -8,7 +8,8 @@ import pytest
 
 from tests.agent.rotation.cases import CASES, Case
 from tests.agent.rotation.station import PATIENT, PROMPT, Station
-from tests.agent.rotation.table import PAGE, page
+from tests.agent.rotation.table import page
+from tests.reliability import PAGE
 
 MODES = {"running": (False, PATIENT), "replaying": (True, PATIENT), "resuming": (True, PROMPT)}
 

@@ -5,12 +5,9 @@ The rows are the cases that tests/agent/test_rotation.py runs; a test there hold
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.agent.rotation.cases import CASES, Case
+from tests.reliability import PAGE, with_section
 
-PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
-BEGIN, END = "<!-- rotation: begin -->", "<!-- rotation: end -->"
 INTRODUCTION = f"""## Rotation
 
 What may happen to a log, and where its records end. A test runs every row on real files, three times: an
@@ -36,19 +33,10 @@ def row(case: Case) -> str:
     return f"| {case.name} | {case.promise} | {numbers(case.lost)} | {numbers(case.gaps)} |"
 
 
-def section() -> str:
-    """The whole section, between its marks."""
-    return f"{BEGIN}\n{INTRODUCTION}" + "\n".join(map(row, CASES)) + f"\n{END}"
-
-
 def page(text: str) -> str:
     """A page with its section brought up to date, or added at the end."""
-    if BEGIN not in text:
-        return f"{text.rstrip()}\n\n{section()}\n"
-    before, _, rest = text.partition(BEGIN)
-    return before + section() + rest.partition(END)[2]
+    return with_section(text, "rotation", INTRODUCTION + "\n".join(map(row, CASES)))
 
 
 if __name__ == "__main__":
-    text = PAGE.read_text() if PAGE.exists() else "# Reliability\n"
-    PAGE.write_text(page(text))
+    PAGE.write_text(page(PAGE.read_text()))

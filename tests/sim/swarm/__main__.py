@@ -40,8 +40,8 @@ def main() -> int:
         report.measure(options.ablation_journal, seeds, options.processes, options.ablations or REGISTRY)
         return 0
     if options.report:
-        report.put(report.PAGE, "simulator", report.simulator(options.journal))
-        report.put(report.PAGE, "ablations", report.ablations(options.ablation_journal))
+        report.put("simulator", report.simulator(options.journal))
+        report.put("ablations", report.ablations(options.ablation_journal))
         return 0
     if options.seed is None:
         parser.error("--seed N, --soak N, --ablations or --report")

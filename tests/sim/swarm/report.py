@@ -6,16 +6,15 @@ Owns the lines between `<!-- NAME: begin -->` and `<!-- NAME: end -->`; all othe
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tests.reliability import write_section
 from tests.sim.swarm.ablations import REGISTRY
 from tests.sim.swarm.invariants import ALL, NOT_YET
 from tests.sim.swarm.soak import many, one
 
-PAGE = Path("docs/reliability.md")
 SEEDS_MAX = 300
 AT_ONCE = 4
 """Seeds of one safeguard in flight: more would be run in vain when the first of them tells."""
@@ -86,11 +85,6 @@ def ablations(journal: Path) -> list[str]:
     return lines
 
 
-def put(page: Path, name: str, lines: list[str]) -> None:
-    """Replace a generated section, or add it at the end."""
-    text = page.read_text() if page.exists() else "# Reliability\n"
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    section = "\n".join([begin, f"## {name.capitalize()}", "", *lines, end])
-    known = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-    changed, count = known.subn(lambda _: section, text)
-    page.write_text(changed if count else f"{text.rstrip()}\n\n{section}\n")
+def put(name: str, lines: list[str]) -> None:
+    """Bring a generated section up to date."""
+    write_section(name, "\n".join([f"## {name.capitalize()}", "", *lines]))
