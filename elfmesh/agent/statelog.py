@@ -12,6 +12,7 @@ long as what it holds.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import msgspec
@@ -19,7 +20,7 @@ import msgspec
 from elfmesh.agent import framescan
 from elfmesh.agent.storage import Storage
 from elfmesh.control.events import Persist
-from elfmesh.errors import StorageError
+from elfmesh.errors import DiskFull, StorageError
 
 NAME = "state.log"
 SLACK_BYTES = 1 << 20
@@ -84,7 +85,8 @@ class StateLog:
         self._file.sync()
         self._note(changes)
         if self._file.size() > 2 * self._live_bytes + SLACK_BYTES:
-            self._write_anew()
+            with contextlib.suppress(DiskFull):  # the old file is as good, only longer
+                self._write_anew()
 
     def close(self) -> None:
         """Give the file back."""
@@ -99,6 +101,6 @@ class StateLog:
 
     def _write_anew(self) -> None:
         """Leave out what is forgotten. The old file is in force until the new one is durable."""
-        self._file.close()
         self._storage.write(NAME, framescan.pack(_PACK.encode(list(self.items()))))
+        self._file.close()
         self._file = self._storage.open(NAME)

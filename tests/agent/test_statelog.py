@@ -15,7 +15,7 @@ from elfmesh.agent.statelog import NAME, SLACK_BYTES, StateLog
 from elfmesh.agent.storage import DiskStorage, MemoryStorage
 from elfmesh.control.events import Append, Persist
 from elfmesh.control.records import ResultRecord
-from elfmesh.errors import StorageError
+from elfmesh.errors import DiskFull, StorageError
 
 CHANGES = st.lists(
     st.tuples(st.sampled_from(["job", "vote"]), st.binary(min_size=1, max_size=2), st.binary(max_size=5)),
@@ -99,6 +99,23 @@ def test_what_is_forgotten_leaves_the_file_and_what_is_kept_stays() -> None:
         assert storage.files[NAME].size() <= 3 * 11_000 + SLACK_BYTES + 20_000
         storage.crash()
     assert StateLog(storage).items() == (("job", b"kept", b"k" * 1000), ("vote", b"j", bytes([87]) * 10_000))
+
+
+def test_a_disk_without_room_for_a_shorter_file_keeps_the_longer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = MemoryStorage()
+    log = StateLog(storage)
+
+    def full(name: str, data: bytes) -> None:
+        raise DiskFull("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "write", full)
+        for number in range(300):
+            log.apply(effects(("vote", b"j", bytes([number % 256]) * 10_000)))
+    assert storage.files[NAME].size() > SLACK_BYTES
+    log.apply(effects(("vote", b"j", b"last")))
+    assert storage.files[NAME].size() < SLACK_BYTES
+    assert StateLog(storage).items() == (("vote", b"j", b"last"),)
 
 
 def test_a_disk_that_cannot_sync_is_said_and_nothing_is_remembered() -> None:
