@@ -174,7 +174,9 @@ class Control:
                     master = masters[event.job]
                     (master.verifier if event.rev == REV else master.closer).finalised(event)
             case Recomputed():
-                any(member.recomputed(event) for member in self.carrier.members.values())
+                for member in self.carrier.members.values():
+                    if member.recomputed(event):
+                        break
             case LocalStreams():
                 self._local = event
                 if self._joined:
