@@ -7,9 +7,9 @@ parsers, evaluation and encoding with the worker, and nothing else: no offsets, 
 from __future__ import annotations
 
 import contextlib
-import glob
+import errno
 import logging
-import stat
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources.blocks import is_compressed, read_blocks
 from elfmesh.agent.sources.reader import parse_block
+from elfmesh.agent.sources.surroundings import Surroundings
 from elfmesh.agent.spill import SpillStore
 from elfmesh.agent.worker import JobWorker
 from elfmesh.cbt.budget import MemoryBudget
@@ -28,9 +29,6 @@ from elfmesh.errors import ElfError, RuntimeFailure
 log = logging.getLogger("elf.worker")
 MEMORY_BYTES = 32_000_000
 """What the panes of a recheck may take; what is beyond goes to files."""
-
-ROTATED = ("{}.*", "{}-*")
-"""Names that rotation gives to the files of a path."""
 
 
 class Recheck:
@@ -99,23 +97,17 @@ def raw_logs(pattern: str) -> list[str]:
     """The files of a path or glob and what was rotated away from it, each content once, in a fixed order.
 
     A compressed file whose plain one is still there is its copy.
+
+    Raises:
+        RuntimeFailure: one of them cannot be looked at: without it the interval would be another one.
     """
-    found = set(glob.glob(pattern, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
-    for path in list(found) or [pattern]:
-        for name in ROTATED:
-            found.update(glob.glob(name.format(glob.escape(path))))  # noqa: PTH207 - as above
-    seen: set[tuple[int, int]] = set()
-    paths: list[str] = []
-    for path in sorted(found):
-        try:
-            info = Path(path).stat()
-        except OSError:
-            continue
-        identity = (info.st_dev, info.st_ino)
-        if not stat.S_ISREG(info.st_mode) or identity in seen:
-            continue
-        if is_compressed(path) and str(Path(path).with_suffix("")) in found:
-            continue
-        seen.add(identity)
-        paths.append(path)
-    return paths
+    around = Surroundings(pattern)
+    found = around.listed()
+    for path, why in around.problems.items():
+        if why != os.strerror(errno.ENOENT):
+            raise RuntimeFailure(why, where=path)
+    for each in around.nearby(0.0, at_once=True).values():
+        if around.is_rotated(each.path):
+            found.setdefault(each.id, each)
+    paths = sorted(each.path for each in found.values())
+    return [path for path in paths if not (is_compressed(path) and Path(path).with_suffix("").exists())]

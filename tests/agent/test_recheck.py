@@ -80,6 +80,13 @@ def test_what_cannot_be_read_is_an_error_not_another_answer(tmp_path: Path, dama
     assert done.payloads == ()
 
 
+def test_a_file_that_cannot_be_looked_at_is_an_error_not_another_answer(tmp_path: Path) -> None:
+    (tmp_path / "access.log").symlink_to(tmp_path / "access.log")
+    done = recheck(tmp_path / "access.log")(effect(2))
+    assert "access.log" in done.error
+    assert done.payloads == ()
+
+
 def test_a_glob_names_its_files_in_a_fixed_order(tmp_path: Path) -> None:
     for name in ("b.log", "a.log", "a.log.1"):
         (tmp_path / name).write_text("x\n")
