@@ -11,13 +11,16 @@ import msgspec
 
 from elfmesh.control.messages import Answered
 from elfmesh.control.office import Office
-from elfmesh.control.records import encode_json
+from elfmesh.control.results.records import encode_json
 from elfmesh.errors import ElfError, ProtocolError, QueryError
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
 from elfmesh.wire import UNREADABLE
 
 OK, BAD_REQUEST, NOT_FOUND, CONFLICT, GONE, FAILED, UNAVAILABLE = 200, 400, 404, 409, 410, 500, 503
+ANEW = 425
+"""To an asking agent only: it may be asked once more, as another question (`once.py`)."""
+
 _DECODE = msgspec.json.Decoder(dict[str, Any])
 
 

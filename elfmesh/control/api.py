@@ -7,23 +7,28 @@ listens is the pump's business (loopback only). JSON unless said otherwise; erro
 Invariants: a request body is bounded; a web page of another origin, or a name that merely resolves to this
 address, gets nothing (the API has no password yet).
 
-    POST   /v1/jobs                        {"text", "creator"?, "dry_run"?} -> as `elf apply -o json` prints
+    POST   /v1/jobs       {"text", "creator", "dry_run", "job", "canary", "signed"} -> as `elf apply`
     GET    /v1/jobs                        the jobs of the overlay
     GET    /v1/jobs/NS/NAME                one job in full
     GET    /v1/jobs/NS/NAME/why            what holds its first open interval
     POST   /v1/jobs/NS/NAME/verify         ?interval=I&again=1: made again from the raw logs; ask until done
     DELETE /v1/jobs/NS/NAME
-    POST   /v1/jobs/NS/NAME/pause|resume
+    POST   /v1/jobs/NS/NAME/pause|resume|empty
+    GET    /v1/jobs/NS/NAME/rollout        how the last change went; POST .../undo|promote, see web/rollout.py
     GET    /v1/jobs/NS/NAME/results        ?from=I&to=J&limit=N&wait=S&state=all or &follow=1: JSON lines
     GET    /v1/jobs/NS/NAME/schema         ?wait=S -> {"ddl", "arrow"}
     GET    /v1/jobs/NS/NAME/offsets        ?after=I&wait=S -> {"earliest", "latest", "expired", "incarnation"}
-    GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J -> Arrow IPC stream of the intervals in (I, J]
+    GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J&state=all -> Arrow IPC of the intervals in (I, J]
     POST   /v1/agent/leave                 ?wait=S: end all jobs here at a declared interval, then the agent
+    POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
+    GET    /v1/programs/NS/NAME            and POST .../insert, GET .../position, see web/programs.py
     GET    /v1/agents /v1/streams /v1/trees /v1/agent /v1/health
+    GET    /metrics                        newest results, as Prometheus reads them, if a sink shows any
 """
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable
@@ -35,9 +40,12 @@ from aiohttp import web
 from elfmesh.control.answers import BAD_REQUEST, FAILED, UNAVAILABLE, error_body, error_of
 from elfmesh.control.events import Reply
 from elfmesh.control.manifest import TEXT_BYTES_MAX
-from elfmesh.control.records import encode_json
 from elfmesh.control.requests import LEAVE_WAIT_S
+from elfmesh.control.web.programs import ProgramHost, attach, insert, position
+from elfmesh.control.web.responses import json_response
 from elfmesh.control.web.results import arrow, follow, results, schema
+from elfmesh.control.web.rollout import promote, rollout, undo
+from elfmesh.control.web.tap import TapSource, tap
 from elfmesh.errors import ElfError, QueryError, Unreachable, UsageError
 
 log = logging.getLogger("elf.api")
@@ -57,10 +65,22 @@ class Backend(Protocol):
 
 
 BACKEND: web.AppKey[Backend] = web.AppKey("backend", Backend)
+TAPS: web.AppKey[TapSource] = web.AppKey("taps", TapSource)
+METRICS: web.AppKey[Callable[[], bytes]] = web.AppKey("metrics")
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+PROGRAMS: web.AppKey[ProgramHost] = web.AppKey("programs", ProgramHost)
 
 
-def make_app(backend: Backend) -> web.Application:
-    """The API over `backend`."""
+def make_app(
+    backend: Backend,
+    taps: TapSource | None = None,
+    metrics: Callable[[], bytes] | None = None,
+    programs: ProgramHost | None = None,
+) -> web.Application:
+    """The API over `backend`; without `taps` nobody sees lines, without `metrics` nobody scrapes.
+
+    Without `programs` none can attach.
+    """
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_errors, _local_only])
     app[BACKEND] = backend
     job = "/v1/jobs/{namespace}/{name}"
@@ -70,7 +90,9 @@ def make_app(backend: Backend) -> web.Application:
     app.router.add_get(f"{job}/why", _about("why"))
     app.router.add_post(f"{job}/verify", _verify)
     app.router.add_delete(job, _about("delete"))
-    app.router.add_post(f"{job}/{{verb:pause|resume}}", _pause)
+    app.router.add_post(f"{job}/{{verb:pause|resume|empty}}", _pause)
+    app.router.add_get(f"{job}/rollout", _rollout)
+    app.router.add_post(f"{job}/rollout/{{verb:undo|promote}}", _rollout)
     app.router.add_get(f"{job}/results", _results)
     app.router.add_get(f"{job}/schema", _schema)
     app.router.add_get(f"{job}/offsets", _offsets)
@@ -78,6 +100,17 @@ def make_app(backend: Backend) -> web.Application:
     for verb in ("agents", "streams", "trees", "agent", "health"):
         app.router.add_get(f"/v1/{verb}", _plain(verb))
     app.router.add_post("/v1/agent/leave", _leave)
+    if taps is not None:
+        app[TAPS] = taps
+        app.router.add_post("/v1/tap", _tap)
+    if metrics is not None:
+        app[METRICS] = metrics
+        app.router.add_get("/metrics", _metrics)
+    if programs is not None:
+        app[PROGRAMS] = programs
+        app.router.add_get("/v1/programs/{namespace}/{name}", _program(attach))
+        app.router.add_post("/v1/programs/{namespace}/{name}/insert", _program(insert))
+        app.router.add_get("/v1/programs/{namespace}/{name}/position", _program(position))
     return app
 
 
@@ -95,20 +128,22 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         hint = (
             "`GET /v1/health` answers; the routes are in docs/operations.md." if error.status == 404 else ""
         )
-        return respond(error.status, error_body(error.reason, where=request.path, hint=hint))
+        return json_response(error.status, error_body(error.reason, where=request.path, hint=hint))
     except QueryError as error:
-        return respond(BAD_REQUEST, error_of(error))
+        return json_response(BAD_REQUEST, error_of(error))
     except UsageError as error:
-        return respond(BAD_REQUEST, error_of(error))
+        return json_response(BAD_REQUEST, error_of(error))
     except Unreachable as error:
-        return respond(UNAVAILABLE, error_of(error))
+        return json_response(UNAVAILABLE, error_of(error))
     except ElfError as error:
-        return respond(FAILED, error_of(error))
+        return json_response(FAILED, error_of(error))
     except ConnectionError:
         raise
     except Exception:
         log.exception("%s %s failed", request.method, request.path)
-        return respond(FAILED, error_body("this is a bug in elfmesh; the agent's log has the traceback"))
+        return json_response(
+            FAILED, error_body("this is a bug in elfmesh; the agent's log has the traceback")
+        )
 
 
 @web.middleware
@@ -121,7 +156,7 @@ async def _local_only(request: web.Request, handler: Handler) -> web.StreamRespo
     except ValueError:  # brackets that do not close: no browser of ours says that
         host, foreign = "", True
     if foreign or not _is_address(host):
-        return respond(403, error_body("requests of web pages are refused", where=request.path))
+        return json_response(403, error_body("requests of web pages are refused", where=request.path))
     return await handler(request)
 
 
@@ -140,12 +175,20 @@ def _is_address(host: str) -> bool:
 
 async def _apply(request: web.Request) -> web.StreamResponse:
     body = await _json_body(request)
-    known = ("text", "creator", "dry_run", "source")
+    known = ("text", "creator", "dry_run", "source", "job", "canary", "signed")
+    if not isinstance(body.get("canary") or {}, dict):
+        raise UsageError('canary is an object of labels, such as {"zone": "eu-1"}')
     return await _passed_on(request, "apply", {key: value for key, value in body.items() if key in known})
 
 
 async def _pause(request: web.Request) -> web.StreamResponse:
     return await _passed_on(request, request.match_info["verb"], _job(request))
+
+
+async def _rollout(request: web.Request) -> web.StreamResponse:
+    work = {"undo": undo, "promote": promote}.get(request.match_info.get("verb", ""), rollout)
+    reply = await work(_asker(request), _job(request))
+    return json_response(reply.status, reply.body)
 
 
 async def _leave(request: web.Request) -> web.StreamResponse:
@@ -154,6 +197,22 @@ async def _leave(request: web.Request) -> web.StreamResponse:
     except ValueError:
         raise UsageError("wait is a number of seconds") from None
     return await _passed_on(request, "leave", {"wait": min(max(wait_s, 0.0), LEAVE_WAIT_S)})
+
+
+async def _tap(request: web.Request) -> web.StreamResponse:
+    return await tap(request, request.app[TAPS], await _json_body(request))
+
+
+async def _metrics(request: web.Request) -> web.StreamResponse:
+    text = await asyncio.to_thread(request.app[METRICS])
+    return web.Response(body=text, headers={"Content-Type": PROMETHEUS})
+
+
+def _program(answer: Callable[[web.Request, ProgramHost], Awaitable[web.StreamResponse]]) -> Handler:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await answer(request, request.app[PROGRAMS])
+
+    return handle
 
 
 async def _offsets(request: web.Request) -> web.StreamResponse:
@@ -169,10 +228,7 @@ async def _verify(request: web.Request) -> web.StreamResponse:
 
 async def _results(request: web.Request) -> web.StreamResponse:
     body = _job(request) | _numbers(request, "from", "to", "limit", "wait", "revision")
-    state = request.query.get("state", "final")
-    if state not in ("final", "all"):
-        raise UsageError(f"state is final or all, not {state!r}")
-    body["state"] = state
+    body["state"] = _state(request)
     if request.query.get("follow") in ("1", "true"):
         return await follow(request, _asker(request), body)
     return await results(_asker(request), body)
@@ -186,7 +242,15 @@ async def _arrow(request: web.Request) -> web.StreamResponse:
     bounds = _numbers(request, "from", "to")
     if len(bounds) < 2:
         raise UsageError("arrow needs from=I and to=J: the intervals in (I, J]")
-    return await arrow(request, _asker(request), _job(request), int(bounds["from"]), int(bounds["to"]))
+    state = _state(request)
+    return await arrow(request, _asker(request), _job(request), int(bounds["from"]), int(bounds["to"]), state)
+
+
+def _state(request: web.Request) -> str:
+    state = request.query.get("state", "final")
+    if state not in ("final", "all"):
+        raise UsageError(f"state is final or all, not {state!r}")
+    return state
 
 
 def _plain(verb: str) -> Handler:
@@ -205,15 +269,10 @@ def _about(verb: str) -> Handler:
 
 async def _passed_on(request: web.Request, verb: str, body: dict[str, Any]) -> web.StreamResponse:
     reply = await _asker(request)(verb, body)
-    return respond(reply.status, reply.body)
+    return json_response(reply.status, reply.body)
 
 
 # -- helpers -------------------------------------------------------------------------------------------
-
-
-def respond(status: int, body: dict[str, Any]) -> web.Response:
-    """A JSON answer."""
-    return web.Response(status=status, body=encode_json(body), content_type="application/json")
 
 
 def _asker(request: web.Request) -> Callable[[str, dict[str, Any]], Awaitable[Reply]]:

@@ -8,11 +8,14 @@ most `HOPS_MAX` times.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from elfmesh import ids
-from elfmesh.control.activation import summary
 from elfmesh.control.answers import (
+    ANEW,
     BAD_REQUEST,
     CONFLICT,
     NOT_FOUND,
@@ -22,16 +25,22 @@ from elfmesh.control.answers import (
     error_body,
     respond,
 )
+from elfmesh.control.asks_versions import CHANGING_VERBS, VERBS, Versions
 from elfmesh.control.carrier import Carrier
-from elfmesh.control.describe import description, job_row
+from elfmesh.control.describe import agent_row, description, job_row
 from elfmesh.control.election import Lost
 from elfmesh.control.leadership import Leadership
 from elfmesh.control.manifest import Manifest, updated
-from elfmesh.control.master import Master
+from elfmesh.control.master.activation import summary
+from elfmesh.control.master.master import Master
 from elfmesh.control.messages import Ask, AskAll, Question, Submit
 from elfmesh.control.office import Office
-from elfmesh.control.plan import read_plan
-from elfmesh.control.records import FIRST, encode_json
+from elfmesh.control.once import Once
+from elfmesh.control.placing import VERB as SEAT
+from elfmesh.control.placing import Placing
+from elfmesh.control.plan import read_plan, reads_jobs
+from elfmesh.control.readable import Problem, check_reads, not_for_readers, refused_with_readers
+from elfmesh.control.results.records import FIRST, encode_json
 from elfmesh.control.why import explanation
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
@@ -39,6 +48,7 @@ from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone
 
 HOPS_MAX = 3
+CHANGES = ("pause", "resume", "delete", *CHANGING_VERBS)
 QUESTION_S = 2.0
 """How long all agents have to answer."""
 
@@ -70,6 +80,9 @@ class Asks:
     def __init__(self, office: Office, leadership: Leadership, carrier: Carrier) -> None:
         self._office, self._leadership, self._carrier = office, leadership, carrier
         self._busy: dict[bytes, list[Submit]] = {}
+        self._once = Once()
+        self._versions = Versions(office, self._once, self._reset, self._again)
+        self._placing = Placing(office, leadership, self._busy, self._check, self.submit)
 
     # -- apply -----------------------------------------------------------------------------------------
 
@@ -87,24 +100,93 @@ class Asks:
             asked = ((waiting.token, waiting.origin.id) for waiting in self._busy[job])
             if (message.token, message.origin.id) not in asked:
                 self._busy[job].append(message)
+        elif problem := not_for_readers(manifest, master):
+            self._refuse(message.origin, message.token, CONFLICT, problem)
+        elif self._once.was_passed(message.origin, message.token) and self._leads(job):
+            self._ask_anew(message)
         elif master is not None:
             self._change(master, message)
         else:
             leader = self._leadership.leader(job)
             if leader is None or leader.id == self._office.me.id:
-                self._create(message)
+                self._placing.submitted(message)
             elif message.hops < HOPS_MAX:
-                passed_on = Submit(manifest, message.origin, message.token, message.dry_run, message.hops + 1)
-                self._office.send(leader, passed_on)
+                self._pass_to(leader, message)
             else:
                 self._refuse(message.origin, message.token, UNAVAILABLE, "the job has no master now")
 
-    def _create(self, message: Submit) -> None:
-        if message.dry_run:
-            self._would(message, message.manifest.version, "new")
+    def _check(self, message: Submit) -> None:
+        """Create a job; before, have those checked that it reads."""
+        if message.update or not reads_jobs(message.manifest.text):
+            self._create(message)
+        else:
+            self._when_readable(message, self._create)
+
+    def _change(self, master: Master, message: Submit) -> None:
+        """Change a job that runs; before, have those checked that another text of it reads."""
+        same = message.manifest.text.strip() == master.manifest.text.strip()
+        if same or master.stopping or master.rollouts.running or not reads_jobs(message.manifest.text):
+            self._versions.submitted(master, message)
             return
-        self._busy[message.manifest.job_id] = [message]
-        self._begin(message.manifest, FIRST, "new")
+
+        def go_on(message: Submit) -> None:
+            if leads := self._leadership.masters.get(message.manifest.job_id):
+                self._versions.submitted(leads, message)
+            else:
+                self.submit(message)
+
+        self._when_readable(message, go_on)
+
+    def _when_readable(self, message: Submit, then: Callable[[Submit], None]) -> None:
+        job = message.manifest.job_id
+        self._busy[job] = [message]
+
+        def checked(problem: Problem | None) -> None:
+            first, *others = self._busy.pop(job)
+            if problem is None:
+                then(first)
+            else:
+                respond(self._office, first.origin, first.token, *problem)
+            for waiting in others:
+                self.submit(waiting)
+
+        check_reads(self._office, message.manifest, checked)
+
+    def _leads(self, job: bytes) -> bool:
+        """Whether a word about a job ends here: it is led here, or not at all."""
+        leader = self._leadership.leader(job)
+        return job in self._leadership.masters or leader is None or leader.id == self._office.me.id
+
+    def _pass_to(self, leader: Contact, message: Submit | Ask) -> None:
+        """Pass a word on to who leads, unless what it wants was done here before another led."""
+        changes = message.verb in CHANGES if isinstance(message, Ask) else not message.dry_run
+        if changes:
+            made = self._once.of(message.origin, message.token) is not None
+            if made and isinstance(message, Ask) and message.verb in CHANGING_VERBS:
+                self._refuse(message.origin, message.token, UNAVAILABLE, NEW_MASTER)  # twice is not once
+                return
+            if made:
+                self._ask_anew(message)
+                return
+            self._once.passed(message.origin, message.token)
+        self._office.send(leader, replace(message, hops=message.hops + 1))
+
+    def _ask_anew(self, message: Submit | Ask) -> None:
+        """The word may be a late copy: it is nothing to who has its answer (see `once`)."""
+        self._office.stats["control.asked_anew"] += 1
+        respond(self._office, message.origin, message.token, ANEW, {})
+
+    def _create(self, message: Submit) -> None:
+        if message.update:
+            self._refuse(message.origin, message.token, NOT_FOUND, "there is no such job")
+        elif message.dry_run:
+            self._versions.new(message)
+        elif self._once.of(message.origin, message.token) is not None:
+            self._refuse(message.origin, message.token, CONFLICT, "this was applied, and is over")
+        else:
+            self._once.made(message.origin, message.token, message.manifest.incarnation)
+            self._busy[message.manifest.job_id] = [message]
+            self._begin(message.manifest, FIRST, "new")
 
     def _begin(self, manifest: Manifest, start: int, state: str) -> None:
         """Have a job registered; who asked for it meanwhile is answered after whoever asked first."""
@@ -123,28 +205,16 @@ class Asks:
 
     def _not_begun(self, message: Submit, lost: Lost) -> None:
         """The register knows the job already, or said nothing."""
+        self._once.undone(message.origin, message.token)
         leader = None if lost.cell is None or lost.cell.value.deleted else lost.cell.value.master
         if leader is None or message.hops >= HOPS_MAX:
             self._refuse(message.origin, message.token, UNAVAILABLE, lost.reason)
             return
-        passed_on = Submit(message.manifest, message.origin, message.token, message.dry_run, message.hops + 1)
         if leader.id != self._office.me.id:
-            self._office.send(leader, passed_on)
+            self._pass_to(leader, message)
         else:
+            passed_on = replace(message, hops=message.hops + 1)
             self._office.after(LEAD_AGAIN_S, lambda: self.submit(passed_on))
-
-    def _change(self, master: Master, message: Submit) -> None:
-        if master.stopping:
-            self._refuse(message.origin, message.token, CONFLICT, "the job is being deleted; apply it again")
-        elif master.manifest.text.strip() == message.manifest.text.strip():
-            if message.dry_run:
-                self._would(message, master.manifest.version, "unchanged")
-            else:
-                master.activation.applied(message.origin, message.token, "unchanged")
-        elif message.dry_run:
-            self._would(message, master.manifest.version + 1, "reset")
-        else:
-            self._reset(master, message)
 
     def _reset(self, master: Master, message: Submit) -> None:
         """Another text: the old version ends, the new one begins with the next interval, state anew."""
@@ -152,6 +222,7 @@ class Asks:
         frontier = master.closer.frontier
         plan = read_plan(manifest.text)
         start = FIRST if frontier is None else plan.first_after((frontier + 1) * master.plan.slide_us)
+        self._once.made(message.origin, message.token, manifest.incarnation)
         self._busy[master.job] = [message]
 
         def ended(over: bool) -> None:
@@ -159,34 +230,26 @@ class Asks:
                 self._leadership.ended(master)
                 self._office.after(RESET_S, lambda: self._begin(manifest, start, "reset"))
             else:
+                self._once.undone(message.origin, message.token)
                 for waiting in self._busy.pop(master.job):
                     self._refuse(waiting.origin, waiting.token, UNAVAILABLE, NEW_MASTER)
 
         master.end(ended)
 
-    def _would(self, message: Submit, version: int, state: str) -> None:
-        master = self._leadership.masters.get(message.manifest.job_id)
-        if master is not None:
-            body = summary(master.manifest, master.book, master.start, state) | {"version": version}
+    def _again(self, message: Submit | Ask) -> None:
+        if isinstance(message, Submit):
+            self.submit(message)
         else:
-            body = {
-                "job": message.manifest.qualified,
-                "version": version,
-                "effective_interval": 0,
-                "acknowledged": 0,
-                "expected": 0,
-                "state": state,
-            }
-        body |= {"dry_run": True, "seconds": {"prepare": 0.0, "activate": 0.0}}
-        if master is not None and state == "reset":
-            body["text"] = master.manifest.text
-        respond(self._office, message.origin, message.token, OK, body)
+            self.ask(message)
 
     # -- one job ---------------------------------------------------------------------------------------
 
     def ask(self, ask: Ask) -> None:
         """A question about a job."""
         master = self._leadership.masters.get(ask.job)
+        if ask.verb == SEAT:
+            self._placing.asked(ask)
+            return
         if master is None:
             self._pass_on(ask)
             return
@@ -195,17 +258,28 @@ class Asks:
         except ProtocolError:
             self._office.stats["control.malformed"] += 1
             return
-        if ask.verb in ("results", "offsets", "schema"):
+        if ask.verb in CHANGES and self._once.was_passed(ask.origin, ask.token):
+            self._ask_anew(ask)
+        elif problem := refused_with_readers(master, ask.verb):
+            respond(self._office, ask.origin, ask.token, *problem)
+        elif ask.verb in ("results", "feed", "readable", "offsets", "schema"):
             master.desk.ask(ask, body)
         elif ask.verb == "describe":
             respond(self._office, ask.origin, ask.token, OK, description(self._office, master))
+        elif ask.verb in VERBS:
+            self._versions.asked(master, ask)
         elif ask.verb == "verify":
             self._verify(master, ask, body)
         elif ask.verb == "why":
             respond(self._office, ask.origin, ask.token, OK, explanation(self._office, master))
         elif ask.verb in ("pause", "resume"):
-            master.pause(ask.verb == "pause")
-            master.activation.applied(ask.origin, ask.token, "paused" if master.paused else "running")
+            if self._versions.waits(master, ask):
+                return
+            if self._once.of(ask.origin, ask.token) is None:
+                self._once.made(ask.origin, ask.token, master.manifest.incarnation)
+                master.pause(ask.verb == "pause")
+            state = "paused" if master.paused else "running"
+            master.committer.confirm(lambda: master.activation.applied(ask.origin, ask.token, state))
         elif ask.verb == "delete":
             self._delete(master, ask)
         else:
@@ -221,12 +295,19 @@ class Asks:
         respond(self._office, ask.origin, ask.token, OK, master.verifier.status(interval))
 
     def _delete(self, master: Master, ask: Ask) -> None:
+        incarnation = master.manifest.incarnation
+        if self._once.of(ask.origin, ask.token) not in (None, incarnation):  # the job has begun anew since
+            respond(self._office, ask.origin, ask.token, OK, {"state": "deleted"})
+            return
+        self._once.made(ask.origin, ask.token, incarnation)
+
         def ended(over: bool) -> None:
             if not over:
+                self._once.undone(ask.origin, ask.token)
                 self._refuse(ask.origin, ask.token, UNAVAILABLE, NEW_MASTER)
                 return
             self._leadership.ended(master)
-            body = summary(master.manifest, master.book, master.start, "deleted")
+            body = summary(master.terms, master.book, "deleted")
             body["acknowledged"] = master.ending.stopped
             respond(self._office, ask.origin, ask.token, OK, body)
 
@@ -234,13 +315,15 @@ class Asks:
 
     def _pass_on(self, ask: Ask) -> None:
         leader = self._leadership.leader(ask.job)
-        if ask.job in self._busy:
+        made = self._once.of(ask.origin, ask.token)
+        if ask.verb == "delete" and made is not None and self._leadership.is_over(ask.job, made):
+            respond(self._office, ask.origin, ask.token, OK, {"state": "deleted"})
+        elif ask.job in self._busy:
             self._refuse(ask.origin, ask.token, UNAVAILABLE, "the job is changing its version; ask again")
         elif leader is not None and leader.id != self._office.me.id and ask.hops < HOPS_MAX:
-            passed_on = Ask(ask.verb, ask.job, ask.body, ask.origin, ask.token, ask.hops + 1)
-            self._office.send(leader, passed_on)
+            self._pass_to(leader, ask)
         elif ask.verb == "delete" and self._leadership.was_deleted(ask.job):
-            respond(self._office, ask.origin, ask.token, OK, {"state": "deleted"})
+            respond(self._office, ask.origin, ask.token, OK, {"state": "deleted", "earlier": True})
         elif leader is not None:
             self._refuse(ask.origin, ask.token, UNAVAILABLE, "the job has no master now; ask again soon")
         else:
@@ -290,7 +373,8 @@ class Asks:
                 if wanted is None or master.manifest.qualified == wanted
             ]
         elif message.verb == "agents":
-            items = [self._agent()]
+            leads = [master.manifest.qualified for master in masters]
+            items = [agent_row(self._office, self._carrier, leads)]
         elif message.verb == "streams":
             items = [
                 {"stream": stream.name, "format": stream.format, "agent": self._office.name}
@@ -313,16 +397,3 @@ class Asks:
         except ProtocolError:
             return ""
         return name if isinstance(name, str) else None
-
-    def _agent(self) -> dict[str, Any]:
-        me = self._office.me
-        return {
-            "name": self._office.name,
-            "id": me.id.hex(),
-            "address": f"{me.host}:{me.port}",
-            "labels": self._carrier.labels,
-            "streams": list(self._carrier.streams),
-            "jobs": [member.manifest.qualified for member in self._carrier.members.values()],
-            "masters": [master.manifest.qualified for master in self._leadership.masters.values()],
-            **self._office.facts("agent"),
-        }

@@ -14,12 +14,15 @@ import http.client
 import json
 import os
 import time
-from collections.abc import Iterator
-from typing import Any
-from urllib.parse import quote, urlencode
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
-from elfmesh.control.manifest import split_name
-from elfmesh.errors import ConfigError, ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
+from elfmesh.control.client_base import error_from, job_path, parse_json
+from elfmesh.errors import ConfigError, Unreachable, UsageError
+
+if TYPE_CHECKING:
+    from elfmesh.control.web.live import LiveAnswer
 
 API = "127.0.0.1:7401"
 """Where an agent's API is unless it was told otherwise."""
@@ -55,36 +58,10 @@ def api_address(address: str | None) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def error_from(status: int, body: object, what: str) -> ElfError:
-    """The error an agent has answered with."""
-    said = body if isinstance(body, dict) else {}
-    message = str(said.get("error") or f"{what}: status {status}")
-    hint, where, code = str(said.get("hint") or ""), str(said.get("where") or ""), said.get("code")
-    if code == QueryError.exit_code:
-        line, column = (_int(said.get(name)) for name in ("line", "column"))
-        source = where.removesuffix(f":{line}:{column}") or "query"
-        return QueryError(message, line=line, column=column, hint=hint, source=source)
-    kind = {2: UsageError, 69: Unreachable}.get(code if isinstance(code, int) else 1, RuntimeFailure)
-    if status == http.client.SERVICE_UNAVAILABLE:
-        kind = Unreachable
-    return kind(message, where=where, hint=hint)
-
-
-def _int(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def job_path(job: str) -> str:
-    """The URL path of a job named "shop/top", "shop.top" or "top".
-
-    Raises:
-        UsageError: not the name of a job.
-    """
-    try:
-        namespace, name = split_name(job)
-    except ValueError as error:
-        raise UsageError(str(error), hint="A job is named NAMESPACE/NAME, such as shop/top.") from None
-    return f"/v1/jobs/{quote(namespace, safe='')}/{quote(name, safe='')}"
+def api_url(address: str | None) -> str:
+    """The URL that an agent's paths follow; raises as `api_address`."""
+    host, port = api_address(address)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def connect(address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> Client:
@@ -110,18 +87,74 @@ class Client:
         return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
 
     def apply(
-        self, text: str, *, creator: str | None = None, dry_run: bool = False, source: str = "query"
+        self,
+        text: str,
+        *,
+        creator: str | None = None,
+        dry_run: bool = False,
+        source: str = "query",
+        signed: str = "",
     ) -> dict[str, Any]:
         """Submit a job, or update it in place; returns when all agents have acknowledged.
+
+        `signed`: the envelope of `elf sign`, for a job with Python functions.
 
         Raises:
             QueryError: the text is wrong.
             Unreachable: no agent answers.
         """
         body: dict[str, Any] = {"text": text, "dry_run": dry_run, "source": source}
-        if creator:
-            body["creator"] = creator
+        body |= ({"creator": creator} if creator else {}) | ({"signed": signed} if signed else {})
         return self._ask("POST", "/v1/jobs", body)
+
+    def update(
+        self,
+        job: str,
+        text: str,
+        *,
+        canary: dict[str, str] | None = None,
+        dry_run: bool = False,
+        source: str = "query",
+        signed: str = "",
+    ) -> dict[str, Any]:
+        """Change a running job, or with `canary` run the text beside it on the agents with these labels.
+
+        Raises:
+            QueryError: the text is wrong, or another job's.
+            RuntimeFailure: there is no such job.
+        """
+        running = self.describe(job)
+        body: dict[str, Any] = {"text": text, "dry_run": dry_run, "source": source, "job": running["job"]}
+        body |= {"creator": running["creator"]} | ({"canary": canary} if canary else {})
+        body |= {"signed": signed} if signed else {}
+        return self._ask("POST", "/v1/jobs", body)
+
+    def revoke(self, job: str, tombstone: str) -> dict[str, Any]:
+        """Switch a job's Python functions off by a signed tombstone, as a version of the text that runs.
+
+        Every agent verifies it for itself, and has it on disk before it acknowledges.
+
+        Raises:
+            RuntimeFailure: there is no such job.
+            DataError: an agent does not admit it.
+        """
+        return self.update(job, str(self.describe(job)["text"]), signed=tombstone)
+
+    def rollout(self, job: str) -> dict[str, Any]:
+        """How the last change of a job went, and its canary if there is one."""
+        return self._ask("GET", f"{job_path(job)}/rollout")
+
+    def undo(self, job: str) -> dict[str, Any]:
+        """End a job's canary; without one, bring the version before the newest back."""
+        return self._ask("POST", f"{job_path(job)}/rollout/undo")
+
+    def promote(self, job: str) -> dict[str, Any]:
+        """Make a canary's text the version of all agents."""
+        return self._ask("POST", f"{job_path(job)}/rollout/promote")
+
+    def empty(self, job: str) -> dict[str, Any]:
+        """Begin a new batch on all agents at one boundary."""
+        return self._ask("POST", f"{job_path(job)}/empty")
 
     def get(self, kind: str) -> list[dict[str, Any]]:
         """All "jobs", "agents", "streams" or "trees" of the overlay."""
@@ -241,8 +274,19 @@ class Client:
             if follow or not got:
                 return
 
-    def _stream(self, target: str) -> Iterator[bytes]:
-        connection, response = self.open("GET", target, timeout_s=FOLLOW_SILENCE_S)
+    def query(self, text: str, **options: Any) -> LiveAnswer:
+        """Evaluate ELF-QL over the newest results of jobs; options and errors: `control.web.live.query`."""
+        from elfmesh.control.web.live import query
+
+        return query(self, text, **options)
+
+    def tap(self, texts: Sequence[str], **options: Any) -> Iterator[dict[str, Any]]:
+        """Live lines of the agent's stream that pass the WHERE of all texts, with counts: `web.tap`."""
+        return map(json.loads, self._stream("/v1/tap", {"texts": list(texts), **options}))
+
+    def _stream(self, target: str, body: dict[str, Any] | None = None) -> Iterator[bytes]:
+        method = "GET" if body is None else "POST"
+        connection, response = self.open(method, target, body, timeout_s=FOLLOW_SILENCE_S)
         try:
             if response.status != http.client.OK:
                 raise error_from(response.status, parse_json(response.read()), target)
@@ -325,14 +369,6 @@ def unreachable(address: str, error: BaseException) -> Unreachable:
         f"no agent answers at {address} ({reason})",
         hint="Start one with `elf agent`, or name another with --api HOST:PORT or ELF_API.",
     )
-
-
-def parse_json(data: bytes) -> object:
-    """The value of a JSON text, None if it is none."""
-    try:
-        return json.loads(data)
-    except ValueError:
-        return None
 
 
 def _place(line: bytes) -> tuple[int, bool]:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from elfmesh.control.carrier import Carrier
 from elfmesh.control.cover import END
-from elfmesh.control.master import Master
+from elfmesh.control.gathered import frontier_in_all
+from elfmesh.control.master.master import Master
 from elfmesh.control.office import Office
-from elfmesh.control.records import FIRST, ResultRecord, iso_us
+from elfmesh.control.plan import Plan
+from elfmesh.control.results.records import FIRST, ResultRecord, iso_us
 from elfmesh.units import format_duration
 
 
@@ -23,7 +26,7 @@ def job_row(office: Office, master: Master) -> dict[str, Any]:
         "creator": manifest.creator,
         "version": manifest.version,
         "state": master.state,
-        "stream": master.plan.stream,
+        "stream": ", ".join((*master.plan.streams, *master.plan.reads, *master.plan.latest)),
         "agents": len(master.book.active),
         "latest": master.copy.latest,
         "master": office.name,
@@ -48,21 +51,29 @@ def description(office: Office, master: Master) -> dict[str, Any]:
     return {
         **job_row(office, master),
         "text": manifest.text,
+        "signed": manifest.signed.decode(errors="replace") or None,
         "incarnation": manifest.incarnation,
         "window": {"size": format_duration(plan.size_us), "slide": format_duration(plan.slide_us)},
-        "labels": dict(plan.labels),
+        "labels": _labels(plan),
         "partitions": manifest.partitions,
         "on_straggler": plan.on_straggler,
         "closed_below": shown_interval(closer.closed),
         "collecting": waiting,
         "voters": [f"{voter.host}:{voter.port}" for voter in master.committer.cell.contacts],
         "roster": {"version": master.book.version, "agents": [_member(master, n) for n in _numbers(master)]},
-        "counts": dict(master.totals),
-        "parse_error_samples": list(master.samples),
-        "errors": [*closer.errors, *(f"{name}: {text}" for name, text in master.worker_errors.items())],
-        "results": [_summary(record) for record in master.recent],
+        "counts": dict(master.tally.totals),
+        "parse_error_samples": list(master.tally.samples),
+        "errors": [*closer.errors, *(f"{name}: {text}" for name, text in master.tally.worker_errors.items())],
+        "results": [_summary(record) for record in master.tally.recent],
         "tree": tree,
     }
+
+
+def _labels(plan: Plan) -> dict[str, Any]:
+    """What agents must be labelled with; by stream, where the job reads several."""
+    if len(plan.streams) == 1:
+        return dict(plan.inputs[0][1])
+    return {stream: dict(labels) for stream, labels in plan.inputs}
 
 
 def _numbers(master: Master) -> list[int]:
@@ -72,7 +83,7 @@ def _numbers(master: Master) -> list[int]:
 def _member(master: Master, number: int) -> dict[str, Any]:
     entry = master.book.entry(number)
     assert entry is not None
-    frontier = master.closer.frontier_of(number)
+    frontier = frontier_in_all(master.closer.trees, number)
     return {
         "agent": entry.name,
         "id": entry.contact.id.hex(),
@@ -101,4 +112,18 @@ def _summary(record: ResultRecord) -> dict[str, Any]:
         "completeness": record.completeness,
         "missing": record.missing,
         "counts": record.counts,
+    }
+
+
+def agent_row(office: Office, carrier: Carrier, leads: list[str]) -> dict[str, Any]:
+    """An agent as `elf get agents` shows it; `leads` are the jobs whose master it is."""
+    return {
+        "name": office.name,
+        "id": office.me.id.hex(),
+        "address": f"{office.me.host}:{office.me.port}",
+        "labels": carrier.labels,
+        "streams": list(carrier.streams),
+        "jobs": [member.manifest.qualified for member in carrier.members.values()],
+        "masters": leads,
+        **office.facts("agent"),
     }

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from elfmesh.control.first_acceptors import Survey
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.office import Office
-from elfmesh.control.register_desk import Registers
-from elfmesh.control.register_proposer import Proposer, newest_terms
-from elfmesh.control.register_value import Cell, Change, Create, Refused, RegisterValue, TakeOver, plan_digest
+from elfmesh.control.register.desk import Registers
+from elfmesh.control.register.proposer import Proposer, newest_terms, plan_of
+from elfmesh.control.register.value import Cell, Change, Create, Refused, RegisterValue, TakeOver, plan_digest
 from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact
-from elfmesh.overlay.events import LookupDone
 
 CREATE_S = 6.0
 """When the creation of a job is given up: before its client's time is over."""
@@ -74,7 +74,7 @@ class Elections:
     """Everything this agent wants to lead.
 
     Args:
-        office: clock and look-ups.
+        office: the clock.
         registers: where it is decided.
         epoch: the highest epoch seen of a job.
     """
@@ -89,22 +89,17 @@ class Elections:
 
     # -- a new job -------------------------------------------------------------------------------------
 
-    def create(self, manifest: Manifest, start: int, then: Elected) -> None:
-        """Register a new job, or a new incarnation of one that is over."""
+    def create(self, manifest: Manifest, start: int, survey: Survey, then: Elected) -> None:
+        """Register a new job, or a new incarnation of one that is over, with the voters that were found."""
         job = manifest.job_id
         if job in self._running:
             then(Lost("another attempt is open"))
             return
-        self._running[job] = None
-        self._office.lookup(job, lambda done: self._found(manifest, start, then, done))
-
-    def _found(self, manifest: Manifest, start: int, then: Elected, done: LookupDone | None) -> None:
-        job = manifest.job_id
-        if done is None or not done.contacts:
-            self._end(job, then, Lost("no agent is found that could vote on the job"))
+        if survey.problem:
+            then(Lost(survey.problem, open=True))
             return
-        acceptors = self._registers.voters(done.contacts)
-        me, epoch = self._office.me, self._epoch(job) + 1
+        self._running[job] = None
+        me, acceptors, epoch = self._office.me, survey.acceptors, self._epoch(job) + 1
         terms = Terms(
             manifest=manifest, master=me, epoch=epoch, start=start, closed=start, acceptors=acceptors
         )
@@ -158,7 +153,7 @@ class Elections:
         if value.master.id != self._office.me.id:
             return Lost("another agent leads the job", outcome)
         terms = newest_terms(proposer.reports, value, terms) or terms
-        if plan_digest(terms.manifest) != value.plan or terms.version < value.roster:
+        if plan_of(terms) != value.plan or terms.version < value.roster:
             return Lost("nobody who voted holds the terms that the register names", outcome)
         terms = replace(
             terms,

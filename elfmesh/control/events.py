@@ -1,10 +1,8 @@
 """What goes into the control machine and what comes out of it.
 
 Owns the words between the control plane and its host: requests of clients, the workers' seals, files. The
-words of the overlay and the trees are theirs; `INPUTS` and `OUTPUTS` name all that pass either way.
-
-The host carries out the effects of one job in the order they were given: an `Append` before the `ReadLog`
-behind it.
+words of the overlay and the trees are theirs; `INPUTS` and `OUTPUTS` name all that pass either way. The host
+carries out the effects of one job in the order they were given: an `Append` before the `ReadLog` behind it.
 """
 
 from __future__ import annotations
@@ -14,14 +12,23 @@ from typing import Any
 
 import pyarrow as pa
 
+from elfmesh.control.events_functions import FunctionsTried, TryFunctions
+from elfmesh.control.finalising import Finalise as Finalise
+from elfmesh.control.finalising import Finalised as Finalised
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.records import ResultRecord
+from elfmesh.control.programs.events import ProgramAttached as ProgramAttached
+from elfmesh.control.programs.events import ProgramGone as ProgramGone
+from elfmesh.control.programs.events import ProgramSaid as ProgramSaid
+from elfmesh.control.programs.events import ToProgram as ToProgram
+from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.terms import Stage
 from elfmesh.machine import Effect, Event, Received, Send, Tick
 from elfmesh.overlay.events import (
     Joined,
     Lookup,
     LookupDone,
     PeerDown,
+    PeerUp,
     Probe,
     ProbeDone,
     Route,
@@ -29,10 +36,12 @@ from elfmesh.overlay.events import (
 )
 from elfmesh.srt.events import (
     Answer,
+    Attached,
     BecameRoot,
     Collected,
     Contribute,
     Delivered,
+    Detached,
     Hasten,
     LostRoot,
     PartsDropped,
@@ -66,10 +75,11 @@ class StreamInfo:
 
 @dataclass(frozen=True, slots=True)
 class LocalStreams(Event):
-    """What this agent carries and how it is labelled. Given at start, and again when it changes."""
+    """What this agent carries, its labels and lookup tables. Given at start, and again when it changes."""
 
     streams: tuple[StreamInfo, ...]
     labels: tuple[tuple[str, str], ...] = ()
+    lookups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +112,16 @@ class Reply(Effect):
 
 @dataclass(frozen=True, slots=True)
 class StartWorker(Effect):
-    """Evaluate this job from `start` on; records of earlier intervals are nobody's here any more."""
+    """Evaluate this job from `start` on; records of earlier intervals are nobody's here any more.
+
+    Said again when the versions change: what was sealed by another version than its interval's is made again.
+    `stages`: which version evaluates from where on, below the first nothing is open; () where there never was
+    another version.
+    """
 
     manifest: Manifest
     start: int
+    stages: tuple[Stage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +148,11 @@ class ResumeWorker(Effect):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseWorker(Effect):
-    """Everything below `stop` is closed: frames of it are not needed again."""
+    """All below `stop` is settled, revisions up to `heard` are accounted for: their frames are not needed."""
 
     job: bytes
     stop: int
+    heard: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +170,7 @@ class Sealed(Event):
     Counts stand in partition 0 only (the others carry zeros), so that no record is counted twice. Ranges of
     one worker follow each other without a gap, beginning at `StartWorker.start`. `again`: sealed in an
     earlier life of this agent; those from before the start come first, with gaps: they are closed, and may
-    not be settled.
+    not be settled. `evaluated`: the version by whose text it was evaluated, see `Stage`.
     """
 
     job: bytes
@@ -162,6 +179,27 @@ class Sealed(Event):
     stop: int
     parts: tuple[SealedPart, ...]
     again: bool = False
+    evaluated: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Revised(Event):
+    """Records came late for an interval that was sealed: its contribution is this one now, revision `rev`.
+
+    `parts` has a part of one entry per partition; `added` is what it counts that the revision before did not.
+    `seq` numbers those of a worker, in order. `again`: of an earlier life, without `parts`, told first.
+    `evaluated`: as of `Sealed`.
+    """
+
+    job: bytes
+    incarnation: str
+    interval: int
+    rev: int
+    parts: tuple[SealedPart, ...]
+    added: tuple[int, ...]
+    seq: int
+    again: bool = False
+    evaluated: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,30 +209,6 @@ class WorkerReport(Event):
     job: bytes
     samples: tuple[str, ...] = ()
     error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Finalise(Effect):
-    """Merge an interval's payloads (per partition) and run the query's last steps: heavy, for a thread."""
-
-    job: bytes
-    epoch: int
-    manifest: Manifest
-    interval: int
-    parts: tuple[tuple[bytes, ...], ...]
-    rev: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Finalised(Event):
-    """The rows of an interval as an Arrow IPC stream, or why there are none."""
-
-    job: bytes
-    epoch: int
-    interval: int
-    rows: bytes = b""
-    error: str = ""
-    rev: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,21 +334,29 @@ INPUTS: tuple[type[Event], ...] = (
     Joined,
     LookupDone,
     PeerDown,
+    PeerUp,
     ProbeDone,
     RouteDelivered,
     BecameRoot,
     LostRoot,
     Collected,
     Delivered,
+    Attached,
+    Detached,
     PartsDropped,
     PublishDone,
     LocalStreams,
     ClientRequest,
+    ProgramAttached,
+    ProgramSaid,
+    ProgramGone,
     Sealed,
+    Revised,
     WorkerReport,
     Finalised,
     LogRead,
     Recomputed,
+    FunctionsTried,
     Restored,
 )
 """Every event the control machine takes."""
@@ -353,6 +375,7 @@ OUTPUTS: tuple[type[Effect], ...] = (
     Subscribe,
     Unsubscribe,
     Reply,
+    ToProgram,
     StartWorker,
     StopWorker,
     PauseWorker,
@@ -360,6 +383,7 @@ OUTPUTS: tuple[type[Effect], ...] = (
     ReleaseWorker,
     Finalise,
     Recompute,
+    TryFunctions,
     Append,
     DeadLetter,
     DropLog,

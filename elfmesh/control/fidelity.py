@@ -1,7 +1,8 @@
 """Output fidelity: the share of the expected input that a result stands for (D-10).
 
-Owns the formula. Paper: PPA 4.2, output fidelity as the rate-weighted share of the input that was processed;
-one input stream here, so there is no product over joined inputs.
+Owns the formula. Paper: PPA 4.2, output fidelity as the rate-weighted share of the input that was processed,
+a product over joined inputs. Deviation: members say one rate for all their streams, so that every joined
+input is taken to lack the same share.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from elfmesh.control.cover import numbers
-from elfmesh.control.records import BUCKETS
+from elfmesh.control.results.records import BUCKETS
 
 WEIGHT = 0.2
 """Of the newest interval in a member's usual rate: a burst of one interval does not change who matters."""
@@ -39,18 +40,20 @@ class Rates:
         if 0 <= records <= RATE_MAX:  # what is no number compares with nothing
             self._rates[number] = records
 
-    def fidelity(self, required: int, missing: int, counts: Sequence[int]) -> float:
+    def fidelity(self, required: int, missing: int, counts: Sequence[int], joined: int = 1) -> float:
         """The share of the expected records that is inside, between 0 and 1.
 
         Args:
             required: bit set of the members that are expected.
             missing: those of them that are not inside.
             counts: records per bucket of `BUCKETS`, of those inside.
+            joined: how many inputs a row is put together of.
         """
         read = sum(counts[at] for at in READ)
         shed = sum(counts[at] for at in DROPPED)
         kept = read / (read + shed) if shed else 1.0
-        return kept * self._share(numbers(required), numbers(missing)) if missing else kept
+        share = self._share(numbers(required), numbers(missing)) if missing else 1.0
+        return float((kept * share) ** joined)
 
     def _share(self, expected: list[int], missing: list[int]) -> float:
         """By rate; a member that has said none counts as the mean of those that have."""

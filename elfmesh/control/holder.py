@@ -13,16 +13,19 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from elfmesh.control.events import Append, Persist
+from elfmesh.control.events import Append, DropLog, Persist
 from elfmesh.control.messages import Fetch, Page, Replica, pack
 from elfmesh.control.office import Office, Timer
-from elfmesh.control.pages import decode_page
-from elfmesh.control.records import ResultRecord
+from elfmesh.control.plan import has_no_members
+from elfmesh.control.results.pages import decode_page
+from elfmesh.control.results.records import ResultRecord
 from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact
+from elfmesh.srt.events import Subscribe, Unsubscribe
 
-FETCH_S = 5.0
-"""When a page that did not come is asked for again, of the next source if there is one."""
+FETCH_S = (0.5, 1.0, 5.0)
+"""When a page that did not come is asked for again, of the next source if there is one; whichever comes first
+is taken. The last pause is repeated."""
 
 FETCH_TRIES = 3
 """Pages that may fail to come, one after the other, until all sources are given up; each is asked once."""
@@ -45,7 +48,7 @@ class LogCopy:
         self._office, self.job, self.incarnation = office, job, incarnation
         self.latest = latest
         self._epoch = 0
-        self._token: int | None = None
+        self._tokens: dict[int, None] = {}
         self._timer: Timer | None = None
         self._tries = 0
         self._sources: list[Contact] = []
@@ -54,7 +57,7 @@ class LogCopy:
     @property
     def fetching(self) -> bool:
         """A page is on its way."""
-        return self._token is not None
+        return bool(self._tokens)
 
     def reaches(self, index: int | None) -> bool:
         """Whether the copy has every record up to this one."""
@@ -92,11 +95,13 @@ class LogCopy:
                 self.complete(other)
 
     def _ask(self) -> None:
-        self._token = self._office.token()
-        self._tries += 1
-        fetch = Fetch(self.job, self.incarnation, self.latest, self._token)
+        self._sources.sort(key=lambda source: self._office.is_gone(source.id))
+        token = self._office.token()
+        self._tokens[token] = None
+        fetch = Fetch(self.job, self.incarnation, self.latest, token)
         self._office.send(self._sources[0], fetch)
-        self._timer = self._office.after(FETCH_S, self._late)
+        self._timer = self._office.after(FETCH_S[min(self._tries, len(FETCH_S) - 1)], self._late)
+        self._tries += 1
 
     def _late(self) -> None:
         """The source is silent: the others first."""
@@ -108,22 +113,24 @@ class LogCopy:
 
     def page(self, sender: Contact, page: Page, payload: bytes) -> None:
         """A page came; raises ProtocolError if it is damaged."""
-        if page.token != self._token or page.incarnation != self.incarnation:
+        if page.token not in self._tokens or page.incarnation != self.incarnation:
             return
         before = self.latest
         self.append(payload)
         if self._timer is not None:
             self._timer.cancel()
         self._tries = 0
-        if page.done or self.latest == before:
-            del self._sources[0]
+        self._tokens.clear()
+        known = [source for source in self._sources if source.id == sender.id]
+        others = [source for source in self._sources if source.id != sender.id]
+        self._sources = others if page.done or self.latest == before else known + others
         if self._sources:
             self._ask()
         else:
             self._finish()
 
     def _finish(self) -> None:
-        self._token = None
+        self._tokens.clear()
         self._sources.clear()
         waiting, self._done = self._done, []
         for done in waiting:
@@ -140,7 +147,7 @@ class LogCopy:
             self._office.stats["control.fenced"] += 1
         elif self.latest is None or record.index > self.latest:
             self._epoch = record.epoch
-            self._office.emit(Append(self.job, self.incarnation, record, rows))
+            self._office.emit(Append(self.job, self.incarnation, replace(record, open=b""), rows))
             self.latest = record.index
 
 
@@ -172,3 +179,15 @@ class Holder:
     def persist(self) -> None:
         """Remember the terms across restarts."""
         self._office.emit(Persist("job", self.terms.manifest.job_id, pack(Replica(self.terms, None))))
+
+    def begin(self) -> None:
+        """Remember it, and be in its tree: a job that reads others has no members to find its master."""
+        self.persist()
+        if has_no_members(self.terms.manifest.text):
+            self._office.emit(Subscribe(self.copy.job))
+
+    def end(self) -> None:
+        """The job is over, and not led here."""
+        self._office.emit(DropLog(self.copy.job))
+        if has_no_members(self.terms.manifest.text):
+            self._office.emit(Unsubscribe(self.copy.job))

@@ -19,7 +19,12 @@ from elfmesh.machine import Contact
 from elfmesh.overlay.events import LookupDone
 
 NEIGHBOURS = 3
+ALL_NEAR = 8
+"""All that a look-up finds."""
+
 ANSWER_S = 1.0
+AGAIN_S = 0.25
+"""When those who are silent are asked once more: a single loss must not cost the whole time."""
 
 Informed = Callable[[bytes, Terms | None, tuple[bytes, ...]], None]
 """Called with the job, its newest terms, and the ids of those that answered that they do not lead it."""
@@ -28,12 +33,14 @@ Informed = Callable[[bytes, Terms | None, tuple[bytes, ...]], None]
 @dataclass(slots=True)
 class _Open:
     token: int
-    then: Informed
+    then: list[Callable[[Terms | None, _Open], None]]
     extra: tuple[Contact, ...]
+    neighbours: int
     waiting: set[bytes] = field(default_factory=set)
     answers: list[tuple[Terms, bytes]] = field(default_factory=list)
     idle: list[bytes] = field(default_factory=list)
-    timer: Timer | None = None
+    heard: dict[bytes, Contact] = field(default_factory=dict)
+    timers: tuple[Timer, ...] = ()
 
 
 class Inquiry:
@@ -49,24 +56,68 @@ class Inquiry:
         self._open: dict[bytes, _Open] = {}
 
     def ask(self, job: bytes, extra: tuple[Contact, ...], then: Informed) -> None:
-        """Begin an inquiry among the neighbours and some others, unless one is open."""
-        if job not in self._open:
-            self._open[job] = _Open(self._office.token(), then, extra)
-            self._office.lookup(job, lambda done: self._found(job, done))
+        """Begin an inquiry among the closest neighbours and some others, or wait for the one that is open."""
+
+        def ended(terms: Terms | None, inquiry: _Open) -> None:
+            then(job, terms, tuple(inquiry.idle))
+
+        if job in self._open:
+            self._open[job].then.append(ended)
+        else:
+            self._begin(job, _Open(self._office.token(), [ended], extra, NEIGHBOURS))
+
+    def ask_all(
+        self,
+        job: bytes,
+        extra: tuple[Contact, ...],
+        then: Callable[[Terms | None, dict[bytes, Contact]], None],
+    ) -> None:
+        """Ask all neighbours and some others; `then` hears the newest terms, and who has answered.
+
+        Their answers also say how high the epochs of the job were: others may vote on it now than did.
+        """
+
+        def ended(terms: Terms | None, inquiry: _Open) -> None:
+            then(terms, inquiry.heard)
+
+        running = self._open.get(job)
+        if running is None:
+            self._begin(job, _Open(self._office.token(), [ended], extra, ALL_NEAR))
+        elif running.neighbours == ALL_NEAR:
+            running.then.append(ended)
+        else:
+            running.then.append(lambda *_: self.ask_all(job, extra, then))
+
+    def _begin(self, job: bytes, inquiry: _Open) -> None:
+        self._open[job] = inquiry
+        self._office.lookup(job, lambda done: self._found(job, done))
 
     def _found(self, job: bytes, done: LookupDone | None) -> None:
         inquiry = self._open[job]
         me = self._office.me.id
         neighbours = [contact for contact in (done.contacts if done else ()) if contact.id != me]
-        contacts = {contact.id: contact for contact in (*inquiry.extra, *neighbours[:NEIGHBOURS])}
-        contacts.pop(me, None)
-        for contact in contacts.values():
-            inquiry.waiting.add(contact.id)
-            self._office.send(contact, Inquire(job, inquiry.token))
-        if inquiry.waiting:
-            inquiry.timer = self._office.after(ANSWER_S, lambda: self._end(job))
-        else:
-            self._end(job)
+        contacts = {contact.id: contact for contact in (*inquiry.extra, *neighbours[: inquiry.neighbours])}
+        asked = [each for each in contacts.values() if each.id != me and not self._office.is_gone(each.id)]
+
+        def ask() -> None:
+            for contact in asked:
+                if contact.id in inquiry.waiting:
+                    self._office.send(contact, Inquire(job, inquiry.token))
+
+        inquiry.waiting.update(contact.id for contact in asked)
+        inquiry.timers = (
+            self._office.after(AGAIN_S, ask),
+            self._office.after(ANSWER_S, lambda: self._end(job)),
+        )
+        ask()
+        self._end_if_heard(job, inquiry)
+
+    def lost(self, agent: bytes) -> None:
+        """An agent is gone: its answer is not waited for."""
+        for job, inquiry in list(self._open.items()):
+            if agent in inquiry.waiting:
+                inquiry.waiting.remove(agent)
+                self._end_if_heard(job, inquiry)
 
     def answered(self, sender: Contact, message: Known) -> None:
         """A neighbour says what it knows."""
@@ -74,20 +125,25 @@ class Inquiry:
         if inquiry is None or inquiry.token != message.token or sender.id not in inquiry.waiting:
             return
         inquiry.waiting.remove(sender.id)
+        inquiry.heard[sender.id] = sender
         if message.terms is not None and message.terms.manifest.job_id == message.job:
             inquiry.answers.append((message.terms, sender.id))
         if not message.leads:
             inquiry.idle.append(sender.id)
+        self._end_if_heard(message.job, inquiry)
+
+    def _end_if_heard(self, job: bytes, inquiry: _Open) -> None:
         if not inquiry.waiting:
-            self._end(message.job)
+            self._end(job)
 
     def _end(self, job: bytes) -> None:
         inquiry = self._open.pop(job)
-        if inquiry.timer is not None:
-            inquiry.timer.cancel()
+        for timer in inquiry.timers:
+            timer.cancel()
         terms, _ = self._known(job)
         answers = list(inquiry.answers)
         if terms is not None:
             answers.append((terms, self._office.me.id))
         newest = max(answers, key=lambda each: (each[0].epoch, each[0].version, each[1]), default=None)
-        inquiry.then(job, None if newest is None else newest[0], tuple(inquiry.idle))
+        for then in inquiry.then:
+            then(None if newest is None else newest[0], inquiry)

@@ -13,7 +13,6 @@ Paper: ELF 2.3 ("the rendezvous node is set as the job's master").
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 
 from msgspec.structs import replace
@@ -21,17 +20,20 @@ from msgspec.structs import replace
 from elfmesh import ids
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.election import Elections, Lost, Won
-from elfmesh.control.events import DropLog, LogInfo, Persist
+from elfmesh.control.events import LogInfo, Persist
+from elfmesh.control.first_acceptors import FirstAcceptors
 from elfmesh.control.holder import Holder, LogCopy
 from elfmesh.control.inquiry import Inquiry
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.master import Master
-from elfmesh.control.messages import Fenced, Handover, Known, Replica, Withdraw
+from elfmesh.control.master.master import Master
+from elfmesh.control.master.rollout import Wanted
+from elfmesh.control.messages import Fenced, Handover, Known, Replica
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan, read_plan
-from elfmesh.control.records import FIRST
-from elfmesh.control.register_desk import ACCEPTORS, Registers
-from elfmesh.control.register_value import Refused
+from elfmesh.control.register.desk import ACCEPTORS, Registers
+from elfmesh.control.register.value import Cell, Refused
+from elfmesh.control.remembered import Epochs, Tombstones
+from elfmesh.control.results.records import FIRST
 from elfmesh.control.roots import Roots
 from elfmesh.control.terms import Terms
 from elfmesh.errors import QueryError
@@ -47,9 +49,6 @@ UNKNOWN_S = 30.0
 
 HANDOVER_S = 5.0
 """When a handover that nobody took is tried again."""
-
-TOMBSTONES_MAX = 4096
-EPOCHS_MAX = 10_000
 
 
 class Leadership:
@@ -68,16 +67,17 @@ class Leadership:
         self.holders: dict[bytes, Holder] = {}
         self.registers = Registers(office, self, acceptors)
         self._elections = Elections(office, self.registers, self.epoch)
-        self._epochs: OrderedDict[bytes, int] = OrderedDict()
+        self._epochs = Epochs(office)
         self._logs: dict[bytes, LogInfo] = {}
-        self._tombstones: OrderedDict[bytes, str] = OrderedDict()
-        self._inquiry = Inquiry(office, self.known)
+        self._tombstones = Tombstones()
+        self.inquiry = Inquiry(office, self.known)
+        self.first = FirstAcceptors(office, self.registers, self.inquiry, self._is_dead)
 
     # -- epochs ----------------------------------------------------------------------------------------
 
     def epoch(self, job: bytes) -> int:
         """The highest epoch seen of a job."""
-        return self._epochs.get(job, 0)
+        return self._epochs.of(job)
 
     def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
         """Whether something of this epoch may be acted upon; a new epoch ends an older term here."""
@@ -88,27 +88,17 @@ class Leadership:
                 self._office.send(sender, Fenced(job, known))
             return False
         if epoch > known:
-            self._note_epoch(job, epoch)
-            master = self.masters.get(job)
-            if master is not None and master.epoch < epoch:
+            self._epochs.note(job, epoch)
+            if (master := self.masters.get(job)) is not None and master.epoch < epoch:
                 self._step_down(master)
         return True
-
-    def _note_epoch(self, job: bytes, epoch: int) -> None:
-        if epoch <= self.epoch(job):
-            return
-        self._epochs[job] = epoch
-        self._epochs.move_to_end(job)
-        while len(self._epochs) > EPOCHS_MAX:
-            self._epochs.popitem(last=False)
-        self._office.emit(Persist("epoch", job, epoch.to_bytes(8)))
 
     def _step_down(self, master: Master) -> None:
         self._office.stats["control.stepped_down"] += 1
         del self.masters[master.job]
-        self.holders[master.job] = Holder(self._office, master.terms, master.copy)
+        self.holders[master.job] = Holder(self._office, master.promised or master.terms, master.copy)
         master.resign()
-        if master.job not in self._carrier.members:
+        if master.job not in self._carrier.members and not master.plan.reads:
             self._office.emit(Unsubscribe(master.job))
         self._look_again_later(master.job)
 
@@ -126,13 +116,12 @@ class Leadership:
         job = terms.manifest.job_id
         value = None if lost.cell is None else lost.cell.value
         if value is None or value.deleted or value.incarnation != terms.manifest.incarnation:
-            self._forget(job, terms.manifest.incarnation)
+            self.forget(job, terms.manifest.incarnation)
             return None
-        self._note_epoch(job, value.epoch)
-        learned = replace(terms, epoch=value.epoch, master=value.master)
+        self._epochs.note(job, value.epoch)
         if value.master.id != self._office.me.id and job in self._office.roots:
             self._roots.follow(job, value.master, value.epoch)
-        return learned
+        return replace(terms, epoch=value.epoch, master=value.master)
 
     # -- what is known ---------------------------------------------------------------------------------
 
@@ -152,7 +141,7 @@ class Leadership:
         """What a successor can have from this agent: terms and copy of the log (see `Custody`)."""
         master, holder = self.masters.get(job), self.holders.get(job)
         if master is not None:
-            return master.terms, master.copy
+            return master.promised or master.terms, master.copy
         return (None, None) if holder is None else (holder.terms, holder.copy)
 
     def keep(self, terms: Terms, roster: int = 0) -> None:
@@ -179,24 +168,22 @@ class Leadership:
         return terms.master if terms is not None else None
 
     def _is_dead(self, manifest: Manifest) -> bool:
-        return self._tombstones.get(manifest.job_id) == manifest.incarnation
+        return self.is_over(manifest.job_id, manifest.incarnation)
 
-    def withdrawn(self, message: Withdraw) -> None:
+    def forget(self, job: bytes, incarnation: str) -> None:
         """An incarnation of a job is over."""
-        self._forget(message.job, message.incarnation)
-
-    def _forget(self, job: bytes, incarnation: str) -> None:
-        self._tombstones[job] = incarnation
-        self._tombstones.move_to_end(job)
-        while len(self._tombstones) > TOMBSTONES_MAX:
-            self._tombstones.popitem(last=False)
+        self._tombstones.add(job, incarnation)
         holder = self.holders.get(job)
         if holder is not None and holder.terms.manifest.incarnation == incarnation:
             del self.holders[job]
             self._logs.pop(job, None)
             self._office.emit(Persist("job", job, b""))
             if job not in self.masters:
-                self._office.emit(DropLog(job))
+                holder.end()
+
+    def is_over(self, job: bytes, incarnation: str) -> bool:
+        """Whether this incarnation was the last to end of those of a job that this agent knows."""
+        return self._tombstones.of(job) == incarnation
 
     def was_deleted(self, job: bytes) -> bool:
         """Whether this agent remembers the end of a job that has not begun anew."""
@@ -209,31 +196,40 @@ class Leadership:
 
         def elected(outcome: Won | Lost) -> None:
             if isinstance(outcome, Lost):
-                then(outcome)
-                return
-            master = self.masters.get(manifest.job_id)
-            if master is None:
+                return then(outcome)
+            if (master := self.masters.get(manifest.job_id)) is None:
                 master = self._lead(outcome, read_plan(manifest.text))
                 master.begin()
-            then(master)
+            return then(master)
 
-        self._elections.create(manifest, start, elected)
+        job = manifest.job_id
+        self.first.survey(job, lambda found: self._elections.create(manifest, start, found, elected))
 
     def _lead(self, won: Won, plan: Plan) -> Master:
         """The master of a term that the register has chosen; its copy of the log may lack something yet."""
         terms = won.terms
         job = terms.manifest.job_id
-        self._note_epoch(job, terms.epoch)
+        self._epochs.note(job, terms.epoch)
         copy = self._holder(terms).copy
         del self.holders[job]
         master = self.masters[job] = Master(self._office, plan, terms, copy, won, self.registers.wanted)
         master.on_deposed = lambda refused: self._deposed(master, refused)
+        master.rollouts.on_renewed = lambda *renewed: self._renew(master, *renewed)
         return master
+
+    def _renew(self, master: Master, terms: Terms, cell: Cell, wanted: Wanted, prepared_at: float) -> None:
+        """The register has the next version of a job led here: its term begins (D-16)."""
+        del self.masters[master.job]
+        master.give_way()
+        terms = replace(terms, closed=max(cell.value.closed, terms.start))
+        self.holders[master.job] = Holder(self._office, terms, master.copy)
+        renewed = self._lead(Won(terms, cell, master.proposer), read_plan(terms.manifest.text))
+        renewed.go_on_from(master, wanted, prepared_at)
 
     def ended(self, master: Master) -> None:
         """The job is over."""
         self.masters.pop(master.job, None)
-        self._forget(master.job, master.manifest.incarnation)
+        self.forget(master.job, master.manifest.incarnation)
         self._office.emit(Unsubscribe(master.job))
 
     # -- roots -----------------------------------------------------------------------------------------
@@ -259,28 +255,42 @@ class Leadership:
 
     def _look(self, job: bytes, *, again: bool = False) -> None:
         """Ask who leads a job; in haste only the neighbours, who are alive, and not its master and voters."""
-        if job in self._office.roots and not self.leads(job):
+        if self._wants_master(job):
             terms, _ = self.known(job) if again else (None, None)
             others = () if terms is None else (terms.master, *terms.acceptors)
-            self._inquiry.ask(job, others, lambda *found: self._informed(*found, again=again))
+            self.inquiry.ask(job, others, lambda *found: self._informed(*found, again=again))
+
+    def _wants_master(self, job: bytes) -> bool:
+        """Whether to ask who leads a job; if an attempt is open, which may fail, that is asked later."""
+        if job in self._office.roots and self._elections.is_running(job):
+            self._look_again_later(job)
+        return job in self._office.roots and not self.leads(job)
+
+    def lost(self, agent: bytes) -> None:
+        """The overlay has lost an agent: no answer of it is waited for, and who is to follow it looks now."""
+        self.inquiry.lost(agent)
+        for job in [*self._office.roots]:
+            if (leader := self.leader(job)) is not None and leader.id == agent:
+                self._look(job)
 
     def _look_again_later(self, job: bytes, pause_s: float = LOOK_AGAIN_S) -> None:
         self._office.after(self._office.jittered(pause_s), lambda: self._look(job, again=True))
 
     def _informed(self, job: bytes, terms: Terms | None, idle: tuple[bytes, ...], *, again: bool) -> None:
         """What the neighbours know of a job whose root we are; `idle`: who said that it does not lead."""
-        if job not in self._office.roots or self.leads(job):
+        if not self._wants_master(job):
             return
         if terms is None:  # no job's tree, or nobody who knows the job has answered in time
             self._look_again_later(job, UNKNOWN_S)
             return
         if self._is_dead(terms.manifest):
             return
-        if terms.epoch < self.epoch(job) and not again:
+        lost = terms.epoch < self.epoch(job)  # nobody who knows the newest term is left: the register does
+        if lost and not again:
             self._look_again_later(job)
             return
-        lost = terms.epoch < self.epoch(job)  # nobody who knows the newest term is left: the register does
-        if lost or terms.master.id == self._office.me.id or terms.master.id in idle:
+        master = terms.master.id
+        if lost or master == self._office.me.id or master in idle or self._office.is_gone(master):
             self._take_over(terms)
             return
         self._roots.follow(job, terms.master, terms.epoch)
@@ -288,7 +298,7 @@ class Leadership:
 
     def _probed(self, terms: Terms, done: ProbeDone | None) -> None:
         job = terms.manifest.job_id
-        if job not in self._office.roots or self.leads(job):
+        if not self._wants_master(job):
             return
         if done is not None and not done.alive:
             self._take_over(terms)
@@ -311,12 +321,10 @@ class Leadership:
         job = terms.manifest.job_id
         if isinstance(outcome, Lost):
             self._office.stats["control.not_elected"] += 1
-            if outcome.open:
-                self._look_again_later(job)
-                return
-            learned = self._learn(terms, outcome)
+            learned = None if outcome.open else self._learn(terms, outcome)
             if learned is not None:
                 self.keep(learned)
+            if outcome.open or learned is not None:
                 self._look_again_later(job)
             return
         self._office.stats["control.taken_over"] += 1
@@ -339,7 +347,7 @@ class Leadership:
             latest = log.latest if log is not None and log.incarnation == incarnation else None
             copy = LogCopy(self._office, job, incarnation, latest)
             holder = self.holders[job] = Holder(self._office, terms, copy)
-            holder.persist()
+            holder.begin()
         return holder
 
     # -- handing over ----------------------------------------------------------------------------------
@@ -361,9 +369,8 @@ class Leadership:
     def handover(self, sender: Contact, message: Handover) -> None:
         """The old root wants us to lead."""
         job = message.terms.manifest.job_id
-        if self.leads(job) or not self.admits(job, message.terms.epoch, sender):
-            return
-        if self._is_dead(message.terms.manifest):
+        admitted = not self.leads(job) and self.admits(job, message.terms.epoch, sender)
+        if not admitted or self._is_dead(message.terms.manifest):
             return
         self._office.emit(Subscribe(job))
         self.keep(message.terms)  # until we are elected, questions go on to the old one
@@ -373,21 +380,19 @@ class Leadership:
         """A master gives us what a successor needs."""
         job = message.terms.manifest.job_id
         self.keep(message.terms)
-        holder = self.holders.get(job)
+        copy = None if (holder := self.holders.get(job)) is None else holder.copy
         incarnation = message.terms.manifest.incarnation
-        copy = None if holder is None else holder.copy
         if copy is not None and copy.incarnation == incarnation and not copy.reaches(message.latest):
             copy.complete(sender)
 
     def answered(self, sender: Contact, message: Known) -> None:
         """A neighbour says what it knows of a job."""
-        self._inquiry.answered(sender, message)
-
-    # -- restarting ------------------------------------------------------------------------------------
+        self.admits(message.job, message.epoch, None)
+        self.inquiry.answered(sender, message)
 
     def restored(self, epochs: dict[bytes, int], terms: list[Terms], logs: tuple[LogInfo, ...]) -> None:
         """What this agent knew before it was restarted; jobs it led it tries to lead again."""
-        self._epochs.update(epochs)
+        self._epochs.restored(epochs)
         self._logs.update({log.job: log for log in logs})
         for each in terms:
             self._holder(each)

@@ -1,8 +1,9 @@
 """The control machine of one agent: everything about jobs, sans-IO.
 
-Owns which part hears which event. The parts: `requests` (this agent's clients), `asks` (questions answered
-here), `carrier` and `member` (jobs worked on here), `rendezvous` (streams that meet here), `leadership` and
-`master` (jobs led here), `roots` (trees that end here for another's job).
+Owns which part hears which event. The parts: `requests` (this agent's clients), `programs` (users' processes
+beside this agent), `asks` (questions answered here), `carrier` and `member` (jobs worked on here),
+`rendezvous` (streams that meet here), `leadership` and `master` (jobs led here), `roots` (trees that end here
+for another's job).
 
 Invariants: a malformed or misplaced message is counted and changes nothing; messages to ourselves are handled
 before the step ends; timers fire in their order.
@@ -14,40 +15,56 @@ workers' streams itself; here the trees do, and the master sees merged partials 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from elfmesh import ids
-from elfmesh.control import settlement
+from elfmesh.control import acquaintances, carrier
+from elfmesh.control.answers import UNAVAILABLE, error_body
 from elfmesh.control.asks import Asks
-from elfmesh.control.carrier import Carrier
+from elfmesh.control.departure import Departure
 from elfmesh.control.events import (
     ClientRequest,
     Finalised,
+    Left,
     LocalStreams,
     LogRead,
+    ProgramAttached,
+    ProgramGone,
+    ProgramSaid,
     Recomputed,
+    Reply,
     Restored,
+    Revised,
     Sealed,
     WorkerReport,
 )
-from elfmesh.control.keeper import KIND
+from elfmesh.control.events_functions import FunctionsTried
+from elfmesh.control.first_acceptors import NOT_JOINED
 from elfmesh.control.leadership import Leadership
 from elfmesh.control.mail import Mail
-from elfmesh.control.messages import Replica, Roster, unpack
+from elfmesh.control.member import settlement
+from elfmesh.control.member.keeper import KIND
+from elfmesh.control.messages import Announce, Replica, Roster, unpack
+from elfmesh.control.messages_versions import Rehearse
 from elfmesh.control.office import Office
+from elfmesh.control.programs import beside
+from elfmesh.control.programs.messages import Broadcast
 from elfmesh.control.rendezvous import Rendezvous
-from elfmesh.control.requests import Requests
+from elfmesh.control.requests import JOB_VERBS, REQUEST_S, Requests
 from elfmesh.control.roots import Roots
 from elfmesh.control.terms import Terms
 from elfmesh.control.verify import REV
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Rng, Tick
-from elfmesh.overlay.events import Joined, LookupDone, PeerDown, ProbeDone, RouteDelivered
+from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, RouteDelivered
 from elfmesh.srt.events import (
     Answer,
+    Attached,
     BecameRoot,
     Collected,
     Delivered,
+    Detached,
     LostRoot,
     PartsDropped,
     PublishDone,
@@ -58,6 +75,10 @@ from elfmesh.srt.events import (
 def no_facts(topic: str) -> dict[str, Any]:
     """A host that tells nothing about itself."""
     return {}
+
+
+EARLY_MAX = 256
+"""Questions of clients that wait until this agent has joined the overlay."""
 
 
 class Control:
@@ -75,12 +96,15 @@ class Control:
         self, me: Contact, name: str, *, rng: Rng, facts: Callable[[str], dict[str, Any]] = no_facts
     ) -> None:
         self.office = Office(me, name, rng, facts)
-        self.carrier = Carrier(self.office)
+        self.carrier = carrier.Carrier(self.office)
         self.roots = Roots(self.office)
         self.rendezvous = Rendezvous(self.office)
         self.requests = Requests(self.office, self.carrier)
         self.leadership = Leadership(self.office, self.carrier, self.roots)
         self.asks = Asks(self.office, self.leadership, self.carrier)
+        self.programs = beside.Programs(self.office, self.leadership.masters)
+        self.departure = Departure(self.office, self.leadership)
+        self.carrier.departed, self.carrier.votes_on = self.departure.is_over, self.departure.jobs
         self.mail = Mail(
             self.office,
             self.carrier,
@@ -89,8 +113,10 @@ class Control:
             self.requests,
             self.leadership,
             self.asks,
+            self.departure,
         )
         self._joined = False
+        self._early: dict[int, ClientRequest] = {}
         self._local: LocalStreams | None = None
 
     def step(self, event: Event, now: float) -> list[Effect]:
@@ -101,7 +127,7 @@ class Control:
         office.fire()
         while office.inbox:
             message, payload = office.inbox.popleft()
-            self.mail.received(office.me, message, payload)
+            self._received(office.me, message, payload)
             office.fire()
         effects, office.out = office.out, []
         return effects
@@ -126,21 +152,46 @@ class Control:
             case Tick():
                 pass
             case Received():
-                self.mail.received(event.sender, event.message, event.payload)
+                self.office.met(event.sender.id)
+                self.leadership.first.acquaintances.heard(event.sender.id)
+                self._received(event.sender, event.message, event.payload)
             case RouteDelivered():
                 message = self._unpacked(event.body)
                 if message is not None:
-                    self.mail.received(event.origin, message, event.payload)
+                    self._received(event.origin, message, event.payload, routed=True)
             case Delivered():
                 message = self._unpacked(event.body)
-                answer = self.mail.delivered(message) if message is not None else b""
-                self.office.emit(Answer(event.tree, event.seq, answer))
+                if isinstance(message, Broadcast):
+                    self.programs.delivered(event, message)
+                else:
+                    self._delivered(event, message)
             case PublishDone() | LookupDone() | ProbeDone() | LogRead():
                 self.office.answer(event.token, event)
-            case ClientRequest():
+            case ClientRequest() if self._joined or event.verb not in ("apply", *JOB_VERBS):
                 self.requests.request(event)
+            case ClientRequest() if len(self._early) < EARLY_MAX:
+                self._early[event.token] = event  # before, it would found jobs as an electorate of one
+                self.office.after(REQUEST_S, partial(self._too_early, event.token))
+            case ClientRequest():
+                self._not_joined(event.token)
             case _:
                 self._host_said(event)
+
+    def _received(self, sender: Contact, message: Message, payload: bytes, *, routed: bool = False) -> None:
+        if not self.programs.received(message, payload, routed=routed):
+            self.mail.received(sender, message, payload)
+
+    def _delivered(self, event: Delivered, message: Message | None) -> None:
+        """A multicast; its answer may have to wait until functions were tried out."""
+
+        def answer() -> None:
+            body = self.mail.delivered(message) if message is not None else b""
+            self.office.emit(Answer(event.tree, event.seq, body))
+
+        if isinstance(message, Announce | Rehearse):
+            self.carrier.when_tried(message.manifest, answer)
+        else:
+            answer()
 
     def _host_said(self, event: Event) -> None:
         masters, members = self.leadership.masters, self.carrier.members
@@ -160,12 +211,22 @@ class Control:
                     masters[event.tree].closer.dropped(0, event)
                 else:
                     self.roots.dropped(event)
+            case PeerUp():
+                self.office.grown(event.contact.id)
+                self.leadership.first.acquaintances.met(event.contact)
             case PeerDown():
+                self.office.lost(event.id)
+                self.leadership.first.acquaintances.lost(event.id)
+                self.leadership.lost(event.id)
+                self.programs.rendezvous.lost(event.id)
                 for master in masters.values():
                     master.closer.judge.suspect(event.id)
             case Sealed():
                 if event.job in members:
                     members[event.job].sealed(event)
+            case Revised():
+                if event.job in members:
+                    members[event.job].revised(event)
             case WorkerReport():
                 if event.job in members:
                     members[event.job].report(event)
@@ -175,8 +236,12 @@ class Control:
                     (master.verifier if event.rev == REV else master.closer).finalised(event)
             case Recomputed():
                 for member in self.carrier.members.values():
-                    if member.recomputed(event):
+                    if member.rechecks.recomputed(event):
                         break
+            case ProgramAttached() | ProgramSaid() | ProgramGone() | Attached() | Detached():
+                self.programs.host_said(event)
+            case FunctionsTried():
+                self.carrier.trials.tried(event)
             case LocalStreams():
                 self._local = event
                 if self._joined:
@@ -203,9 +268,21 @@ class Control:
             self.carrier.ask_soon()
             return
         self._joined = True
+        self.office.joined_at = self.office.grown_at = self.office.now
         self.office.emit(Subscribe(ids.ALL_AGENTS))
         if self._local is not None:
             self.carrier.carries(self._local)
+        early, self._early = self._early, {}
+        for request in early.values():
+            self.requests.request(request)
+
+    def _too_early(self, token: int) -> None:
+        """Its client asks elsewhere now: what is obeyed later would undo what was answered there."""
+        if self._early.pop(token, None) is not None:
+            self._not_joined(token)
+
+    def _not_joined(self, token: int) -> None:
+        self.office.emit(Reply(token, UNAVAILABLE, error_body(NOT_JOINED, code=69)))
 
     def _restore(self, event: Restored) -> None:
         epochs: dict[bytes, int] = {}
@@ -224,8 +301,16 @@ class Control:
                 message = self._unpacked(data)
                 if isinstance(message, Roster) and message.terms.manifest.job_id == key:
                     self.carrier.remember(message.terms)
+            elif kind == carrier.KIND:
+                self.carrier.was_stopped(key, data.decode(errors="replace"))
+            elif kind == acquaintances.KIND:
+                self.leadership.first.acquaintances.restored(key, data)
+            elif kind == carrier.LEAVING:
+                self.carrier.was_leaving(lambda jobs: self.office.emit(Left()))
             elif kind == KIND:
                 kept.append(data)
+            elif kind == beside.KIND:
+                self.programs.restored(key, data)
             elif kind == settlement.KIND:
                 self.carrier.ledgers[key] = data
         self.carrier.restored(kept)

@@ -8,17 +8,23 @@ counted.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from elfmesh.control import messages as ctl
 from elfmesh.control import messages_safety as safety
+from elfmesh.control import messages_versions as versions
 from elfmesh.control.asks import Asks
 from elfmesh.control.carrier import Carrier
+from elfmesh.control.departure import Departure
 from elfmesh.control.leadership import Leadership
-from elfmesh.control.master_replicas import serve_fetch
+from elfmesh.control.master.replicas import serve_fetch
 from elfmesh.control.messages import pack
 from elfmesh.control.office import Office
+from elfmesh.control.register.messages import Resign, Resigned
 from elfmesh.control.rendezvous import Rendezvous
 from elfmesh.control.requests import Requests
 from elfmesh.control.roots import Roots, split_payload
+from elfmesh.control.terms import Participant
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Message
 
@@ -35,9 +41,11 @@ class Mail:
         requests: Requests,
         leadership: Leadership,
         asks: Asks,
+        departure: Departure,
     ) -> None:
         self._office, self._carrier, self._roots, self._rendezvous = office, carrier, roots, rendezvous
         self._requests, self._leadership, self._asks = requests, leadership, asks
+        self._departure = departure
 
     # -- multicasts ------------------------------------------------------------------------------------
 
@@ -45,9 +53,11 @@ class Mail:
         """A multicast reached us; our answer."""
         match message:
             case ctl.Announce():
-                return pack(self._carrier.announced(message))
+                return pack(self._announced(message))
             case ctl.Question():
                 return self._asks.question(message)
+            case versions.Rehearse():
+                return self._rehearse(message)
             case ctl.Roster():
                 ack = self._roster(message, None)
                 return pack(ack) if ack is not None else b""
@@ -62,15 +72,28 @@ class Mail:
                 self._office.stats["control.misplaced"] += 1
         return b""
 
+    def _announced(self, message: ctl.Announce) -> ctl.Verdict:
+        if not self._leadership.admits(message.manifest.job_id, message.epoch, message.master):
+            return ctl.Verdict(Participant(self._office.me, self._office.name), False)
+        return self._carrier.announced(message)
+
+    def _runs(self, message: ctl.Running) -> None:
+        """What runs, says a rendezvous that may not have heard of a job's end."""
+        admits = self._leadership.admits
+        jobs = tuple(each for each in message.jobs if admits(each.manifest.job_id, each.epoch, None))
+        self._carrier.running(replace(message, jobs=jobs))
+
     def _roster(self, message: ctl.Roster, sender: Contact | None) -> ctl.RosterAck | None:
         terms = message.terms
         job = terms.manifest.job_id
         if not self._leadership.admits(job, terms.epoch, sender):
             return None
-        member = self._carrier.members.get(job)
-        if member is None or member.manifest.incarnation != terms.manifest.incarnation:
-            return None
-        return member.roster(terms)
+        return self._carrier.roster(terms)
+
+    def _rehearse(self, message: versions.Rehearse) -> bytes:
+        if not self._leadership.admits(message.manifest.job_id, message.epoch, None):
+            return b""
+        return pack(self._carrier.rehearse(message))
 
     def _verify(self, message: safety.Verify, sender: Contact) -> None:
         job = message.manifest.job_id
@@ -120,7 +143,7 @@ class Mail:
                     self._rendezvous.announced(message)
             case ctl.Withdraw():
                 self._rendezvous.withdraw(message)
-                self._leadership.withdrawn(message)
+                self._leadership.forget(message.job, message.incarnation)
             case ctl.PartRoot():
                 if self._leadership.admits(message.job, message.epoch, message.master):
                     self._roots.master_is(message)
@@ -130,7 +153,7 @@ class Mail:
             case safety.Verify():
                 self._verify(message, sender)
             case ctl.Running():
-                self._carrier.running(message)
+                self._runs(message)
             case ctl.PartAck():
                 self._roots.acknowledged(message)
             case _:
@@ -168,17 +191,31 @@ class Mail:
                 if master is None or message.incarnation != master.manifest.incarnation:
                     self._unled(message, message.member)
                 else:
-                    master.leaving(message)
+                    master.members.leaving(message)
+            case Resign():
+                self._resign(message)
+            case Resigned():
+                self._departure.resigned(message)
             case ctl.WhatRuns():
                 self._rendezvous.what_runs(message)
             case _:
                 return False
         return True
 
+    def _resign(self, message: Resign) -> None:
+        job, incarnation = message.job, message.incarnation
+        master = self._leadership.masters.get(job)
+        if master is not None and master.manifest.incarnation == incarnation:
+            done = master.electorate.resign(message.voter.id)
+        else:
+            done = self._leadership.is_over(job, incarnation)
+        if done:
+            self._office.send(message.voter, Resigned(job, incarnation))
+
     def _enroll(self, message: ctl.Enroll) -> None:
         master = self._leadership.masters.get(message.job)
         if master is not None:
-            master.enroll(message)
+            master.members.enroll(message)
         else:
             self._unled(message, message.participant.contact)
 
@@ -211,7 +248,10 @@ class Mail:
             case ctl.Inquire():
                 terms, latest = leadership.known(message.job)
                 leads = leadership.leads(message.job)
-                self._office.send(sender, ctl.Known(message.job, message.token, terms, latest, leads))
+                known = ctl.Known(
+                    message.job, message.token, terms, latest, leads, leadership.epoch(message.job)
+                )
+                self._office.send(sender, known)
             case ctl.Known():
                 leadership.answered(sender, message)
             case ctl.Fetch():
@@ -284,5 +324,6 @@ class Mail:
                 self._asks.ask_all(message)
             case ctl.Answered():
                 self._requests.answered(message, payload)
+                self._office.job_answered(message, payload)
             case _:
                 self._office.stats["control.misplaced"] += 1

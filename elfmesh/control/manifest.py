@@ -16,7 +16,7 @@ import msgspec
 
 from elfmesh import ids
 from elfmesh.errors import ProtocolError
-from elfmesh.machine import Count, Id
+from elfmesh.machine import Count, Id, Index
 from elfmesh.wire import UNREADABLE
 
 NAMESPACE = "default"
@@ -46,6 +46,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         partitions: number of trees, each for one hash range of the keys.
         created: wall-clock microseconds of the submission, for people only.
         incarnation: names one numbering of results.
+        since_us: records before this event time count as filtered (`elf empty`); None: all are taken.
+        narrowed: labels that an agent must have beside those of the text: a canary's.
+        signed: the envelope of its signatures (`signing`), as it was given; agents check it for themselves.
     """
 
     namespace: str
@@ -57,6 +60,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     partitions: Count = 1
     created: Count = 0
     incarnation: str = ""
+    since_us: Index | None = None
+    narrowed: tuple[tuple[str, str], ...] = ()
+    signed: bytes = b""
 
     @property
     def qualified(self) -> str:
@@ -69,7 +75,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(ids.partition_tree(self.job_id, p) for p in range(self.partitions))
 
     def canonical(self) -> bytes:
-        """The bytes that are stored, compared and (later) signed: the same on every agent."""
+        """The bytes that are stored and compared: the same on every agent."""
         return _PACK.encode(self)
 
     @classmethod
@@ -107,7 +113,9 @@ class JobNames(Protocol):
         ...
 
 
-def new_manifest(job: JobNames, text: str, creator: str, *, created: int, incarnation: str) -> Manifest:
+def new_manifest(
+    job: JobNames, text: str, creator: str, *, created: int, incarnation: str, signed: bytes = b""
+) -> Manifest:
     """The first version of a job."""
     return Manifest(
         namespace=job.namespace,
@@ -119,6 +127,23 @@ def new_manifest(job: JobNames, text: str, creator: str, *, created: int, incarn
         partitions=job.partitions,
         created=created,
         incarnation=incarnation,
+        signed=signed,
+    )
+
+
+def canary_name(name: str) -> str:
+    """The name of a job's canary: another job, which runs the next text on a few agents."""
+    return f"{name}-canary"
+
+
+def canary_of(manifest: Manifest, labels: dict[str, str]) -> Manifest:
+    """The same text as a canary's, for the agents with these labels."""
+    name = canary_name(manifest.name)
+    return msgspec.structs.replace(
+        manifest,
+        name=name,
+        job_id=ids.job_id(f"{manifest.namespace}/{name}", manifest.creator),
+        narrowed=tuple(sorted(labels.items())),
     )
 
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import msgspec
 
-from elfmesh.control import messages_safety
+from elfmesh.control import messages_safety, messages_versions
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.records import FIRST
-from elfmesh.control.register_messages import REGISTER_MESSAGES
+from elfmesh.control.programs import messages as messages_programs
+from elfmesh.control.register.messages import REGISTER_MESSAGES
+from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Participant, Terms
 from elfmesh.machine import Amount, Contact, Count, Id, Index, Message
 from elfmesh.srt.messages import Segment
@@ -24,13 +25,14 @@ from elfmesh.wire import Codec
 
 
 class Submit(Message, frozen=True, tag="ctl.submit"):
-    """A job for the agent closest to its id, routed. `dry_run`: only say what would happen."""
+    """A job for the agent closest to its id, routed. `dry_run`: only ask. `update`: it runs already."""
 
     manifest: Manifest
     origin: Contact
     token: Count
     dry_run: bool = False
     hops: Count = 0
+    update: bool = False
 
 
 class Announce(Message, frozen=True, tag="ctl.announce"):
@@ -43,6 +45,7 @@ class Announce(Message, frozen=True, tag="ctl.announce"):
         version: of its roster.
         start: first interval that founding members contribute.
         wanted: the master wants the carriers' verdicts; otherwise it only reminds the rendezvous.
+        stream: whose rendezvous is told; a job over several is announced at each.
     """
 
     manifest: Manifest
@@ -51,6 +54,7 @@ class Announce(Message, frozen=True, tag="ctl.announce"):
     version: Count = 0
     start: Index = FIRST
     wanted: bool = False
+    stream: str = ""
 
 
 class Verdict(Message, frozen=True, tag="ctl.verdict"):
@@ -62,13 +66,14 @@ class Verdict(Message, frozen=True, tag="ctl.verdict"):
 
 
 class Announced(Message, frozen=True, tag="ctl.announced"):
-    """The rendezvous to the master: who will take part, who cannot and why, how many carriers there are."""
+    """The rendezvous to the master: who will take part, who cannot and why, how many carry the stream."""
 
     job: Id
     epoch: Count
     participants: tuple[Participant, ...]
     errors: tuple[str, ...]
     expected: Count
+    stream: str = ""
 
 
 class WhatRuns(Message, frozen=True, tag="ctl.what_runs"):
@@ -135,7 +140,8 @@ class RosterAck(Message, frozen=True, tag="ctl.roster_ack"):
 class Mark(Message, frozen=True, tag="ctl.mark"):
     """Everything below `closed` is closed; multicast to the members.
 
-    `lacks` says without whom, complete for the intervals from `lacked_from` on.
+    `lacks` says without whom, and `revised` with what in another revision than the first, complete for the
+    intervals from `lacked_from` on.
     """
 
     job: Id
@@ -145,6 +151,7 @@ class Mark(Message, frozen=True, tag="ctl.mark"):
     closed: Index
     lacked_from: Index
     lacks: tuple[messages_safety.Lack, ...] = ()
+    revised: tuple[messages_safety.Revisions, ...] = ()
 
 
 class Stop(Message, frozen=True, tag="ctl.stop"):
@@ -283,13 +290,20 @@ class Inquire(Message, frozen=True, tag="ctl.inquire"):
 
 
 class Known(Message, frozen=True, tag="ctl.known"):
-    """The answer to `Inquire`; `terms` is None if nothing is known. `leads`: the answering agent leads it."""
+    """The answer to `Inquire`.
+
+    Attributes:
+        terms: None if nothing is known.
+        leads: the answering agent leads the job.
+        epoch: the highest it has seen of it, in any incarnation.
+    """
 
     job: Id
     token: Count
     terms: Terms | None
     latest: Index | None
     leads: bool = False
+    epoch: Count = 0
 
 
 class Replica(Message, frozen=True, tag="ctl.replica"):
@@ -361,6 +375,8 @@ MESSAGES: tuple[type[Message], ...] = (
     Page,
     Handover,
     *messages_safety.MESSAGES,
+    *messages_versions.MESSAGES,
+    *messages_programs.MESSAGES,
     *REGISTER_MESSAGES,
 )
 """All message types of this room, for the codec."""

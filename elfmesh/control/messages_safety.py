@@ -37,7 +37,8 @@ class Keep(Message, frozen=True, tag="ctl.keep"):
     """A member to a peer: keep this contribution until its intervals are closed.
 
     `parts` has the entries of each partition; the payload is theirs in this order. `member` is whose it is:
-    a master that died young may have given its number to another as well.
+    a master that died young may have given its number to another as well. `evaluated`: see `terms.Stage`.
+    `rev` counts the revisions of all its intervals: a copy with more replaces one with fewer.
     """
 
     job: Id
@@ -47,15 +48,18 @@ class Keep(Message, frozen=True, tag="ctl.keep"):
     start: Index
     stop: Index
     parts: tuple[tuple[Entry, ...], ...]
+    evaluated: Count = 1
+    rev: Count = 0
 
 
 class Kept(Message, frozen=True, tag="ctl.kept"):
-    """The peer has the contribution that begins at `start` on its disk."""
+    """The peer has the contribution that begins at `start`, with `rev` revisions, on its disk."""
 
     job: Id
     incarnation: str
     number: Count
     start: Index
+    rev: Count = 0
 
 
 class Surrender(Message, frozen=True, tag="ctl.surrender"):
@@ -84,6 +88,13 @@ class Lack(msgspec.Struct, frozen=True, array_like=True):
     absent: bytes
 
 
+class Revisions(msgspec.Struct, frozen=True, array_like=True):
+    """A closed interval, and (number, revision) of each contribution in it that replaced an earlier one."""
+
+    interval: Index
+    revs: tuple[tuple[Count, Count], ...]
+
+
 class AskFates(Message, frozen=True, tag="ctl.ask_fates"):
     """A member to its master: is what I contributed under `number` to these closed intervals inside?"""
 
@@ -100,9 +111,10 @@ class Fates(Message, frozen=True, tag="ctl.fates"):
         job: its id.
         incarnation: of the job.
         number: whose contributions.
-        inside: closed with the contribution.
+        inside: closed with the contribution, in the revision of `revs`.
         outside: closed without it.
         unknown: the results log does not hold these any more.
+        revs: one for each of `inside`.
     """
 
     job: Id
@@ -111,6 +123,7 @@ class Fates(Message, frozen=True, tag="ctl.fates"):
     inside: tuple[Index, ...]
     outside: tuple[Index, ...]
     unknown: tuple[Index, ...] = ()
+    revs: tuple[Count, ...] = ()
 
 
 MESSAGES: tuple[type[Message], ...] = (

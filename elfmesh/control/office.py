@@ -10,12 +10,12 @@ set; an answer is handed to its asker once, or None after the time-out.
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
 from elfmesh.control.events import LogRead, ReadLog
-from elfmesh.control.messages import pack
+from elfmesh.control.messages import Answered, Ask, pack
 from elfmesh.machine import Contact, Effect, Message, Rng, Send
 from elfmesh.overlay.events import Lookup, LookupDone, Probe, ProbeDone, Route
 from elfmesh.srt.events import Publish, PublishDone
@@ -26,6 +26,11 @@ QUESTION_S = 15.0
 PUBLISH_GRACE_S = 2.0
 """How much later than its own time-out a multicast is given up (its root may be another one by now)."""
 
+
+GONE_S = 30.0
+"""How long the overlay's word that an agent is gone is taken for true, unless the agent is heard of again."""
+
+GONE_MAX = 1024
 
 NOT_ROOT_S = 0.02
 """When a multicast on a tree of another root has failed: its asker may try again at once."""
@@ -64,13 +69,37 @@ class Office:
     def __init__(self, me: Contact, name: str, rng: Rng, facts: Callable[[str], dict[str, Any]]) -> None:
         self.me, self.name, self.rng, self.facts = me, name, rng, facts
         self.now = 0.0
+        self.joined_at = self.grown_at = self.changed_at = float("-inf")
         self.out: list[Effect] = []
         self.inbox: deque[tuple[Message, bytes]] = deque()
         self.stats: Counter[str] = Counter()
         self.roots: dict[bytes, None] = {}
+        self._gone: OrderedDict[bytes, float] = OrderedDict()
         self._timers: list[Timer] = []
         self._count = 0
         self._open: dict[int, tuple[Callable[[Any], None], Timer]] = {}
+        self._asked: dict[int, tuple[Callable[[Answered | None, bytes], None], Timer]] = {}
+
+    def lost(self, agent: bytes) -> None:
+        """The overlay has lost an agent: it let four examinations pass, said good-bye or began a new life."""
+        self._gone[agent] = self.changed_at = self.now
+        self._gone.move_to_end(agent)
+        while len(self._gone) > GONE_MAX:
+            self._gone.popitem(last=False)
+
+    def met(self, agent: bytes) -> None:
+        """An agent is heard of again."""
+        self._gone.pop(agent, None)
+
+    def grown(self, agent: bytes) -> None:
+        """The overlay knows an agent that it did not know a moment ago."""
+        self.met(agent)
+        self.grown_at = self.changed_at = self.now
+
+    def is_gone(self, agent: bytes) -> bool:
+        """Whether the overlay has lost an agent a moment ago: whoever may go on without it need not wait."""
+        since = self._gone.get(agent)
+        return since is not None and self.now - since < GONE_S
 
     def emit(self, effect: Effect) -> None:
         """Give an effect to the host."""
@@ -115,6 +144,30 @@ class Office:
     ) -> None:
         """Read records of a job's results log."""
         self.out.append(ReadLog(self._ask(then, QUESTION_S), job, start, stop, limit))
+
+    def ask_job(
+        self,
+        job: bytes,
+        verb: str,
+        body: bytes,
+        timeout_s: float,
+        then: Callable[[Answered | None, bytes], None],
+    ) -> None:
+        """Ask the master of a job, wherever it is; `then` gets its answer, or None after the time-out."""
+        token = self.token()
+        self._asked[token] = (then, self.after(timeout_s, lambda: self._silent(token)))
+        self.route(job, Ask(verb, job, body, self.me, token))
+
+    def _silent(self, token: int) -> None:
+        then, _ = self._asked.pop(token)
+        then(None, b"")
+
+    def job_answered(self, message: Answered, payload: bytes) -> None:
+        """The master of a job has answered; late or repeated answers are nobody's."""
+        waiting = self._asked.pop(message.token, None)
+        if waiting is not None:
+            waiting[1].cancel()
+            waiting[0](message, payload)
 
     def answer(self, token: int, event: object) -> None:
         """An open question was answered; anything else is not ours."""

@@ -25,6 +25,9 @@ from elfmesh.srt.events import PublishDone
 ANNOUNCE_S = 2.0
 """How long the carriers have for their verdicts."""
 
+TRY_FUNCTIONS_S = 6.0
+"""The same, where they start a process and try functions out: below the time-out of whoever applies."""
+
 NOBODY_S = 1.0
 """How long the rendezvous waits to become the root of a stream's tree before it says: nobody is there."""
 
@@ -56,7 +59,7 @@ class Rendezvous:
 
     def __init__(self, office: Office) -> None:
         self._office = office
-        self._jobs: OrderedDict[bytes, _Job] = OrderedDict()
+        self._jobs: OrderedDict[tuple[bytes, str], _Job] = OrderedDict()
         self._withdrawn: OrderedDict[tuple[bytes, str], None] = OrderedDict()
 
     def announced(self, message: Announce) -> None:
@@ -64,17 +67,20 @@ class Rendezvous:
         job = message.manifest.job_id
         if (job, message.manifest.incarnation) in self._withdrawn:
             return
-        known = self._jobs.get(job)
+        stream = message.stream
+        known = self._jobs.get((job, stream))
         if known is not None and known.announce.epoch > message.epoch:
             self._office.stats["control.fenced"] += 1
             return
         try:
-            stream = read_plan(message.manifest.text).stream
+            read = read_plan(message.manifest.text).streams
         except QueryError:
+            read = ()
+        if stream not in read:
             self._office.stats["control.malformed"] += 1
             return
         new = known is None or known.announce.manifest.incarnation != message.manifest.incarnation
-        self._jobs[job] = _Job(stream, message, self._office.now)
+        self._jobs[job, stream] = _Job(stream, message, self._office.now)
         while len(self._jobs) > JOBS_MAX:
             self._jobs.popitem(last=False)
         if not (new or message.wanted):
@@ -99,17 +105,19 @@ class Rendezvous:
     def _ask_carriers(self, stream: str, announce: Announce) -> None:
         def done(outcome: PublishDone | None) -> None:
             if outcome is not None:
-                self._verdicts(announce, outcome)
+                self._verdicts(stream, announce, outcome)
 
-        self._office.publish(ids.stream_id(stream), announce, ANNOUNCE_S, done)
+        functions = read_plan(announce.manifest.text).functions
+        timeout_s = TRY_FUNCTIONS_S if functions else ANNOUNCE_S
+        self._office.publish(ids.stream_id(stream), announce, timeout_s, done)
 
     def _nobody(self, stream: str, announce: Announce) -> None:
         """Closest to the stream's id, but no tree is there: nobody carries it yet."""
         if ids.stream_id(stream) not in self._office.roots:
-            nobody = Announced(announce.manifest.job_id, announce.epoch, (), (), 0)
+            nobody = Announced(announce.manifest.job_id, announce.epoch, (), (), 0, stream)
             self._office.send(announce.master, nobody)
 
-    def _verdicts(self, announce: Announce, done: PublishDone) -> None:
+    def _verdicts(self, stream: str, announce: Announce, done: PublishDone) -> None:
         verdicts: list[Verdict] = []
         for _, body in done.answers:
             try:
@@ -127,6 +135,7 @@ class Rendezvous:
                 tuple(each.participant for each in verdicts if each.takes_part),
                 tuple(f"{each.participant.name}: {each.error}" for each in verdicts if each.error),
                 done.expected,
+                stream,
             ),
         )
 
@@ -143,6 +152,6 @@ class Rendezvous:
         self._withdrawn[message.job, message.incarnation] = None
         while len(self._withdrawn) > WITHDRAWN_MAX:
             self._withdrawn.popitem(last=False)
-        known = self._jobs.get(message.job)
-        if known is not None and known.announce.manifest.incarnation == message.incarnation:
-            del self._jobs[message.job]
+        for key, known in list(self._jobs.items()):
+            if key[0] == message.job and known.announce.manifest.incarnation == message.incarnation:
+                del self._jobs[key]

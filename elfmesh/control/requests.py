@@ -3,7 +3,8 @@
 Owns the open requests of this agent's clients. Knows where a verb is answered, not how.
 
 Invariants: every request gets exactly one reply, at the latest when its time is over; a question that was
-lost on the way is routed again under the same token.
+lost on the way is routed again under the same token, and under another one if it cannot be told from a late
+copy where it arrived.
 
 Paper: ELF 2.4 (coordination of jobs by routing to the other job's master).
 """
@@ -14,8 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from elfmesh import ids
 from elfmesh.control.answers import (
+    ANEW,
     BAD_REQUEST,
     CONFLICT,
     NOT_FOUND,
@@ -26,19 +30,31 @@ from elfmesh.control.answers import (
     error_of,
     read_answer,
 )
+from elfmesh.control.asks_versions import VERBS as VERSION_VERBS
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.events import ClientRequest, Left, Reply
-from elfmesh.control.manifest import CREATOR, new_manifest, split_name
+from elfmesh.control.manifest import CREATOR, Manifest, canary_of, new_manifest, split_name
 from elfmesh.control.messages import Answered, Ask, AskAll, Submit
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import read_job
-from elfmesh.control.records import encode_json
-from elfmesh.errors import ProtocolError, QueryError
+from elfmesh.control.results.records import encode_json
+from elfmesh.control.signing import decode_envelope
+from elfmesh.errors import DataError, ProtocolError, QueryError
 from elfmesh.machine import Contact
 
 REQUEST_S = 10.0
-ASK_AGAIN_S = 2.5
-JOB_VERBS = ("describe", "why", "verify", "delete", "pause", "resume", "results", "schema", "offsets")
+ASK_AGAIN_S = 0.5
+"""When a question about a job is asked again that nobody has answered: as soon as its master, or a new one,
+must have. An answer is one frame that nobody acknowledges, and a master may die with it."""
+
+ASK_AGAIN_MAX_S = 2.5
+"""Each time it is asked again after twice as long, up to this. A question to all agents, which have two
+seconds to answer, is asked again after this from the beginning."""
+
+JOB_VERBS = (
+    *("describe", "why", "verify", "delete", "pause", "resume", "results", "schema", "offsets"),
+    *VERSION_VERBS,
+)
 ALL_VERBS = ("list", "agents", "streams", "trees", "whose")
 LEAVE_WAIT_S = 3600.0
 """How long a request to leave is kept open at most: until intervals end."""
@@ -52,9 +68,11 @@ class _Open:
     """A request that is not answered: `send` asks (again), `answered` takes the answer."""
 
     client: int
-    send: Callable[[], None]
+    send: Callable[[int], None]
     answered: Callable[[int, dict[str, Any], bytes], None]
+    token: int
     over: Timer
+    again_s: float
     again: Timer | None = None
 
 
@@ -81,7 +99,14 @@ class Requests:
         elif event.verb in ALL_VERBS:
             self._ask_all(event.token, event.verb, event.body)
         elif event.verb == "health":
-            self._reply(event.token, OK, {"status": "ok", "agent": self._office.name})
+            facts = self._office.facts("problem")
+            problem, sinks = facts.get("problem"), facts.get("sinks")
+            health = {"status": "waiting", "problem": problem} if problem else {"status": "ok"}
+            health |= {"sinks": sinks} if sinks else {}
+            functions = self._office.facts("functions").get("problem")
+            if functions and not problem:
+                health |= {"status": "degraded", "problem": functions}
+            self._reply(event.token, OK, health | {"agent": self._office.name})
         elif event.verb == "leave":
             self._leave(event)
         elif event.verb == "agent":
@@ -94,9 +119,14 @@ class Requests:
         waiting = self._open.pop(message.token, None)
         if waiting is None:
             return
-        waiting.over.cancel()
         if waiting.again is not None:
             waiting.again.cancel()
+        if message.status == ANEW:
+            waiting.token = self._office.token()
+            self._open[waiting.token] = waiting
+            self._send(waiting)
+            return
+        waiting.over.cancel()
         try:
             body, data = read_answer(message, payload)
         except ProtocolError:
@@ -117,7 +147,9 @@ class Requests:
         def late() -> None:
             told.append(True)
             members = self._carrier.members.values()
-            jobs = [{"job": each.manifest.qualified, "paused": each.paused} for each in members]
+            paused = dict.fromkeys(self._carrier.votes_on(), False)
+            paused |= {each.manifest.qualified: each.paused for each in members}
+            jobs = [{"job": name, "paused": is_paused} for name, is_paused in paused.items()]
             body = {"agent": self._office.name, "state": "leaving", "jobs": len(jobs), "waits_for": jobs}
             self._reply(event.token, OK, body)
 
@@ -142,12 +174,30 @@ class Requests:
         except QueryError as error:
             self._reply(event.token, BAD_REQUEST, error_of(error))
             return
-        incarnation = f"{self._office.rng.getrandbits(64):016x}"
-        manifest = new_manifest(job, text, creator, created=event.wall_us, incarnation=incarnation)
-        dry_run = bool(event.body.get("dry_run"))
+        try:
+            signed = str(event.body.get("signed") or "").encode()
+            if signed:
+                decode_envelope(signed)
+        except DataError as error:
+            self._reply(event.token, BAD_REQUEST, error_of(error))
+            return
+        manifest = new_manifest(job, text, creator, created=event.wall_us, incarnation="", signed=signed)
+        if canary := event.body.get("canary"):
+            manifest = canary_of(manifest, {str(key): str(value) for key, value in dict(canary).items()})
+        dry_run, wanted = bool(event.body.get("dry_run")), event.body.get("job")
+        if wanted is not None and wanted != f"{job.namespace}/{job.name}":
+            text = f"this is the text of {job.namespace}/{job.name}, not of {wanted}"
+            hint = f"Begin it with CREATE JOB {str(wanted).replace('/', '.')} AS."
+            self._reply(event.token, BAD_REQUEST, error_body(text, hint=hint, code=65))
+            return
+        update = wanted is not None and not canary
+        asked: dict[int, Manifest] = {}
 
         def send(token: int) -> None:
-            self._office.route(manifest.job_id, Submit(manifest, self._office.me, token, dry_run))
+            if token not in asked:  # what was asked for anew may begin another incarnation
+                asked[token] = replace(manifest, incarnation=f"{self._office.rng.getrandbits(64):016x}")
+            message = Submit(asked[token], self._office.me, token, dry_run, 0, update)
+            self._office.route(manifest.job_id, message)
 
         self._ask(event.token, send)
 
@@ -159,20 +209,33 @@ class Requests:
             self._reply(event.token, BAD_REQUEST, error_body(str(error), hint=hint, code=2))
             return
         creator = event.body.get("creator")
-        job = ids.job_id(f"{namespace}/{name}", creator if isinstance(creator, str) and creator else CREATOR)
+        owner = creator if isinstance(creator, str) and creator else CREATOR
+        home, other = ids.job_seats(f"{namespace}/{name}", owner)
         try:
             wait = min(max(float(event.body.get("wait") or 0), 0.0), 30.0)
         except (TypeError, ValueError):
             self._reply(event.token, BAD_REQUEST, error_body("wait is a number of seconds", code=2))
             return
 
-        def answered(status: int, body: dict[str, Any], payload: bytes) -> None:
-            if status == NOT_FOUND and not creator:
+        def at_home(status: int, body: dict[str, Any], payload: bytes) -> None:
+            """What lived there earlier may live at the other seat now."""
+            if status == NOT_FOUND or body.get("earlier"):
+                earlier = body if status == OK else None
+                self._ask_job(event, other, None, wait, lambda *answer: at_other(earlier, *answer))
+            else:
+                self._reply(event.token, status, body, payload)
+
+        def at_other(
+            earlier: dict[str, Any] | None, status: int, body: dict[str, Any], payload: bytes
+        ) -> None:
+            if status == NOT_FOUND and earlier is not None:
+                self._reply(event.token, OK, earlier)
+            elif status == NOT_FOUND and not creator:
                 self._find(event, f"{namespace}/{name}", wait, body)
             else:
                 self._reply(event.token, status, body, payload)
 
-        self._ask_job(event, job, None, wait, answered)
+        self._ask_job(event, home, None, wait, at_home)
 
     def _ask_job(
         self,
@@ -223,7 +286,7 @@ class Requests:
             message = AskAll(verb, encode_json(body), self._office.me, token)
             self._office.route(ids.ALL_AGENTS, message)
 
-        self._ask(client, send, 0.0, answered or combined)
+        self._ask(client, send, 0.0, answered or combined, ASK_AGAIN_MAX_S)
 
     # -- asking ----------------------------------------------------------------------------------------
 
@@ -233,24 +296,25 @@ class Requests:
         send: Callable[[int], None],
         wait: float = 0.0,
         answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
+        again_s: float = ASK_AGAIN_S,
     ) -> None:
         token = self._office.token()
 
         def reply(status: int, body: dict[str, Any], payload: bytes) -> None:
             self._reply(client, status, body, payload)
 
-        over = self._office.after(REQUEST_S + wait, lambda: self._over(token))
-        self._open[token] = _Open(client, lambda: send(token), answered or reply, over)
-        self._send(token)
+        over = self._office.after(REQUEST_S + wait, lambda: self._over(waiting))
+        waiting = self._open[token] = _Open(client, send, answered or reply, token, over, again_s)
+        self._send(waiting)
 
-    def _send(self, token: int) -> None:
-        waiting = self._open.get(token)
-        if waiting is not None:
-            waiting.send()
-            waiting.again = self._office.after(ASK_AGAIN_S, lambda: self._send(token))
+    def _send(self, waiting: _Open) -> None:
+        if self._open.get(waiting.token) is waiting:
+            waiting.send(waiting.token)
+            waiting.again = self._office.after(waiting.again_s, lambda: self._send(waiting))
+            waiting.again_s = min(2 * waiting.again_s, ASK_AGAIN_MAX_S)
 
-    def _over(self, token: int) -> None:
-        waiting = self._open.pop(token)
+    def _over(self, waiting: _Open) -> None:
+        del self._open[waiting.token]
         if waiting.again is not None:
             waiting.again.cancel()
         body = error_body(

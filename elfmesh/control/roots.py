@@ -101,7 +101,7 @@ class Roots:
             self._forget_below(tree, message.epoch)
             for seq in tree.parts:
                 self._send(tree, seq)
-        self._office.emit(Release(key, message.closed))
+        self._office.emit(Release(key, message.closed, message.epoch))
 
     def follow(self, job: bytes, master: Contact, epoch: int) -> None:
         """This agent is the root of a job's own tree, but another leads the job."""

@@ -10,7 +10,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.control.records import ResultRecord
+from elfmesh.control.results.records import ResultRecord
 
 UTC = pa.timestamp("us", tz="UTC")
 HEAD = pa.schema(

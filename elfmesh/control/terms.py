@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.records import FIRST
+from elfmesh.control.results.records import FIRST
 from elfmesh.machine import Contact, Count, Index
 
 
@@ -37,11 +37,48 @@ class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
     until: Index | None = None
 
 
+class Stage(msgspec.Struct, frozen=True, array_like=True):
+    """One version of a job, and from where on it is in force (D-16).
+
+    Attributes:
+        start: its first interval; the next stage's is where it ends.
+        manifest: the version.
+        evaluated: the version by whose text agents evaluate records: an earlier one's where only the end of
+            the query has changed, so that what they hold goes on.
+    """
+
+    start: Index
+    manifest: Manifest
+    evaluated: Count
+
+
+class Rollout(msgspec.Struct, frozen=True, kw_only=True):
+    """How the last change of a job's version went.
+
+    Attributes:
+        version: the new one.
+        replaces: the one before it.
+        state: what became of the agents' state: "keep", "warm up" or "reset".
+        effective: its first interval.
+        halted: why it was taken back by itself, "" if it was not.
+        bound: share of unusable records above which it is taken back.
+        usual: the share that the version before it had.
+    """
+
+    version: Count
+    replaces: Count
+    state: str
+    effective: Index
+    halted: str = ""
+    bound: float = 0.0
+    usual: float = 0.0
+
+
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a master and its successor must agree on; also what every member knows.
 
     Attributes:
-        manifest: the version in force.
+        manifest: the newest version.
         master: who closes intervals in this epoch.
         epoch: the master's term.
         version: of the roster, grows with each change.
@@ -50,6 +87,10 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         paused: members do not read.
         members: the roster.
         acceptors: who votes in the job's control register, as far as known.
+        effective: first interval of the newest version.
+        evaluated: see `Stage`; 0: its own text.
+        older: the versions before it, as long as one of their intervals may be open or they may come back.
+        rollout: how the last change of the version went, for people.
     """
 
     manifest: Manifest
@@ -61,3 +102,13 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
     members: tuple[RosterEntry, ...] = ()
     acceptors: tuple[Contact, ...] = ()
+    effective: Index = FIRST
+    evaluated: Count = 0
+    older: tuple[Stage, ...] = ()
+    rollout: Rollout | None = None
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """All versions that are known, oldest first."""
+        newest = Stage(self.effective, self.manifest, self.evaluated or self.manifest.version)
+        return (*self.older, newest)

@@ -18,13 +18,25 @@ import pyarrow as pa
 
 from elfmesh.control.cover import numbers
 from elfmesh.control.events import Finalise, Finalised, LogRead
+from elfmesh.control.latest import Latest
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.master_roster import RosterBook
+from elfmesh.control.master.roster import RosterBook
 from elfmesh.control.messages_safety import Verified, Verify
 from elfmesh.control.office import Office, Timer
-from elfmesh.control.pages import decode_page
-from elfmesh.control.records import BUCKETS, ResultRecord, add_counts, counts_dict, ipc_to_table, rows_to_json
+from elfmesh.control.plan import read_plan
+from elfmesh.control.results.pages import decode_page
+from elfmesh.control.results.records import (
+    BUCKETS,
+    ResultRecord,
+    add_counts,
+    counts_dict,
+    ipc_to_table,
+    rows_to_json,
+)
+from elfmesh.control.stages import stage_at
+from elfmesh.control.terms import RosterEntry, Stage
 from elfmesh.errors import ProtocolError
+from elfmesh.srt.coverage import bits_of
 
 VERIFY_S = 900.0
 """How long agents may take to read their logs again."""
@@ -38,6 +50,8 @@ AGAIN_S = 10.0
 
 PAYLOAD_BYTES_MAX = 256 << 20
 """What all agents together may send for one comparison: it is held in memory."""
+
+SESSIONS = "sessions begin in earlier intervals: an interval's logs alone do not make its rows again"
 
 DIFFERENCES_MAX = 10
 COMPARED_ROWS = 1024
@@ -56,11 +70,13 @@ class _Check:
     token: int
     record: ResultRecord
     rows: bytes
+    manifest: Manifest
     waits_for: dict[int, str]
     timer: Timer
     payloads: list[tuple[bytes, ...]] = field(default_factory=list)
     counts: list[tuple[int, ...]] = field(default_factory=list)
     nbytes: int = 0
+    latest: Latest | None = None
     errors: dict[str, str] = field(default_factory=dict)
     agents: dict[str, int] = field(default_factory=dict)
 
@@ -70,13 +86,14 @@ class Verifier:
 
     Args:
         office: the way out.
-        manifest: the job.
+        stages: the job's versions.
         book: its roster.
         epoch: the master's term.
     """
 
-    def __init__(self, office: Office, manifest: Manifest, book: RosterBook, epoch: int) -> None:
-        self._office, self._manifest, self._book, self._epoch = office, manifest, book, epoch
+    def __init__(self, office: Office, stages: tuple[Stage, ...], book: RosterBook, epoch: int) -> None:
+        self._office, self._stages, self._book, self._epoch = office, stages, book, epoch
+        self._manifest = stages[-1].manifest
         self._check: _Check | None = None
         self._opening: int | None = None
         self._waiting: deque[int] = deque()
@@ -93,6 +110,8 @@ class Verifier:
         if self._check is not None and self._check.index == index:
             waits = sorted(self._check.waits_for.values())
             return {"job": job, "interval": index, "state": "running", "waits_for": waits}
+        if self._has_sessions(index):
+            return {"job": job, "interval": index, "state": "refused", "error": SESSIONS}
         if index != self._opening and index not in self._waiting:
             if len(self._waiting) >= WAITING_MAX:
                 return {"job": job, "interval": index, "state": "refused", "error": "too many wait already"}
@@ -100,17 +119,22 @@ class Verifier:
             self._next()
         return {"job": job, "interval": index, "state": "running", "waits_for": []}
 
+    def _has_sessions(self, index: int) -> bool:
+        return read_plan(stage_at(self._stages, index).manifest.text).sessions
+
     def again(self, index: int) -> None:
         """Forget an outcome, so that the interval is verified anew."""
         self._done.pop(index, None)
 
     def published(self, record: ResultRecord) -> None:
         """A record is final: one in so many is checked by ourselves, a little later."""
+        if not self._book.active:  # a job that reads others: it has no logs
+            return
         if self._every and record.state == "FINAL" and record.index % self._every == 0:
             self._office.after(SELF_CHECK_DELAY_S, lambda: self._check_self(record.index))
 
     def _check_self(self, index: int) -> None:
-        if not self._stopped:
+        if not (self._stopped or self._has_sessions(index)):
             self.status(index)
 
     def stop(self) -> None:
@@ -119,8 +143,13 @@ class Verifier:
         self._waiting.clear()
         self._opening = None
         if self._check is not None:
-            self._check.timer.cancel()
-            self._check = None
+            self._over(self._check)
+
+    def _over(self, check: _Check) -> None:
+        check.timer.cancel()
+        if check.latest is not None:
+            check.latest.stop()
+        self._check = None
 
     # -- one after the other ---------------------------------------------------------------------------
 
@@ -153,18 +182,45 @@ class Verifier:
             self._begin(*page[0])
 
     def _begin(self, record: ResultRecord, rows: bytes) -> None:
-        absent = set(record.missing)
-        entries = [self._book.entry(number) for number in numbers(self._book.required(record.index))]
-        inside = [entry for entry in entries if entry is not None and entry.name not in absent]
+        stage = next((each for each in self._stages if each.manifest.version == record.version), None)
+        if stage is None:
+            text = f"interval {record.index} is of version {record.version}, whose text is not kept any more"
+            self._end(record.index, "unknown", error=text)
+            return
+        inside = self._inside(record, stage.manifest)
         timer = self._office.after(VERIFY_S, self._late)
         names = {entry.number: entry.name for entry in inside}
-        self._check = _Check(record.index, self._office.token(), record, rows, names, timer)
+        token = self._office.token()
+        self._check = _Check(record.index, token, record, rows, stage.manifest, names, timer)
         if len(inside) != record.agents_in:
             gone = f"{record.agents_in} agents are in the record, {len(inside)} of them are still members"
             self._check.errors["the roster"] = gone
             self._finish()
         else:
+            self._read_latest(self._check)
             self._ask(self._check.token)
+
+    def _inside(self, record: ResultRecord, manifest: Manifest) -> list[RosterEntry]:
+        """The members whose records are in a record."""
+        entries = [self._book.entry(number) for number in numbers(self._book.required(record.index))]
+        known = [entry for entry in entries if entry is not None]
+        if read_plan(manifest.text).latest:  # it also names who is missing in the jobs that it sees
+            out = bits_of(record.absent)
+            return [entry for entry in known if not out >> entry.number & 1]
+        return [entry for entry in known if entry.name not in record.missing]
+
+    def _read_latest(self, check: _Check) -> None:
+        """Ask for the results of other jobs that the interval saw."""
+        if read_plan(check.manifest.text).latest:
+            check.latest = Latest(self._office, [check.manifest], lambda: self._heard(check))
+            check.latest.begin()
+            check.latest.has_read(check.index)
+
+    def _heard(self, check: _Check) -> None:
+        if check is self._check and check.latest is not None and check.latest.has_read(check.index):
+            check.latest.stop()
+            if not check.waits_for:
+                self._finish()
 
     def _ask(self, token: int) -> None:
         """Ask who has not answered yet, and again a little later."""
@@ -174,7 +230,7 @@ class Verifier:
         for number in check.waits_for:
             entry = self._book.entry(number)
             if entry is not None:
-                self._office.send(entry.contact, Verify(self._manifest, self._epoch, check.index, token))
+                self._office.send(entry.contact, Verify(check.manifest, self._epoch, check.index, token))
         self._office.after(AGAIN_S, lambda: self._ask(token))
 
     def verified(self, message: Verified, payload: bytes) -> None:
@@ -209,21 +265,29 @@ class Verifier:
         check = self._check
         if check is not None:
             check.errors.update(dict.fromkeys(check.waits_for.values(), "no answer"))
+            check.waits_for.clear()
+            if check.latest is not None and not check.latest.has_read(check.index):
+                check.errors["the jobs that it reads"] = ", ".join(check.latest.waits_for())
             self._finish()
 
     def _finish(self) -> None:
         check = self._check
         assert check is not None, "nothing is being verified"
-        check.timer.cancel()
-        check.waits_for.clear()
         if check.errors:
             self._conclude("incomplete")
             return
+        inputs: tuple[tuple[str, int, bytes], ...] = ()
+        if check.latest is not None:
+            if not check.latest.has_read(check.index):
+                return
+            inputs = check.latest.inputs(check.index)
+        check.timer.cancel()
         parts = tuple(
             tuple(each[partition] for each in check.payloads if each[partition])
             for partition in range(self._manifest.partitions)
         )
-        effect = Finalise(self._manifest.job_id, self._epoch, self._manifest, check.index, parts, REV)
+        about = (self._manifest.job_id, self._epoch, check.manifest, check.index, parts, REV)
+        effect = Finalise(*about, inputs=inputs)
         self._office.emit(effect)
 
     def finalised(self, event: Finalised) -> None:
@@ -237,14 +301,19 @@ class Verifier:
             return
         published, again = ipc_to_table(check.rows), ipc_to_table(event.rows)
         differences = [] if check.rows == event.rows else differing(published, again)
-        if differences:
+        lost = check.latest.lacks(check.index) if differences and check.latest is not None else []
+        if lost:
+            check.errors.update(dict.fromkeys(lost, "what it said before this interval is not kept any more"))
+            self._conclude("incomplete")
+        elif differences:
             self._conclude("different", rows=len(again), differences=differences)
         else:
             self._conclude("equal", rows=len(published))
 
     def _conclude(self, state: str, **more: Any) -> None:
-        check, self._check = self._check, None
+        check = self._check
         assert check is not None, "nothing is being verified"
+        self._over(check)
         if state == "equal":
             self.equal += 1
         elif state == "different":

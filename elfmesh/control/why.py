@@ -9,9 +9,10 @@ from typing import Any
 
 from elfmesh.control.cover import numbers
 from elfmesh.control.describe import shown_interval
-from elfmesh.control.master import Master
+from elfmesh.control.gathered import frontier_in_all
+from elfmesh.control.master.master import Master
 from elfmesh.control.office import Office
-from elfmesh.control.records import iso_us
+from elfmesh.control.results.records import iso_us
 from elfmesh.units import format_duration
 
 SHOWN_MAX = 256
@@ -19,6 +20,9 @@ SHOWN_MAX = 256
 
 CONTRIBUTING = "waiting for agents to contribute"
 """The stage in which agents are what holds the root."""
+
+READING = "waiting for the job that it reads"
+"""The stage of a job that reads others while these have not closed what it needs."""
 
 ASKING_S = 1.0
 """A majority that has not answered for so long is worth a word."""
@@ -31,7 +35,7 @@ def explanation(office: Office, master: Master) -> dict[str, Any]:
         job, state, stage; interval: {index, start, end} or null; held_for_seconds: since somebody was seen
         beyond it; tentative_rev: the revision that is shown of it, 0 if none is; in, expected: members;
         agents: one object per member that is waited for, {agent, state, frontier, behind, dead_for_seconds,
-        error}; because: all that in a sentence.
+        error}; reads: what a job that reads others waits for; because: all that in a sentence.
     """
     closer, book = master.closer, master.book
     index = closer.held
@@ -52,6 +56,7 @@ def explanation(office: Office, master: Master) -> dict[str, Any]:
         "in": (book.required(index) & ~missing).bit_count(),
         "expected": book.required(index).bit_count(),
         "agents": agents,
+        "reads": closer.waits_for(),
         "because": _sentence(stage, agents, len(numbers(missing)), held, master),
     }
 
@@ -72,6 +77,8 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
         return "handing over"
     if closer.founding:
         return "founding"
+    if closer.waits_for() and not missing:
+        return READING
     if due is None:
         return "in time"
     return CONTRIBUTING if missing else "closing"
@@ -81,21 +88,21 @@ def _agent(office: Office, master: Master, number: int, index: int) -> dict[str,
     entry = master.book.entry(number)
     assert entry is not None, "only members are missing"
     dead_since = master.closer.judge.dead_since(number)
-    reported = master.closer.reported_frontier(number)
+    reported = master.closer.frontiers.of(number)
     if dead_since is not None:
         state = "dead"
     elif reported is not None and reported > index:
         state = "on the way"
     else:
         state = "behind"
-    frontier = master.closer.frontier_of(number)
+    frontier = frontier_in_all(master.closer.trees, number)
     return {
         "agent": entry.name,
         "state": state,
         "frontier": shown_interval(frontier),
         "behind": max(0, (master.closer.frontier or index) - max(frontier, index)),
         "dead_for_seconds": None if dead_since is None else round(office.now - dead_since, 3),
-        "error": master.worker_errors.get(entry.name, ""),
+        "error": master.tally.worker_errors.get(entry.name, ""),
     }
 
 
@@ -109,6 +116,8 @@ _MEANING = {
 def _sentence(
     stage: str, agents: list[dict[str, Any]], missing: int, held: float | None, master: Master
 ) -> str:
+    if stage == READING:
+        return f"{stage}: {'; '.join(master.closer.waits_for())}"
     if not agents or stage != CONTRIBUTING:
         return {
             "in time": "nothing is held: no agent has sealed the next interval yet",

@@ -1,9 +1,9 @@
 """From a SELECT to a plan: what is computed per record, what is reduced, what is computed at the end.
 
 Every expression is split at the aggregates: below them it runs on the agents, batch by batch; above them
-it runs once per interval over the reduced tables, where grouping keys are k0, k1, ..., aggregates a0, a1,
-... and distinct counts d0, d1, .... A query without aggregates groups by all its output expressions with
-a hidden count, so that it, too, reduces.
+it runs once per interval over the reduced tables, where grouping keys are k0, k1, ..., states a0, a1, ...,
+distinct counts d0, d1, ... and folds of distinct values f0, f1, .... A query without aggregates groups by all
+its output expressions with a hidden count, so that it, too, reduces.
 
 Invariants: no field is left above the aggregates; `fields` names everything that is read.
 Paper: ELF 2.1-2.2 (map to key and PAO on the agents, reduce in the tree, final function at the root).
@@ -12,16 +12,20 @@ Paper: ELF 2.1-2.2 (map to key and PAO on the agents, reduce in the tree, final 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from elfmesh.control.ql.aggregates import reduce
 from elfmesh.control.ql.names import Item, Names
 from elfmesh.control.ql.nodes import (
     Aggregate,
     Call,
+    Duration,
     Expr,
     Field,
     Literal,
+    PythonCall,
     Ref,
+    Scalar,
     Star,
     WindowBound,
     WindowCall,
@@ -29,28 +33,12 @@ from elfmesh.control.ql.nodes import (
     rewrite,
     walk,
 )
+from elfmesh.control.ql.reduction import Columns, makes_list
 from elfmesh.control.ql.render import render
-from elfmesh.control.ql.statement import MAIN, DistinctCount, OrderItem, Plan, TableSpec, Window
-from elfmesh.control.ql.text_source import Place, SourceText
+from elfmesh.control.ql.selection import Select
+from elfmesh.control.ql.statement import LOOKED_UP, OrderItem, Plan, TableSpec, Window
+from elfmesh.control.ql.text_source import SourceText
 from elfmesh.errors import QueryError
-
-ONE = Literal("bigint", 1)
-NULL = Literal("null", None)
-
-
-@dataclass(slots=True)
-class Select:
-    """The clauses of a SELECT in our own nodes, names not yet resolved."""
-
-    items: list[tuple[str | None, Expr]]
-    where: Expr | None
-    group: list[Expr] | None
-    having: Expr | None
-    order: list[OrderItem]
-    limit: int | None
-    distinct: bool
-    every_us: int | None
-    start: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,51 +50,6 @@ class Analysis:
     fields: tuple[str, ...]
     tables: tuple[TableSpec, ...]
     star: bool
-
-
-@dataclass(slots=True)
-class _Reduction:
-    """The PAO columns collected so far; equal ones are shared."""
-
-    keys: list[Expr] = field(default_factory=list)
-    values: list[Expr] = field(default_factory=list)
-    aggregates: list[tuple[str, str | None]] = field(default_factory=list)
-    distincts: list[DistinctCount] = field(default_factory=list)
-
-    def key(self, expr: Expr) -> Ref:
-        if expr not in self.keys:
-            self.keys.append(expr)
-        return Ref(f"k{self.keys.index(expr)}", at=expr.at)
-
-    def aggregate(self, kind: str, expr: Expr | None) -> Ref:
-        name: str | None = None
-        if expr is not None:
-            if expr not in self.values:
-                self.values.append(expr)
-            name = f"v{self.values.index(expr)}"
-        if (kind, name) not in self.aggregates:
-            self.aggregates.append((kind, name))
-        return Ref(f"a{self.aggregates.index((kind, name))}")
-
-    def distinct(self, args: tuple[Expr, ...], where: Expr | None) -> Ref:
-        for known in self.distincts:
-            if (known.args, known.where) == (args, where):
-                return Ref(known.name)
-        self.distincts.append(DistinctCount(f"d{len(self.distincts)}", args, where))
-        return Ref(self.distincts[-1].name)
-
-    def tables(self) -> tuple[TableSpec, ...]:
-        keys = tuple(f"k{at}" for at in range(len(self.keys)))
-        main = TableSpec(MAIN, keys, {f"a{at}": given for at, given in enumerate(self.aggregates)})
-        others = [
-            TableSpec(one.name, (*keys, *distinct_columns(len(one.args))), {}) for one in self.distincts
-        ]
-        return (main, *others)
-
-
-def distinct_columns(count: int) -> tuple[str, ...]:
-    """Key columns of a distinct table after the group keys: x, x1, x2, ..."""
-    return tuple(f"x{at or ''}" for at in range(count))
 
 
 def analyse(source: SourceText, select: Select, star_columns: Sequence[str] | None) -> Analysis:
@@ -122,7 +65,7 @@ class _Analyser:
     def __init__(self, source: SourceText, select: Select, star_columns: Sequence[str] | None) -> None:
         self._source = source
         self._select = select
-        self._reduction = _Reduction()
+        self._reduction = Columns()
         self._star = False
         self._window, group = self._find_window()
         self._items = self._name_items(star_columns)
@@ -153,20 +96,38 @@ class _Analyser:
         repeat = ""
         reduction = self._reduction
         if not grouped and not select.distinct:
-            repeat = reduction.aggregate("count", None).name
+            repeat = reduction.state("count").name
         elif not reduction.keys and not reduction.aggregates:
-            reduction.aggregate("count", None)
+            reduction.state("count")
         plan = Plan(
-            self._where, tuple(reduction.keys), tuple(reduction.values), tuple(reduction.distincts), outputs,
-            filtered, ordered, select.limit, select.distinct, repeat,
-            one_row=grouped and self._group is None and self._window is None,
+            self._where, tuple(reduction.keys), tuple(reduction.values), tuple(reduction.distincts),
+            tuple(reduction.folds), outputs, filtered, ordered,
+            None if select.limit is None else select.limit + select.offset, select.distinct, repeat,
+            one_row=grouped and self._group is None and (self._window is None or select.derived),
             aliases_as_keys=tuple(
                 expr
                 for expr in self._group or []
                 if isinstance(expr, Field) and self._names.is_alias_key(expr)
             ),
+            offset=select.offset,
         )  # fmt: skip
+        self._check_python(plan, [item.expr for item in ordered])
         return Analysis(plan, self._window, self._fields(plan), reduction.tables(), self._star)
+
+    def _check_python(self, plan: Plan, order: Sequence[Expr]) -> None:
+        """Python functions are evaluated over the records of a stream, before anything else."""
+        late = [expr for _, expr in plan.outputs] + [each for each in (plan.having,) if each is not None]
+        for expr in (*late, *order, *(record_expressions(plan) if self._select.derived else ())):
+            refuse_python(expr, self._source)
+        for expr in record_expressions(plan):
+            for call in walk(expr):
+                if isinstance(call, PythonCall) and any(
+                    isinstance(node, Field) and node.path.startswith(LOOKED_UP) for node in walk(call)
+                ):
+                    raise self._error(
+                        call, f"{call.name} is given a column of a lookup table",
+                        "It sees the fields of the stream only.",
+                    )  # fmt: skip
 
     def _error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
         place = place_of(expr)
@@ -188,11 +149,9 @@ class _Analyser:
             if found is not None and found != call:
                 raise self._error(call, "a query has one window", "Write one job for each window.")
             found = call
-        window: Window | None = None
-        if found is not None:
+        window = self._select.window
+        if found is not None and not self._select.derived:
             window = Window(found.kind, found.column, found.size_us, found.slide_us)
-        elif self._select.every_us is not None:
-            window = Window("tumble", "ts", self._select.every_us, self._select.every_us)
         return window, None if self._select.group is None else others
 
     def _bounds(self, expr: Expr) -> Expr:
@@ -202,10 +161,7 @@ class _Analyser:
             call = node.args[0] if isinstance(node, Call) and node.name == "window bound" else node
             if isinstance(call, WindowCall):
                 mine = self._window
-                same = mine is not None and (call.column, call.size_us, call.slide_us) == (
-                    mine.column, mine.size_us, mine.slide_us,
-                )  # fmt: skip
-                if not same:
+                if mine is None or not self._is_mine(call, mine):
                     raise self._error(call, "this window is not in GROUP BY", "Add it to GROUP BY, once.")
                 if call is node:
                     raise self._error(
@@ -222,7 +178,7 @@ class _Analyser:
             if (
                 self._window is not None
                 and isinstance(node, Field)
-                and node.path == "window"
+                and node.path in ("window", "session_window")
                 and not node.quoted
             ):
                 raise self._error(
@@ -231,6 +187,10 @@ class _Analyser:
             return None
 
         return rewrite(expr, change)
+
+    def _is_mine(self, call: WindowCall, mine: Window) -> bool:
+        lengths = (call.kind, call.size_us, call.slide_us) == (mine.kind, mine.size_us, mine.slide_us)
+        return lengths and (self._select.derived or call.column == mine.column)
 
     # -- names
 
@@ -283,14 +243,23 @@ class _Analyser:
 
     # -- splitting at the aggregates
 
+    def _session_bound(self, side: str) -> Expr:
+        """The start or end of a group's session: its first record, or so long behind its last one."""
+        window = self._window
+        assert window is not None
+        first, last = (self._reduction.state(law, Call("event time", (self.time,))) for law in ("min", "max"))
+        return first if side == "start" else Call("+", (last, Duration(window.size_us)))
+
     def _aggregated(self) -> Callable[[Expr], Expr]:
+        if self._window is not None and self._window.is_session:
+            self._session_bound("start")  # these states come first: the root looks at them by name
         for expr in self._group or []:
             given = expr
             if isinstance(expr, Literal) and expr.kind == "bigint":
                 given = self._bounds(self._ordinal(expr))
             else:
                 given = self._names.in_group_by(expr)
-            if isinstance(given, WindowBound | Literal):
+            if isinstance(given, WindowBound | Literal | Scalar):
                 continue  # constant within an interval
             for node in walk(given):
                 if isinstance(node, Aggregate):
@@ -309,6 +278,8 @@ class _Analyser:
                 return self._reduction.key(node)
             if isinstance(node, Aggregate):
                 return self._reduce(node)
+            if isinstance(node, WindowBound) and self._window is not None and self._window.is_session:
+                return self._session_bound(node.side)
             if isinstance(node, Field):
                 raise self._error(
                     node,
@@ -323,31 +294,36 @@ class _Analyser:
         for child in node.children:
             self._refuse_above(child, f"the argument of {node.kind}", "")
             self._names.refuse_aliases(child, f"the argument of {node.kind}")
-        args, where, add = node.args, node.where, self._reduction.aggregate
-        if node.distinct:
-            return self._reduction.distinct(args, where)
-        if node.kind == "count":
-            present = [arg for arg in args if not (isinstance(arg, Literal) and arg.kind != "null")]
-            if not present and where is None:
-                return add("count", None)
-            value: Expr = present[0] if len(present) == 1 else ONE
-            if len(present) > 1:
-                value = _when([Call("not", (Call("is null", (arg,)),)) for arg in present], ONE)
-            return add("count", _when([] if where is None else [where], value))
-        value = _when([] if where is None else [where], args[0])
-        if node.kind in ("min", "max"):
-            return add(node.kind, value)
-        number = Call("sum input", (value,), at=node.at)
-        if node.kind == "sum":
-            return add("sum", number)
-        return Call("/", (add("sum", number), add("count", number)), at=node.at)
+        return reduce(self, node)
+
+    # -- what an aggregate asks for
+
+    @property
+    def time(self) -> Field:
+        """The event time: the window's column, else ts."""
+        return Field("ts" if self._window is None else self._window.column, True)
+
+    def state(self, kind: str, *values: Expr) -> Expr:
+        """A state of the main table."""
+        return self._reduction.state(kind, *values)
+
+    def fold(self, how: str, args: tuple[Expr, ...], where: Expr | None, ranks: tuple[float, ...]) -> Expr:
+        """A fold over distinct values."""
+        return self._reduction.fold(how, args, where, ranks)
+
+    def error(self, expr: Expr, message: str, hint: str = "") -> QueryError:
+        """A `QueryError` at an expression."""
+        return self._error(expr, message, hint)
 
     def _projected(self, expr: Expr) -> Expr:
         """An output of a query without aggregates: a key, unless it is the same for every record."""
         if not any(isinstance(node, Field) for node in walk(expr)):
             return expr
-        if any(isinstance(node, WindowBound) for node in walk(expr)):
-            return rewrite(expr, lambda node: self._reduction.key(node) if isinstance(node, Field) else None)
+        if any(isinstance(node, WindowBound | Scalar) for node in walk(expr)) or makes_list(expr):
+            return rewrite(
+                expr,
+                lambda node: self._reduction.key(node) if isinstance(node, Field | PythonCall) else None,
+            )
         return self._reduction.key(expr)
 
     def _order_item(
@@ -370,8 +346,27 @@ class _Analyser:
         if self._window is not None:
             paths.add(self._window.column)
         for expr in record_expressions(plan):
-            paths |= {node.path for node in walk(expr) if isinstance(node, Field)}
+            paths |= {
+                node.path
+                for node in walk(expr)
+                if isinstance(node, Field) and not node.path.startswith(LOOKED_UP)
+            }
         return tuple(sorted(paths))
+
+
+def refuse_python(expr: Expr, source: SourceText) -> None:
+    """Refuse calls of Python functions where there are no records of a stream.
+
+    Raises:
+        QueryError: at the call.
+    """
+    for node in walk(expr):
+        if isinstance(node, PythonCall):
+            raise source.error(
+                f"{node.name} is a Python function: it is evaluated on the agents, over single records",
+                node.at,
+                "Give it fields, before aggregates and joins: sum(f(x)), or FROM (SELECT f(x) AS y FROM s).",
+            )
 
 
 def record_expressions(plan: Plan) -> list[Expr]:
@@ -379,13 +374,3 @@ def record_expressions(plan: Plan) -> list[Expr]:
     exprs = [*plan.keys, *plan.values, *(arg for one in plan.distincts for arg in one.args)]
     wheres = [plan.where, *(one.where for one in plan.distincts)]
     return exprs + [where for where in wheres if where is not None]
-
-
-def _when(conditions: list[Expr], value: Expr) -> Expr:
-    """CASE WHEN all conditions THEN value END."""
-    if not conditions:
-        return value
-    test = conditions[0]
-    for condition in conditions[1:]:
-        test = Call("and", (test, condition))
-    return Call("case", (test, value, NULL))

@@ -12,7 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,6 +177,24 @@ class BlockRows:
             part = self._parts[key] = self if passed == self.rows else self._part(mask, passed)
         return part
 
+    def beside(self, columns: Mapping[str, pa.Array], names: Iterable[str]) -> BlockRows:
+        """The same rows with more columns; of their own, those named."""
+        own = {name: column for name in names if (column := self.column(name)) is not None}
+        wider = BlockRows({**own, **columns}, self.rows)
+        wider._times = dict(self._times)
+        return wider
+
+    def among(self, around: BlockRows) -> Bools:
+        """bool[around.rows]: which of them these rows are, which were selected from them by `where`."""
+        if self is around:
+            return np.ones(self.rows, dtype=np.bool_)
+        assert self._outer is around, "these are not some of those rows"
+        return self._kept()
+
+    def selected(self, keep: Bools) -> BlockRows:
+        """Some of the rows; shared with nobody."""
+        return self._part(pa.array(keep), int(np.count_nonzero(keep)))
+
     def release(self) -> None:
         """Forget what was computed, once nobody asks any more.
 
@@ -192,7 +210,7 @@ class BlockRows:
         """The rows without those at some places; shared with nobody."""
         keep = np.ones(self.rows, dtype=np.bool_)
         keep[places] = False
-        return self._part(pa.array(keep), int(keep.sum()))
+        return self.selected(keep)
 
     def _part(self, mask: pa.Array, passed: int) -> BlockRows:
         part = BlockRows({}, passed)

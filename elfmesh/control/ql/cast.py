@@ -5,15 +5,18 @@ so that CAST(x AS DOUBLE) and x + 1.5 read the same string the same way.
 
 Deviation: a narrow integer type (INT, SMALLINT, TINYINT) cuts the value as in Spark, but the result is
 stored as a bigint; a time of day without a date and zones given by region name are null (Spark would look
-at the clock or at its zone tables); FLOAT and DECIMAL are refused by the parser.
+at the clock or at its zone tables); FLOAT is refused by the parser.
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from elfmesh.control.ql import decimals
 from elfmesh.control.ql.civil import DAY_US, SECOND_US
 from elfmesh.control.ql.columns import (
     float_values,
@@ -23,13 +26,26 @@ from elfmesh.control.ql.columns import (
     null_mask,
 )
 from elfmesh.control.ql.times import parse_shape
-from elfmesh.control.ql.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, VOID
+from elfmesh.control.ql.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    is_decimal,
+    is_nested,
+)
 
 TARGETS: dict[str, pa.DataType] = {
     "BIGINT": BIGINT, "INT": BIGINT, "SMALLINT": BIGINT, "TINYINT": BIGINT, "DOUBLE": DOUBLE,
-    "STRING": STRING, "BOOLEAN": BOOLEAN, "DATE": DATE, "TIMESTAMP": TIMESTAMP,
+    "STRING": STRING, "BINARY": BINARY, "BOOLEAN": BOOLEAN, "DATE": DATE, "TIMESTAMP": TIMESTAMP,
 }  # fmt: skip
-"""The types CAST knows, and what they are stored as."""
+"""The types CAST knows besides DECIMAL(p,s), and what they are stored as."""
+
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 _BITS = {"INT": 32, "SMALLINT": 16, "TINYINT": 8}
 _CONTROL = "".join(chr(code) for code in range(33))
@@ -44,9 +60,23 @@ _WHOLE = r"^[+-]?\d+$"
 _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?$"
 
 
+def target_type(target: str) -> pa.DataType:
+    """What values of a named type are stored as.
+
+    Raises:
+        KeyError: there is no such type.
+    """
+    match = _DECIMAL.fullmatch(target)
+    return TARGETS[target] if match is None else pa.decimal128(int(match[1]), int(match[2]))
+
+
 def castable(source: pa.DataType, target: str) -> bool:
-    """Whether Spark allows the cast at all."""
-    return not (target == "DATE" and source in (BIGINT, DOUBLE, BOOLEAN))
+    """Whether the cast is there: Spark allows it, and it has a use."""
+    if is_nested(source):
+        return False
+    if BINARY in (source, TARGETS.get(target)):
+        return target in ("BINARY", "STRING") and source in (BINARY, STRING, VOID)
+    return not (target == "DATE" and (source in (BIGINT, DOUBLE, BOOLEAN) or is_decimal(source)))
 
 
 def cast(array: pa.Array, target: str, *, strict: bool = False) -> pa.Array:
@@ -54,7 +84,7 @@ def cast(array: pa.Array, target: str, *, strict: bool = False) -> pa.Array:
 
     Args:
         array: of an ELF-QL type.
-        target: one of TARGETS.
+        target: one of TARGETS, or DECIMAL(p,s).
         strict: TRY_CAST: a number that does not fit is null instead of cut, and '5.7' is no integer.
 
     Raises:
@@ -63,14 +93,18 @@ def cast(array: pa.Array, target: str, *, strict: bool = False) -> pa.Array:
     if not castable(array.type, target):
         raise ValueError(f"{array.type} cannot be cast to {target}")
     if array.type == VOID:
-        return pa.nulls(len(array), TARGETS[target])
+        return pa.nulls(len(array), target_type(target))
+    if target.startswith("DECIMAL"):
+        if array.type == DATE:
+            return pa.nulls(len(array), target_type(target))
+        return decimals.to_decimal(array, target_type(target))
     if target in ("BIGINT", "INT", "SMALLINT", "TINYINT"):
         return _to_integer(array, target, strict)
     if array.type == TARGETS[target]:
         return array
     return {
         "DOUBLE": _to_double, "STRING": to_text, "BOOLEAN": _to_boolean, "DATE": _to_date,
-        "TIMESTAMP": _to_timestamp,
+        "TIMESTAMP": _to_timestamp, "BINARY": _to_binary,
     }[target](array)  # fmt: skip
 
 
@@ -83,6 +117,8 @@ def _to_integer(array: pa.Array, target: str, strict: bool) -> pa.Array:
         return pc.cast(array, BIGINT)
     if kind == DATE:
         return pa.nulls(len(array), BIGINT)
+    if is_decimal(kind):
+        array = decimals.to_bigint(array)
     null = null_mask(array)
     if kind == TIMESTAMP:
         return _in_range(from_numpy(int_values(array) // SECOND_US, null, BIGINT), bits)
@@ -147,6 +183,8 @@ def _to_double(array: pa.Array) -> pa.Array:
     kind = array.type
     if kind == BIGINT:
         return pc.cast(array, DOUBLE, safe=False)
+    if is_decimal(kind):
+        return map_distinct(float, array, DOUBLE)
     if kind == BOOLEAN:
         return pc.cast(pc.cast(array, BIGINT), DOUBLE)
     if kind == TIMESTAMP:
@@ -179,6 +217,8 @@ def _to_boolean(array: pa.Array) -> pa.Array:
     kind = array.type
     if kind in (BIGINT, DOUBLE):
         return pc.not_equal(array, 0)
+    if is_decimal(kind):
+        return map_distinct(bool, array, BOOLEAN)
     if kind == TIMESTAMP:
         return pc.not_equal(array.view(pa.int64()), 0)
     if kind == DATE:
@@ -200,6 +240,8 @@ def _to_timestamp(array: pa.Array) -> pa.Array:
     kind = array.type
     if kind == STRING:
         return parse_shape(pc.utf8_trim(array, _CONTROL), _STAMP)
+    if is_decimal(kind):
+        return decimals.to_timestamp(array)
     null = null_mask(array)
     if kind == DATE:
         days = np.asarray(array.view(pa.int32()).fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
@@ -215,11 +257,19 @@ def _to_timestamp(array: pa.Array) -> pa.Array:
     return from_numpy(np.where(inside, seconds, 0) * SECOND_US, null | ~inside, TIMESTAMP)
 
 
+def _to_binary(array: pa.Array) -> pa.Array:
+    return pc.cast(array, BINARY)
+
+
 def to_text(array: pa.Array) -> pa.Array:
     """Any type as a string, spelt as Spark spells it."""
     kind = array.type
     if kind == DOUBLE:
         return map_distinct(format_double, array, STRING)
+    if is_decimal(kind):
+        return decimals.to_text(array)
+    if kind == BINARY:
+        return map_distinct(lambda held: held.decode(errors="replace"), array, STRING)
     if kind == TIMESTAMP:
         plain = array.view(pa.int64()).view(pa.timestamp("us"))
         return (

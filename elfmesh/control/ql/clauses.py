@@ -11,15 +11,20 @@ Invariant: the tokens handed back keep their offsets, so every later error point
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.control.ql import functions  # noqa: F401 - fills the registry
+from elfmesh.control.ql.aggregates import AGGREGATES
+from elfmesh.control.ql.declared import cut_functions
+from elfmesh.control.ql.python_function import PythonFunction
 from elfmesh.control.ql.refusals import (
-    AGGREGATES,
+    GENERATORS,
+    GROUPING,
     MARK,
+    OVER_FUNCTIONS,
     PLAIN_FORMS,
     SPECIAL_FORMS,
     UNSUPPORTED_FUNCTIONS,
@@ -29,6 +34,7 @@ from elfmesh.control.ql.refusals import (
 from elfmesh.control.ql.registry import FUNCTIONS
 from elfmesh.control.ql.statement import DEADLINE_US_DEFAULT, JobClause
 from elfmesh.control.ql.text_source import SourceText
+from elfmesh.control.ql.tokens import check_brackets, merge_strings
 from elfmesh.errors import ConfigError, QueryError
 from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us, unit_us
@@ -42,21 +48,28 @@ REPLICAS_MAX = 3
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _OPTIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", "ON STRAGGLER", "PARTITIONS", "REPLICAS")
 _NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX)}
+_QUERY = ("SELECT", "WITH")
 _STRAGGLER = ("CORRECT", "SKIP", "WAIT")
 _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "ON", "WINDOW", "UNION", "JOIN", "AS")
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What was cut out, and the tokens that remain: plain Spark SQL with marked function names."""
+    """What was cut out, and the tokens that remain: plain Spark SQL with marked function names.
+
+    Attributes:
+        labels: ON (...) after a stream, by the offset of the stream's name.
+        latest: offsets of the names of jobs that stand behind LATEST.
+        functions: Python functions that are declared, by name.
+    """
 
     tokens: list[Token]
     job: JobClause | None
     job_at: int
     every_at: int
-    stream: str
-    alias: str
-    labels: tuple[tuple[str, str], ...]
+    labels: Mapping[int, tuple[tuple[str, str], ...]]
+    latest: frozenset[int]
+    functions: Mapping[str, PythonFunction]
 
 
 class Cutter:
@@ -64,9 +77,10 @@ class Cutter:
 
     def __init__(self, source: SourceText, tokens: Sequence[Token]) -> None:
         self._source = source
-        self._tokens = _merge_strings(source, tokens)
+        self._tokens = merge_strings(source, tokens)
         self._at = 0
         self._every_at = 0
+        self._functions: Mapping[str, PythonFunction] = {}
 
     def cut(self) -> Cut:
         """Run over the whole statement.
@@ -74,23 +88,19 @@ class Cutter:
         Raises:
             QueryError: our own words used wrongly, or syntax that ELF-QL does not have.
         """
-        job_at = self._tokens[0].start
-        job = self._job()
-        begin = self._at
-        if self._word() != "SELECT":
-            word = self._word()
-            hint = (
-                "WITH is not there yet: write one SELECT."
-                if word == "WITH"
-                else (
-                    suggest(word, ("SELECT", "CREATE")) or "Begin with SELECT or CREATE JOB name AS SELECT."
-                )
-            )
+        job_at, job = self._tokens[0].start, self._job()
+        self._functions, begin = cut_functions(self._source, self._tokens, self._at)
+        self._at = begin
+        if self._word() not in (*_QUERY, "("):
+            hint = suggest(self._word(), ("SELECT", "CREATE"))
+            hint = hint or "Begin with SELECT or CREATE JOB name AS SELECT."
             raise self._error(f"a query begins with SELECT, not `{self._shown()}`", hint)
         check_brackets(self._source, self._tokens[begin:])
         self._refuse_words(begin)
-        stream, alias, labels, keep = self._from(begin)
-        return Cut(self._mark_functions(keep), job, job_at, self._every_at, stream, alias, labels)
+        latest = self._cut_latest(begin)
+        labels, keep = self._inputs(begin)
+        marked = self._mark_functions(keep)
+        return Cut(marked, job, job_at, self._every_at, labels, latest, self._functions)
 
     # -- reading tokens
 
@@ -206,49 +216,76 @@ class Cutter:
         self._at += 1
         return value
 
-    # -- FROM stream [alias] [ON (labels)]
+    # -- FROM [LATEST job | stream] [alias] [ON (labels)]
 
-    def _from(self, begin: int) -> tuple[str, str, tuple[tuple[str, str], ...], list[Token]]:
-        depth = 0
+    def _cut_latest(self, begin: int) -> frozenset[int]:
+        """Take LATEST out where a job follows; returns the offsets of the jobs' names."""
+        found, keep = set(), self._tokens[:begin]
+        for at in range(begin, len(self._tokens)):
+            self._at = at
+            quoted = self._tokens[at].token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+            named = self._word() == "LATEST" and self._word(2) == "." and not quoted
+            if named and self._word(-1) in ("FROM", "JOIN"):
+                found.add(self._tokens[at + 1].start)
+            else:
+                keep.append(self._tokens[at])
+        self._tokens, self._at = keep, begin
+        return frozenset(found)
+
+    def _inputs(self, begin: int) -> tuple[dict[int, tuple[tuple[str, str], ...]], list[Token]]:
+        """The labels of all streams after FROM, and the tokens without them."""
+        labels: dict[int, tuple[tuple[str, str], ...]] = {}
+        keep: list[Token] = []
+        # Of each open bracket, whether it holds a query: EXTRACT(x FROM y) reads nothing.
+        queries, found, start = [True], False, begin
         self._at = begin
-        while self._at < len(self._tokens) and not (depth == 0 and self._is_from()):
-            depth += {"(": 1, ")": -1}.get(self._word(), 0)
+        while self._at < len(self._tokens):
+            quoted = self._tokens[self._at].token_type in (TokenType.STRING, TokenType.IDENTIFIER)
+            word = "" if quoted else self._word()
             self._at += 1
-        if self._at >= len(self._tokens):
+            if word == "(":
+                queries.append(self._word() in _QUERY)
+            elif word == ")":
+                queries.pop()
+            elif word == "FROM" and queries[-1] and self._word(-2) != "DISTINCT":  # not IS DISTINCT FROM
+                found = True
+                if self._word() != "(":
+                    at = self._stream()
+                    if self._word() == "ON":
+                        keep += self._tokens[start : self._at]
+                        self._at += 1
+                        labels[at] = self._labels()
+                        start = self._at
+        if not found:
             raise self._error("the query does not say FROM which stream it reads", "Add FROM stream.")
-        self._at += 1
+        return labels, keep + self._tokens[start:]
+
+    def _stream(self) -> int:
+        """Read past the name of an input and its alias; returns the offset of the name."""
         if self._word() == "STREAM" and self._word(1) not in ("", *_AFTER_FROM, ")"):
             raise self._error("STREAM is not a word of ELF-QL", "Write FROM name.")
-        stream = self._identifier("the name of a stream")
+        at = self._tokens[self._at].start if self._at < len(self._tokens) else 0
+        self._identifier("the name of a stream")
         if self._word() == ".":
             self._at += 1
-            raise self._error(
-                "reading another job's results is not there yet", "Write the name of a stream, without a dot."
-            )
-        alias = ""
+            self._identifier("the rest of the name")
         if self._word() == "AS":
             self._at += 1
-            alias = self._identifier("an alias")
+            self._identifier("an alias")
         elif self._at < len(self._tokens) and self._tokens[self._at].token_type in (
             TokenType.VAR,
             TokenType.IDENTIFIER,
         ):
             self._refuse_option_after_from()
-            alias = self._identifier("an alias")
+            self._identifier("an alias")
         self._refuse_option_after_from()
         if self._word() == "(":
             raise self._error("the columns of a stream cannot be renamed here", "Use AS in the select list.")
         if self._word() == ",":
-            raise self._error("several streams in one query are not there yet", "Name one stream after FROM.")
-        keep = self._tokens[begin : self._at]
-        labels: tuple[tuple[str, str], ...] = ()
-        if self._word() == "ON":
-            self._at += 1
-            labels = self._labels()
-        return stream, alias, labels, keep + self._tokens[self._at :]
-
-    def _is_from(self) -> bool:
-        return self._word() == "FROM" and self._word(-1) != "DISTINCT"  # not IS DISTINCT FROM
+            raise self._error(
+                "a comma after FROM is not there", "Write JOIN other ON a.x = b.y, or CROSS JOIN."
+            )
+        return at
 
     def _refuse_option_after_from(self) -> None:
         word = self._word()
@@ -292,10 +329,6 @@ class Cutter:
             if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
                 continue
             word, following = self._word(), self._word(1)
-            if word == "SELECT" and at > begin:
-                raise self._error(
-                    "a query inside a query is not there yet", "Write one SELECT over the stream."
-                )
             refused = UNSUPPORTED_WORDS.get(word)
             if refused is not None and (refused.following is None or following in refused.following):
                 raise self._error(refused.message, refused.hint)
@@ -314,7 +347,8 @@ class Cutter:
         name = token.text.lower()
         if token.token_type in (TokenType.STRING, TokenType.NUMBER):
             return token
-        known = name in FUNCTIONS or name in AGGREGATES or name in WINDOWS
+        ours = (*FUNCTIONS, *AGGREGATES, *WINDOWS, *OVER_FUNCTIONS, *GENERATORS, GROUPING)
+        known = name in self._functions or name in ours
         if known and not (name in SPECIAL_FORMS and _has_special_form(tokens, at + 1)):
             return Token(
                 TokenType.VAR, MARK + name, line=token.line, col=token.col, start=token.start, end=token.end
@@ -322,7 +356,7 @@ class Cutter:
         if name in UNSUPPORTED_FUNCTIONS:
             raise self._source.error(f"{name} is not there", token.start, UNSUPPORTED_FUNCTIONS[name])
         if token.token_type == TokenType.VAR and not known and name not in PLAIN_FORMS:
-            names = (*FUNCTIONS, *AGGREGATES, *WINDOWS, *PLAIN_FORMS)
+            names = (*self._functions, *ours)
             hint = suggest(name, names) or "docs/elf-ql.md lists the functions there are."
             raise self._source.error(f"unknown function {token.text}", token.start, hint)
         return token
@@ -338,39 +372,3 @@ def _has_special_form(tokens: Sequence[Token], opening: int) -> bool:
         if depth == 1 and token.text.upper() in ("FROM", "IN", "BOTH", "LEADING", "TRAILING"):
             return True
     return False
-
-
-def _merge_strings(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
-    """Join neighbouring strings: 'it''s' is one with a quote in it, 'a' 'b' is ab (as in Spark 4)."""
-    merged: list[Token] = []
-    for token in tokens:
-        last = merged[-1] if merged else None
-        if last is not None and last.token_type == token.token_type == TokenType.STRING:
-            quote = source.text[token.start] if last.end + 1 == token.start else ""
-            merged[-1] = Token(
-                TokenType.STRING, last.text + quote + token.text, line=last.line, col=last.col,
-                start=last.start, end=token.end,
-            )  # fmt: skip
-        else:
-            merged.append(token)
-    return merged
-
-
-def check_brackets(source: SourceText, tokens: Sequence[Token]) -> None:
-    """Refuse brackets without a partner, at the bracket itself.
-
-    Raises:
-        QueryError: one is open at the end, or closed without being open.
-    """
-    open_at: list[Token] = []
-    for token in tokens:
-        if token.token_type == TokenType.L_PAREN:
-            open_at.append(token)
-        elif token.token_type == TokenType.R_PAREN:
-            if not open_at:
-                raise source.error(
-                    "this `)` closes nothing", token.start, "Remove it, or add the `(` before it."
-                )
-            open_at.pop()
-    if open_at:
-        raise source.error("this `(` is never closed", open_at[-1].start, "Add a `)`.")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.control.ql import functions  # noqa: F401 - fills the registry
-from elfmesh.control.ql.cast import TARGETS, cast, castable
+from elfmesh.control.ql.cast import cast, castable, target_type
 from elfmesh.control.ql.columns import Value
 from elfmesh.control.ql.nodes import (
     Call,
@@ -24,14 +24,25 @@ from elfmesh.control.ql.nodes import (
     Field,
     Literal,
     Ref,
+    Scalar,
     WindowBound,
     place_of,
 )
 from elfmesh.control.ql.operand import Env, Operand, constant, lift_arrays, shared
-from elfmesh.control.ql.operators import DURATION, OPERATORS, type_name
+from elfmesh.control.ql.operators import OPERATORS
 from elfmesh.control.ql.registry import FUNCTIONS
 from elfmesh.control.ql.text_source import SourceText
-from elfmesh.control.ql.types import BIGINT, BOOLEAN, DOUBLE, STRING, TIMESTAMP, VOID, canonical
+from elfmesh.control.ql.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    DURATION,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    canonical,
+    type_name,
+)
 from elfmesh.errors import QueryError
 
 _LITERALS: dict[str, pa.DataType] = {
@@ -101,7 +112,7 @@ class Compiler:
             return constant(pa.scalar(expr.us, DURATION).as_py(), DURATION)
         if isinstance(expr, Field):
             return self._column(expr, expr.path)
-        if isinstance(expr, Ref):
+        if isinstance(expr, Ref | Scalar):
             return self._column(expr, expr.name)
         if isinstance(expr, WindowBound):
             return Operand(TIMESTAMP, _reader(window_column(expr.side), TIMESTAMP))
@@ -133,7 +144,7 @@ class Compiler:
         if operand.type == DURATION or not castable(operand.type, target):
             raise self.error(call, f"{type_name(operand.type)} cannot be cast to {target}")
         strict = call.name == "try_cast"
-        return lift_arrays(TARGETS[target], lambda array: cast(array, target, strict=strict), operand)
+        return lift_arrays(target_type(target), lambda array: cast(array, target, strict=strict), operand)
 
 
 def _reader(name: str, kind: pa.DataType) -> Any:

@@ -10,20 +10,34 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.control.ql.analysis import distinct_columns
+from elfmesh.cbt.laws import LAWS
+from elfmesh.cbt.laws.base import Values
 from elfmesh.control.ql.columns import as_array, bool_values, float_values, int_values, null_mask
 from elfmesh.control.ql.compiler import Compiler, read_column, window_column
+from elfmesh.control.ql.folds import folded
 from elfmesh.control.ql.nodes import Expr, Ref, WindowBound, walk
 from elfmesh.control.ql.operand import Env, Operand
 from elfmesh.control.ql.operators import condition_operand
+from elfmesh.control.ql.reduction import distinct_columns
 from elfmesh.control.ql.statement import MAIN, OrderItem, Statement
-from elfmesh.control.ql.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, VOID
+from elfmesh.control.ql.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    is_decimal,
+    is_nested,
+)
 
 Ints = npt.NDArray[np.int64]
 SCHEMAS_MAX = 16
@@ -31,6 +45,9 @@ SCHEMAS_MAX = 16
 
 _SELECTED = frozenset({pa.int8(), BIGINT, DOUBLE, STRING, TIMESTAMP, DATE})
 """What rows are selected by without sorting them all; pyarrow crashes on views of strings there."""
+
+Scalars: TypeAlias = Mapping[str, pa.Scalar]
+NO_SCALARS: Scalars = {}
 
 DISTINCT_ROWS = "\0rows"
 """The column of a distinct table that was counted before: how many values each key has."""
@@ -93,18 +110,28 @@ class Finaliser:
         wanted = [*shown, *ordered, *([] if plan.having is None else [plan.having])]
         self._bounded = any(isinstance(node, WindowBound) for expr in wanted for node in walk(expr))
         self._ties = _ties_needed(statement.tables[0].keys, ordered, shown)
+        aggregates = statement.tables[0].aggregates
+        self._sums = [name for name, (kind, _) in aggregates.items() if kind == "sum"]
+        self._sums += [fold.name for fold in plan.folds if fold.how == "sum"]
         self._compiled: OrderedDict[tuple[pa.DataType, ...], _Compiled] = OrderedDict()
 
-    def finalise(self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None) -> pa.Table:
+    def finalise(
+        self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
+    ) -> pa.Table:
         """The result rows of one interval; see `Query.finalise`."""
-        return self.result(self.finished(tables, window))
+        return self.result(self.finished(tables, window, scalars))
 
-    def finished(self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None) -> Finished:
+    def finished(
+        self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
+    ) -> Finished:
         """The outputs of all reduced rows that pass HAVING."""
         plan = self.statement.plan
         reduced, rows = _reduced_columns(self.statement, tables)
         # A sum beyond 64 bits stays exact where it is shown as it is; in expressions it is a double.
         columns = {name: read_column(array) for name, array in reduced.items()}
+        for name in self._sums:
+            columns[name] = _computable(columns[name])
+        columns.update((name, as_array(value, rows)) for name, value in scalars.items())
         compiled = self._compile(columns)
         if window is not None and self._bounded:
             for side, bound in zip(("start", "end"), window, strict=True):
@@ -146,7 +173,7 @@ class Finaliser:
             ranked = _repeated(ranked, rows.repeat, limit)
         if limit is not None:
             ranked = ranked[:limit]
-        places = pa.array(ranked)
+        places = pa.array(ranked[self.statement.plan.offset :])
         outputs = rows.outputs
         return pa.Table.from_arrays([array.take(places) for array in outputs.values()], names=list(outputs))
 
@@ -172,6 +199,11 @@ class Finaliser:
         )
 
 
+def _computable(array: pa.Array) -> pa.Array:
+    """A sum of integers beyond 64 bits is a double in expressions; of decimals it stays what it is."""
+    return pc.cast(array, DOUBLE) if is_decimal(array.type) and not array.type.scale else array
+
+
 def _ties_needed(keys: Sequence[str], ordered: Sequence[Expr], shown: Sequence[Expr]) -> int:
     """How many outputs decide between rows: once all keys are among what is compared, no two are equal."""
     missing = set(keys) - {expr.name for expr in ordered if isinstance(expr, Ref)}
@@ -189,25 +221,35 @@ def _reduced_columns(statement: Statement, tables: Mapping[str, pa.Table]) -> tu
     spec = statement.tables[0]
     rows = 0 if main is None else main.num_rows
     if rows == 0 and plan.one_row:
-        columns = {
-            name: pa.array([0 if kind == "count" else None], type=BIGINT if kind == "count" else VOID)
-            for name, (kind, _) in spec.aggregates.items()
-        }
-        return {**columns, **{one.name: pa.array([0], BIGINT) for one in plan.distincts}}, 1
+        columns = {name: _of_nothing(kind) for name, (kind, _) in spec.aggregates.items()}
+        columns |= {one.name: pa.array([0], BIGINT) for one in plan.distincts}
+        return columns | {fold.name: pa.nulls(1) for fold in plan.folds}, 1
     columns = {}
     for name in (*spec.keys, *spec.aggregates):
         counts = spec.aggregates.get(name, ("", None))[0] == "count"
         empty = pa.nulls(0, BIGINT if counts else VOID)
-        columns[name] = empty if main is None else _column(main.column(name))
+        sums = spec.aggregates.get(name, ("", None))[0] == "sum"
+        columns[name] = empty if main is None else (_sum if sums else read_column)(main.column(name))
     for one in plan.distincts:
         table = tables.get(one.name)
         columns[one.name] = _distinct_counts(columns, spec.keys, rows, table, len(one.args))
+    for fold in plan.folds:
+        values = folded(fold, columns, spec.keys, rows, tables.get(fold.table))
+        columns[fold.name] = _sum(values) if fold.how == "sum" else values
     return columns, rows
 
 
-def _column(column: pa.ChunkedArray) -> pa.Array:
-    """A finished column; a sum that was widened to a decimal comes back to 64 bits if all of it fits."""
-    if not pa.types.is_decimal(column.type):
+def _of_nothing(kind: str) -> pa.Array:
+    """What an aggregate over no records gives: 0, null, an empty list or an empty sketch."""
+    law = LAWS[kind]
+    nothing: tuple[Values, ...] = (None, pa.nulls(0), (pa.nulls(0), pa.nulls(0)))
+    values = None if kind == "count" else nothing[law.inputs]
+    return law.finish(law.lift(values, np.zeros(0, np.int64), 1), 1)
+
+
+def _sum(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A finished sum; one that was widened to a decimal comes back to 64 bits if all of it fits."""
+    if not pa.types.is_decimal(column.type) or column.type.scale:
         return read_column(column)
     try:
         return as_array(pc.cast(column, BIGINT), len(column))
@@ -284,6 +326,8 @@ def _sort_keys(array: pa.Array, descending: bool, nulls_first: bool) -> list[tup
     direction = "descending" if descending else "ascending"
     if array.type == VOID:
         return []
+    if is_nested(array.type):
+        array = _spelt(array)
     keys: list[tuple[pa.Array, str]] = []
     null = null_mask(array)
     if null.any():
@@ -303,11 +347,17 @@ def _sort_keys(array: pa.Array, descending: bool, nulls_first: bool) -> list[tup
     return [*keys, (filled, direction)]
 
 
+def _spelt(array: pa.Array) -> pa.Array:
+    """Lists and structs by their text: some order that is always the same, and their identity."""
+    return pa.array([None if value is None else repr(value) for value in array.to_pylist()], STRING)
+
+
 def _first_of_equal(ranked: Ints, columns: Sequence[pa.Array]) -> Ints:
     """The first of each run of equal rows, in result order."""
     if not columns or len(ranked) == 0:
         return ranked[:1]
-    table = pa.table({f"c{at}": array.take(pa.array(ranked)) for at, array in enumerate(columns)})
+    plain = [_spelt(array) if is_nested(array.type) else array for array in columns]
+    table = pa.table({f"c{at}": array.take(pa.array(ranked)) for at, array in enumerate(plain)})
     names = table.column_names
     numbered = table.append_column("row", pa.array(np.arange(len(ranked))))
     firsts = numbered.group_by(names, use_threads=False).aggregate([("row", "min")]).column("row_min")

@@ -3,7 +3,8 @@
 Owns when that can be done. Distinct values are counted block by block, so that only the counts are held; the
 rows of a query are finished block by block, where no count of distinct values has to be joined to them, and
 of a query with LIMIT only the best so far are held. Where the blocks of a table have different types (a sum
-that is beyond 64 bits in one of them), types decide about results: then the table is taken as a whole.
+that is beyond 64 bits in one of them), types decide about results: then the table is taken as a whole. So are
+tables whose values are folded (percentiles, sums of distinct values).
 
 Invariant: equal to `finalise` over the concatenated blocks.
 """
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.control.ql.columns import as_array
-from elfmesh.control.ql.finalise import DISTINCT_ROWS, Finaliser, Finished
+from elfmesh.control.ql.finalise import DISTINCT_ROWS, NO_SCALARS, Finaliser, Finished, Scalars
 from elfmesh.control.ql.statement import MAIN
 
 PART_ROWS_MIN = 1 << 17
@@ -45,6 +46,7 @@ def finalise_parts(
     tables: Mapping[str, Reduced],
     window: tuple[int, int] | None,
     part_rows_min: int = PART_ROWS_MIN,
+    scalars: Scalars = NO_SCALARS,
 ) -> pa.Table:
     """The result rows of one interval; see `Query.finalise`.
 
@@ -53,27 +55,24 @@ def finalise_parts(
         tables: per PAO table its rows.
         window: start and end in microseconds since the epoch; None without a window.
         part_rows_min: see PART_ROWS_MIN.
+        scalars: values of the queries in brackets.
     """
     statement = finaliser.statement
     plan, keys = statement.plan, statement.tables[0].keys
     main = tables.get(MAIN)
     if main is not None and not plan.distincts and main.rows_max > part_rows_min:
-        found = _by_parts(finaliser, main.blocks(), window)
+        found = _by_parts(finaliser, main.blocks(), window, scalars)
         if found is not None:
             return found
+    values = {MAIN, *(fold.table for fold in plan.folds)}
     whole: dict[str, pa.Table] = {}
     for name, table in tables.items():
-        blocks = [block for block in _needed(name, table, keys, part_rows_min) if block.num_rows]
+        counted = name not in values and table.rows_max > part_rows_min
+        blocks = [_counted(table.blocks(), keys)] if counted else table.blocks()
+        blocks = [block for block in blocks if block.num_rows]
         if blocks:
             whole[name] = blocks[0] if len(blocks) == 1 else _concatenated(blocks)
-    return finaliser.finalise(whole, window)
-
-
-def _needed(name: str, table: Reduced, keys: tuple[str, ...], part_rows_min: int) -> Iterable[pa.Table]:
-    """The blocks of a table; of a large one with distinct values, their numbers per key only."""
-    if name != MAIN and table.rows_max > part_rows_min:
-        return [_counted(table.blocks(), keys)]
-    return table.blocks()
+    return finaliser.finalise(whole, window, scalars)
 
 
 def _concatenated(blocks: Iterable[pa.Table]) -> pa.Table:
@@ -112,7 +111,7 @@ def _summed(held: list[pa.Table], keys: tuple[str, ...]) -> pa.Table:
 
 
 def _by_parts(
-    finaliser: Finaliser, blocks: Iterable[pa.Table], window: tuple[int, int] | None
+    finaliser: Finaliser, blocks: Iterable[pa.Table], window: tuple[int, int] | None, scalars: Scalars
 ) -> pa.Table | None:
     """The result of blocks that are finished one by one; None if their types differ."""
     plan = finaliser.statement.plan
@@ -121,7 +120,7 @@ def _by_parts(
     for block in blocks:
         if not block.num_rows:
             continue
-        held.append(finaliser.finished({MAIN: block}, window))
+        held.append(finaliser.finished({MAIN: block}, window, scalars))
         if held[-1].kinds != held[0].kinds:
             return None
         rows += held[-1].rows

@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
-from elfmesh.control.ql import functions_logic, functions_math, functions_text, functions_time
+from elfmesh.control.ql import (
+    functions_calendar,
+    functions_encode,
+    functions_format,
+    functions_hash,
+    functions_json,
+    functions_list,
+    functions_logic,
+    functions_math,
+    functions_number,
+    functions_regex,
+    functions_sketch,
+    functions_text,
+    functions_time,
+    functions_web,
+)
 
-__all__ = ["functions_logic", "functions_math", "functions_text", "functions_time"]
+__all__ = [
+    "functions_calendar", "functions_encode", "functions_format", "functions_hash", "functions_json",
+    "functions_list", "functions_logic", "functions_math", "functions_number", "functions_regex",
+    "functions_sketch", "functions_text", "functions_time", "functions_web",
+]  # fmt: skip

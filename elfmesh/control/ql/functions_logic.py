@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 from elfmesh.control.ql.columns import Value
 from elfmesh.control.ql.nodes import Call
 from elfmesh.control.ql.operand import Operand, convert, lift
-from elfmesh.control.ql.operators import OPERATORS, common, condition, type_name
+from elfmesh.control.ql.operators import OPERATORS, common, condition
 from elfmesh.control.ql.registry import Context, function
-from elfmesh.control.ql.types import BOOLEAN, DOUBLE, STRING, VOID, wider_type
+from elfmesh.control.ql.types import BOOLEAN, DOUBLE, STRING, VOID, type_name, wider_type
 
 
 @function("if iff", 3, signature="$(condition, yes, no)")

@@ -7,42 +7,56 @@ the last digit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from elfmesh.control.ql import decimals
 from elfmesh.control.ql.cast import saturate
 from elfmesh.control.ql.columns import float_values, from_numpy, map_distinct, null_mask
 from elfmesh.control.ql.nodes import Call
 from elfmesh.control.ql.operand import Operand, constant, convert, lift, lift_arrays
-from elfmesh.control.ql.operators import OPERATORS, type_name
+from elfmesh.control.ql.operators import OPERATORS
 from elfmesh.control.ql.registry import Context, argument, function, literal_int, nothing, simple
-from elfmesh.control.ql.types import BIGINT, DOUBLE, STRING, VOID
+from elfmesh.control.ql.types import BIGINT, DOUBLE, STRING, VOID, is_decimal, type_name
 
 Floats = npt.NDArray[np.float64]
+_SCALED = {DOUBLE: pa.decimal128(30, 15), BIGINT: pa.decimal128(20, 0)}
+"""What ceil and floor to some digits make of a number first, as Spark does."""
 
 
 def _number(context: Context, call: Call, args: list[Operand], at: int = 0) -> Operand:
-    """Argument `at` as it is if bigint, else as a double."""
+    """Argument `at` as it is if it is an exact number, else as a double."""
     operand = args[at]
-    return operand if operand.type == BIGINT else argument(context, call, args, at, DOUBLE)
+    return (
+        operand
+        if operand.type == BIGINT or is_decimal(operand.type)
+        else argument(context, call, args, at, DOUBLE)
+    )
 
 
 @function("abs", 1, signature="$(x)")
 def _abs(context: Context, call: Call, args: list[Operand]) -> Operand:
     operand = _number(context, call, args)
-    if operand.type == DOUBLE:
-        return lift(DOUBLE, pc.abs, operand)
+    if operand.type != BIGINT:
+        return lift(operand.type, pc.abs, operand)
     negated = OPERATORS["neg"](context, call, [operand])
     return lift(BIGINT, lambda x, minus: pc.if_else(pc.less(x, 0), minus, x), operand, negated)
 
 
-@function("ceil ceiling floor", 1, signature="$(x)")
+@function("ceil ceiling floor", 1, 2, signature="$(x[, digits])")
 def _whole(context: Context, call: Call, args: list[Operand]) -> Operand:
     operand = _number(context, call, args)
+    digits = literal_int(context, call, args, 1, "the number of digits") if len(args) == 2 else 0
+    if digits is None:
+        return nothing(operand.type)
+    if len(args) == 2 and not is_decimal(operand.type):
+        operand = convert(operand, _SCALED[operand.type])
+    if is_decimal(operand.type):
+        return _rounded(operand, digits, ROUND_FLOOR if call.name == "floor" else ROUND_CEILING)
     if operand.type == BIGINT:
         return operand
     cut = np.floor if call.name == "floor" else np.ceil
@@ -58,6 +72,8 @@ def _round(context: Context, call: Call, args: list[Operand]) -> Operand:
     if digits is None:
         return nothing(operand.type)
     mode = ROUND_HALF_UP if call.name == "round" else ROUND_HALF_EVEN
+    if is_decimal(operand.type):
+        return _rounded(operand, digits, mode)
     if operand.type == BIGINT:
         if digits >= 0:
             return operand
@@ -67,6 +83,12 @@ def _round(context: Context, call: Call, args: list[Operand]) -> Operand:
     return lift_arrays(
         DOUBLE, lambda x: map_distinct(lambda n: _round_double(n, digits, mode), x, DOUBLE), operand
     )
+
+
+def _rounded(operand: Operand, digits: int, mode: str) -> Operand:
+    """A decimal rounded to so many digits."""
+    kind, kernel = decimals.rounded(operand.type, min(max(digits, -38), 38), mode)
+    return lift_arrays(kind, kernel, operand)
 
 
 def _round_int(value: int, digits: int, mode: str) -> int | None:

@@ -202,9 +202,16 @@ def _split_part(context: Context, call: Call, args: list[Operand]) -> Operand:
     return _by_value(context, call, args, STRING, part, (STRING, STRING, BIGINT))
 
 
-@function("split", 2, signature="$(x, pattern)[n]")
-def _split_whole(context: Context, call: Call, args: list[Operand]) -> Operand:
-    raise context.error(call, "split gives a list, and lists are not values yet", "Write split(x, ',')[0].")
+@function("split", 2, 3, signature="$(x, pattern[, limit])", lists=True)
+def _split(context: Context, call: Call, args: list[Operand]) -> Operand:
+    pattern = literal_text(context, call, args, 1, "the pattern")
+    limit = literal_int(context, call, args, 2, "the limit") if len(args) == 3 else -1
+    texts = pa.list_(STRING)
+    if pattern is None or limit is None:
+        return nothing(texts)
+    split = java_split(compile_pattern(context, call.args[1], pattern), max(limit, 0))
+    operand = argument(context, call, args, 0, STRING)
+    return lift_arrays(texts, lambda x: map_distinct(split, x, texts), operand)
 
 
 def _split_at(context: Context, call: Call, args: list[Operand]) -> Operand:

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.control.ql.cast import cast
+from elfmesh.control.ql.cast import cast, castable, target_type
 from elfmesh.control.ql.civil import DAY_US, SECOND_US
 from elfmesh.control.ql.columns import from_numpy, int_values, null_mask
 from elfmesh.control.ql.nodes import Call
 from elfmesh.control.ql.operand import Operand, convert, lift, lift_arrays
-from elfmesh.control.ql.operators import add_days, type_name
+from elfmesh.control.ql.operators import add_days
 from elfmesh.control.ql.patterns import PatternError, reader, writer
 from elfmesh.control.ql.registry import Context, argument, function, literal_text, nothing, simple
-from elfmesh.control.ql.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, VOID
+from elfmesh.control.ql.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, VOID, type_name
 
 DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"
 _PATTERN_HINT = "Letters are y M d E D Q H h a m s S Z X; text stands in 'quotes'."
@@ -167,13 +167,10 @@ for _name, _unit in (("timestamp_seconds", SECOND_US), ("timestamp_millis", 1000
 @function("timestamp", 1, signature="$(x)")
 @function("bigint int double string boolean", 1, signature="$(x)")
 def _cast_by_name(context: Context, call: Call, args: list[Operand]) -> Operand:
-    target = call.name.upper()
-    kind = {"DATE": DATE, "TIMESTAMP": TIMESTAMP, "DOUBLE": DOUBLE, "STRING": STRING, "BOOLEAN": BOOLEAN}.get(
-        target, BIGINT
-    )
-    if target == "DATE" and args[0].type in (BIGINT, DOUBLE, BOOLEAN):
-        raise context.error(call, f"{type_name(args[0].type)} cannot be cast to DATE")
-    return lift_arrays(kind, lambda array: cast(array, target), args[0])
+    target, source = call.name.upper(), args[0].type
+    if not castable(source, target):
+        raise context.error(call, f"{type_name(source)} cannot be cast to {target}")
+    return lift_arrays(target_type(target), lambda array: cast(array, target), args[0])
 
 
 # -- cutting and counting

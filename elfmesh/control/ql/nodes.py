@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from elfmesh.control.ql.python_function import PythonFunction
 from elfmesh.control.ql.text_source import NOWHERE, Place
 
 
@@ -91,8 +92,15 @@ class Call(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class PythonCall(Call):
+    """A call of a function that the statement brings along; evaluated over records, and nowhere else."""
+
+    function: PythonFunction = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregate(Expr):
-    """An aggregate call. `where` is its FILTER; `args` is empty for count(*)."""
+    """An aggregate call, by a name of `aggregates`. `where` is its FILTER; `args` is empty for count(*)."""
 
     kind: str
     args: tuple[Expr, ...]
@@ -113,7 +121,7 @@ class Aggregate(Expr):
 
 @dataclass(frozen=True, slots=True)
 class WindowCall(Expr):
-    """TUMBLE, HOP or Spark's window(...): lengths in microseconds."""
+    """TUMBLE, HOP, SESSION or Spark's spelling of them: lengths in microseconds."""
 
     kind: str
     column: str
@@ -129,8 +137,63 @@ class WindowBound(Expr):
 
 
 @dataclass(frozen=True, slots=True)
+class Scalar(Expr):
+    """The one value of a query in brackets: the same for all rows of an interval."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Which rows around the current one an aggregate OVER rows sees.
+
+    Attributes:
+        rows: whether `first` and `last` count rows; else they are distances of the value of ORDER BY.
+        first: where it begins, negative before the current row; None: with the partition.
+        last: where it ends; None: with the partition.
+        timed: whether the distances are microseconds.
+    """
+
+    rows: bool
+    first: int | float | None
+    last: int | float | None
+    timed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Over(Expr):
+    """A function over the rows of an interval: `row_number() OVER (PARTITION BY a ORDER BY b DESC)`.
+
+    Attributes:
+        kind: lower case; "aggregate" where `args` is one aggregate.
+        args: of the function.
+        partition: rows that agree in these belong together.
+        order: within them.
+        directions: per item of `order`, whether it descends and whether nulls come first.
+        frame: as written; None: up to the current row's equals with `order`, else the whole partition.
+    """
+
+    kind: str
+    args: tuple[Expr, ...]
+    partition: tuple[Expr, ...]
+    order: tuple[Expr, ...]
+    directions: tuple[tuple[bool, bool], ...]
+    frame: Frame | None = None
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        """Arguments, then PARTITION BY, then ORDER BY."""
+        return (*self.args, *self.partition, *self.order)
+
+    def with_children(self, children: tuple[Expr, ...]) -> Expr:
+        """The same function over other columns."""
+        first, second = len(self.args), len(self.args) + len(self.partition)
+        return replace(self, args=children[:first], partition=children[first:second], order=children[second:])
+
+
+@dataclass(frozen=True, slots=True)
 class Ref(Expr):
-    """A column of a finalised table: a key ("k0"), an aggregate ("a0") or a distinct count ("d0")."""
+    """A column of a finalised table: a key (k0), a state (a0), a distinct count (d0) or a fold (f0)."""
 
     name: str
 

@@ -14,17 +14,13 @@ from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from elfmesh.control.ql.cast import cast
 from elfmesh.control.ql.columns import Value, as_array
 from elfmesh.control.ql.nodes import Expr
-from elfmesh.control.ql.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP
-
-_CAST_NAMES = {
-    BIGINT: "BIGINT", DOUBLE: "DOUBLE", STRING: "STRING", BOOLEAN: "BOOLEAN", DATE: "DATE",
-    TIMESTAMP: "TIMESTAMP",
-}  # fmt: skip
+from elfmesh.control.ql.types import VOID, is_list, type_name
 
 
 @dataclass(slots=True)
@@ -138,9 +134,25 @@ def lift_arrays(kind: pa.DataType, kernel: Callable[..., pa.Array], *operands: O
     return lift(kind, over_arrays, *operands)
 
 
+def cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A list column whose elements are cast to those of another list type."""
+    if array.type == VOID:
+        return pa.nulls(len(array), kind)
+    if is_list(kind.value_type):
+        flat = cast_list(array.flatten(), kind.value_type)
+    else:
+        flat = cast(array.flatten(), type_name(kind.value_type))
+    lengths = np.asarray(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32)
+    cuts = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    mask = array.is_null() if array.null_count else None
+    return pa.ListArray.from_arrays(cuts, flat, mask=mask)
+
+
 def convert(operand: Operand, kind: pa.DataType) -> Operand:
     """The operand cast implicitly to another type. The caller knows that Spark allows it."""
     if operand.type == kind:
         return operand
-    name = _CAST_NAMES[kind]
+    if is_list(kind):
+        return lift_arrays(kind, lambda array: cast_list(array, kind), operand)
+    name = type_name(kind)
     return lift_arrays(kind, lambda array: cast(array, name), operand)

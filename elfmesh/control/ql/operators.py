@@ -14,25 +14,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.control.ql.civil import DAY_US, Ints
-from elfmesh.control.ql.columns import Bools, Value, choose, from_numpy, int_values, null_mask
-from elfmesh.control.ql.nodes import Call, Expr
+from elfmesh.control.ql import decimals
+from elfmesh.control.ql.arithmetic import (
+    add,
+    divide,
+    double_remainder,
+    int_div,
+    int_remainder,
+    multiply,
+    subtract,
+)
+from elfmesh.control.ql.civil import DAY_US
+from elfmesh.control.ql.columns import Value, choose, from_numpy, int_values, null_mask
+from elfmesh.control.ql.nodes import Call, Expr, Literal
 from elfmesh.control.ql.operand import Operand, constant, convert, lift, lift_arrays
 from elfmesh.control.ql.registry import Builder, Context
 from elfmesh.control.ql.types import (
     BIGINT,
+    BINARY,
     BOOLEAN,
     DATE,
     DOUBLE,
-    NAMES,
+    DURATION,
     STRING,
     TIMESTAMP,
     VOID,
     compared_type,
+    is_decimal,
+    is_nested,
+    type_name,
     wider_type,
 )
 
-DURATION = pa.duration("us")
 OPERATORS: dict[str, Builder] = {}
 
 
@@ -45,11 +58,6 @@ def _operator(*names: str) -> Callable[[Builder], Builder]:
     return enter
 
 
-def type_name(kind: pa.DataType) -> str:
-    """A type as messages call it."""
-    return "INTERVAL" if kind == DURATION else NAMES.get(kind, str(kind))
-
-
 # -- arithmetic
 
 
@@ -59,29 +67,50 @@ def _arithmetic(context: Context, call: Call, args: list[Operand]) -> Operand:
     if call.name in "+-" and {left.type, right.type} & {DATE, TIMESTAMP, DURATION}:
         return _date_arithmetic(context, call, left, right)
     for operand in args:
-        if operand.type not in (BIGINT, DOUBLE, STRING, VOID):
+        if operand.type not in (BIGINT, DOUBLE, STRING, VOID) and not is_decimal(operand.type):
             raise context.error(
                 call,
                 f"`{call.name}` does not work on {type_name(operand.type)}",
                 "Convert it first: CAST(... AS BIGINT).",
             )
+    if is_decimal(left.type) or is_decimal(right.type):
+        if not {left.type, right.type} & {DOUBLE, STRING}:
+            return _decimal_arithmetic(call, left, right)
+        left, right = convert(left, DOUBLE), convert(right, DOUBLE)
     if call.name == "div":
         if {left.type, right.type} & {STRING, DOUBLE}:
             raise context.error(
                 call, "div works on integers only", "Write floor(a / b), or CAST both sides AS BIGINT."
             )
-        return lift_arrays(BIGINT, _int_div, convert(left, BIGINT), convert(right, BIGINT))
+        return lift_arrays(BIGINT, int_div, convert(left, BIGINT), convert(right, BIGINT))
     if call.name == "/":
-        return lift(DOUBLE, _divide, convert(left, DOUBLE), convert(right, DOUBLE))
+        return lift(DOUBLE, divide, convert(left, DOUBLE), convert(right, DOUBLE))
     kind = BIGINT if {left.type, right.type} <= {BIGINT, VOID} else DOUBLE
     kernel = {
-        ("+", BIGINT): _add, ("-", BIGINT): _subtract, ("*", BIGINT): _multiply,
+        ("+", BIGINT): add, ("-", BIGINT): subtract, ("*", BIGINT): multiply,
         ("+", DOUBLE): pc.add, ("-", DOUBLE): pc.subtract, ("*", DOUBLE): pc.multiply,
     }.get((call.name, kind))  # fmt: skip
     if kernel is None:
-        remainder = _int_remainder if kind == BIGINT else _double_remainder
+        remainder = int_remainder if kind == BIGINT else double_remainder
         return lift_arrays(kind, remainder, convert(left, kind), convert(right, kind))
     return lift(kind, kernel, convert(left, kind), convert(right, kind))
+
+
+def _decimal_arithmetic(call: Call, left: Operand, right: Operand) -> Operand:
+    """Exact numbers, one of them a decimal; a written integer has as many digits as are written."""
+    name = call.name
+    left, right = (
+        convert(each, pa.decimal128(len(str(abs(arg.value))), 0))
+        if isinstance(arg, Literal) and isinstance(arg.value, int) and each.type == BIGINT
+        else each
+        for each, arg in zip((left, right), call.args, strict=True)
+    )
+    left, right = (
+        convert(each, other.type) if each.type == VOID else each
+        for each, other in ((left, right), (right, left))
+    )
+    kind = decimals.result_type(name, left.type, right.type)
+    return lift_arrays(kind, decimals.arithmetic(name, kind), left, right)
 
 
 @_operator("neg")
@@ -89,80 +118,13 @@ def _negate(context: Context, call: Call, args: list[Operand]) -> Operand:
     (operand,) = args
     if operand.type == DURATION:
         return constant(-operand.value(), DURATION)
-    if operand.type in (BOOLEAN, DATE, TIMESTAMP):
+    if is_decimal(operand.type):
+        return lift(operand.type, pc.negate, operand)
+    if operand.type in (BOOLEAN, DATE, TIMESTAMP, BINARY) or is_nested(operand.type):
         raise context.error(call, f"`-` does not work on {type_name(operand.type)}")
     if operand.type in (BIGINT, VOID):
-        return lift(BIGINT, _subtract, constant(0, BIGINT), convert(operand, BIGINT))
+        return lift(BIGINT, subtract, constant(0, BIGINT), convert(operand, BIGINT))
     return lift(DOUBLE, pc.negate, convert(operand, DOUBLE))
-
-
-def _wrapping(
-    checked: Callable[[Value, Value], Value], exact: Callable[[Ints, Ints], tuple[Ints, Bools]]
-) -> Callable[[Value, Value], Value]:
-    """An integer kernel that is Arrow's checked one, and gives nulls where that one overflows."""
-
-    def kernel(left: Value, right: Value) -> Value:
-        try:
-            return checked(left, right)
-        except pa.ArrowInvalid:
-            rows = max(len(value) for value in (left, right) if not isinstance(value, pa.Scalar))
-            arrays = [
-                pa.repeat(value, rows) if isinstance(value, pa.Scalar) else value for value in (left, right)
-            ]
-            null = null_mask(arrays[0]) | null_mask(arrays[1])
-            with np.errstate(all="ignore"):
-                values, overflow = exact(int_values(arrays[0]), int_values(arrays[1]))
-            return from_numpy(values, null | overflow, BIGINT)
-
-    return kernel
-
-
-def _exact_add(a: Ints, b: Ints) -> tuple[Ints, Bools]:
-    total = a + b
-    return total, ((a ^ total) & (b ^ total)) < 0
-
-
-def _exact_subtract(a: Ints, b: Ints) -> tuple[Ints, Bools]:
-    rest = a - b
-    return rest, ((a ^ b) & (a ^ rest)) < 0
-
-
-def _exact_multiply(a: Ints, b: Ints) -> tuple[Ints, Bools]:
-    product = a * b
-    lowest = np.iinfo(np.int64).min
-    back = product // np.where(b == 0, 1, b)
-    return product, ((b != 0) & (back != a)) | ((a == -1) & (b == lowest)) | ((b == -1) & (a == lowest))
-
-
-_add = _wrapping(pc.add_checked, _exact_add)
-_subtract = _wrapping(pc.subtract_checked, _exact_subtract)
-_multiply = _wrapping(pc.multiply_checked, _exact_multiply)
-
-
-def _divide(left: Value, right: Value) -> Value:
-    return pc.divide(left, pc.if_else(pc.equal(right, 0.0), pa.scalar(None, DOUBLE), right))
-
-
-def _int_div(left: pa.Array, right: pa.Array) -> pa.Array:
-    a, b = int_values(left), int_values(right)
-    overflow = (a == np.iinfo(np.int64).min) & (b == -1)
-    null = null_mask(left) | null_mask(right) | (b == 0) | overflow
-    return pc.divide(left, from_numpy(np.where(null, 1, b), null, BIGINT))
-
-
-def _int_remainder(left: pa.Array, right: pa.Array) -> pa.Array:
-    a, b = int_values(left), int_values(right)
-    null = null_mask(left) | null_mask(right) | (b == 0)
-    safe = np.where(null | (b == -1), 1, b)
-    return from_numpy(np.fmod(a, safe), null, BIGINT)
-
-
-def _double_remainder(left: pa.Array, right: pa.Array) -> pa.Array:
-    a = np.asarray(left.to_numpy(zero_copy_only=False), dtype=np.float64)
-    b = np.asarray(right.to_numpy(zero_copy_only=False), dtype=np.float64)
-    null = null_mask(left) | null_mask(right) | (b == 0)
-    with np.errstate(invalid="ignore"):
-        return from_numpy(np.fmod(a, b), null, DOUBLE)
 
 
 def _date_arithmetic(context: Context, call: Call, left: Operand, right: Operand) -> Operand:
@@ -192,7 +154,7 @@ _MICROSECOND = pa.scalar(1, DURATION).as_py()
 
 def shift_us(stamps: pa.Array, us: int) -> pa.Array:
     """Timestamps moved by a constant number of microseconds; null where that leaves 64 bits."""
-    moved = _add(stamps.view(pa.int64()), pa.scalar(us, BIGINT))
+    moved = add(stamps.view(pa.int64()), pa.scalar(us, BIGINT))
     return moved.view(TIMESTAMP)
 
 
@@ -343,16 +305,6 @@ def _in_constants(array: pa.Array, known: pa.Array, has_null: bool) -> pa.Array:
     found = pc.is_in(array, value_set=known)
     unknown = pc.and_(pc.invert(found), pa.repeat(True, len(array))) if has_null else array.is_null()
     return pc.if_else(unknown, pa.scalar(None, BOOLEAN), found)
-
-
-@_operator("sum input")
-def _sum_input(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """What sum and avg add up: integers as they are, everything else as doubles."""
-    (operand,) = args
-    if operand.type in (BOOLEAN, DATE, DURATION):
-        hint = "Write count(*) FILTER (WHERE x)." if operand.type == BOOLEAN else "Write unix_timestamp(x)."
-        raise context.error(call, f"sum and avg do not work on {type_name(operand.type)}", hint)
-    return operand if operand.type == BIGINT else convert(operand, DOUBLE)
 
 
 # -- conditional

@@ -1,7 +1,7 @@
 """From text to statements: the only entry into the language.
 
     text -> tokens (sqlglot's Spark tokenizer) -> our own words cut out (clauses) -> sqlglot's Spark parser
-         -> our nodes (translate) -> plan (analysis) -> Statement
+         -> drafts in our nodes (drafts, translate) -> parts and relations (lowering, analysis) -> Statement
 
 Nothing of sqlglot is subclassed. Its errors are translated into ours: one line, with the place in the text.
 """
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import sqlglot
@@ -17,24 +19,34 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from elfmesh.control.ql.analysis import Select, analyse
+from elfmesh.control.ql.analysis import analyse
 from elfmesh.control.ql.clauses import Cut, Cutter
-from elfmesh.control.ql.nodes import Expr, Literal, Star
-from elfmesh.control.ql.statement import OrderItem, Statement
+from elfmesh.control.ql.declared import masked
+from elfmesh.control.ql.draft_types import Draft, SelectDraft, StreamRead
+from elfmesh.control.ql.drafts import Drafter
+from elfmesh.control.ql.lowering import is_part
+from elfmesh.control.ql.nodes import Star
+from elfmesh.control.ql.planning import Planner
+from elfmesh.control.ql.relation import Derived, Part, rests_on
+from elfmesh.control.ql.statement import LATEST, Statement, TableSpec, Window, part_table
 from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
-from elfmesh.control.ql.translate import Translator
+from elfmesh.control.ql.windowing import Times, window_of
+from elfmesh.control.ql.windows import TIME_COLUMN
 from elfmesh.errors import QueryError
 from elfmesh.units import format_duration
 
 TEXT_CHARS_MAX = 256 << 10
 """A query text: far longer ones are not written by people, and parsing recurses."""
 
+PARSED_MAX = 64
+"""Statements kept: an agent reads the text of a job that begins or changes at half a dozen places."""
+
 _DIALECT = "spark"
-_CLAUSES = {"expressions", "from_", "from", "where", "group", "having", "order", "limit", "distinct"}
 
 
+@lru_cache(maxsize=PARSED_MAX)
 def parse(text: str, *, source: str = "query") -> Statement:
-    """Parse exactly one statement.
+    """Parse exactly one statement; the same object for the same text as long as it is kept. Cost: 1 to 2 ms.
 
     Args:
         text: a SELECT, or CREATE JOB ... AS SELECT; a closing semicolon is fine.
@@ -62,6 +74,20 @@ def parse_many(text: str, *, source: str = "query") -> list[Statement]:
     return [_statement(origin, tokens, None) for tokens in _split(origin)]
 
 
+def parse_each(text: str, *, source: str = "query") -> Iterator[Statement | QueryError]:
+    """As `parse_many`, but what is wrong with one statement does not hide the others.
+
+    Raises:
+        QueryError: the text cannot be taken apart into statements.
+    """
+    origin = SourceText(text, source)
+    for tokens in list(_split(origin)):
+        try:
+            yield _statement(origin, tokens, None)
+        except QueryError as error:
+            yield error
+
+
 def expand(statement: Statement, columns: Sequence[str]) -> Statement:
     """The statement with `*` replaced by the named columns; unchanged if it has no `*`.
 
@@ -82,7 +108,7 @@ def _split(origin: SourceText) -> Iterator[list[Token]]:
             f"the text is longer than {TEXT_CHARS_MAX} characters", 0, "Split it into several files."
         )
     try:
-        tokens = sqlglot.Dialect.get_or_raise(_DIALECT).tokenize(origin.text)
+        tokens = sqlglot.Dialect.get_or_raise(_DIALECT).tokenize(masked(origin.text))
     except TokenError:
         raise _unreadable(origin) from None
     group: list[Token] = []
@@ -103,40 +129,103 @@ def _statement(origin: SourceText, tokens: list[Token], star_columns: Sequence[s
     cut = Cutter(origin, tokens).cut()
     tree = _parse_sql(origin, cut.tokens)
     start = origin.place(cut.tokens[0].start)
-    translator = Translator(origin, cut.stream, cut.alias, start)
-    select = _select(tree, translator, cut, start)
-    done = analyse(origin, select, star_columns)
+    drafter = Drafter(origin, cut.labels, cut.latest, start, functions=cut.functions)
+    draft = drafter.draft(tree)
+    times: Times = {}
+    drafts = [draft, *(each for _, each in drafter.scalars)]
+    window = window_of(origin, drafts, _every(cut), times)
+    if window is not None and window.is_session and not is_part(draft):
+        raise origin.error(
+            "SESSION is for a query over one stream alone", draft.at,
+            "Leave joins, queries in brackets, UNION, OVER and ROLLUP out, or write TUMBLE(ts, '30 s').",
+        )  # fmt: skip
+    if is_part(draft):
+        done = _one_part(origin, cut, draft, star_columns)
+    else:
+        done = _relational(origin, draft, drafter.scalars, Planner(origin, window, times))
     if cut.job is not None:
-        _check_job(origin, cut, select, done.window is not None, done.star)
-        if done.window is not None and select.every_us not in (None, done.window.slide_us):
-            raise origin.error(
-                f"EVERY {format_duration(select.every_us or 0)} differs from the window, which closes every "
-                f"{format_duration(done.window.slide_us)}",
-                cut.every_at,
-                "Leave EVERY out, or make it equal to the window's slide.",
-            )
-    return Statement(
-        origin.text[tokens[0].start : tokens[-1].end + 1], origin.name, cut.job, cut.stream, cut.labels,
-        done.window, done.fields, done.tables, done.star, done.plan, origin, tokens[0].start,
+        _check_job(origin, cut, draft, done)
+    return replace(
+        done, text=origin.text[tokens[0].start : tokens[-1].end + 1], job=cut.job, offset=tokens[0].start,
+        functions=tuple(cut.functions.values()),
     )  # fmt: skip
 
 
-def _check_job(origin: SourceText, cut: Cut, select: Select, windowed: bool, star: bool) -> None:
-    if not windowed:
+def _every(cut: Cut) -> Window | None:
+    every_us = None if cut.job is None else cut.job.every_us
+    return None if every_us is None else Window("tumble", TIME_COLUMN, every_us, every_us)
+
+
+def _one_part(
+    origin: SourceText, cut: Cut, draft: SelectDraft, star_columns: Sequence[str] | None
+) -> Statement:
+    """A SELECT over one stream: all of it is reduced in the tree."""
+    (read,) = draft.reads
+    assert isinstance(read, StreamRead)
+    done = analyse(origin, replace(draft.select, window=_every(cut)), star_columns)
+    return Statement(
+        "", origin.name, None, read.stream, read.labels, done.window, done.fields, done.tables, done.star,
+        done.plan, origin,
+    )  # fmt: skip
+
+
+def _relational(
+    origin: SourceText, draft: Draft, scalars: Sequence[tuple[str, Draft]], plan: Planner
+) -> Statement:
+    """A statement with a second stage: what agents compute, and what the root does with it."""
+    values = tuple((name, plan.query(each)) for name, each in scalars)
+    relation = plan.query(draft)
+    if not isinstance(relation, Derived | Part):
+        relation = plan.all_rows(relation)  # the order of results is total
+    parts = tuple(plan.parts)
+    if not parts:
+        raise origin.error("the statement reads no stream", draft.at, "Read one: FROM stream.")
+    plan.check_times()
+    recorded = {index for index, part in enumerate(parts) if not part.stream.startswith(LATEST)}
+    if not rests_on(relation, recorded):
+        raise origin.error(
+            "rows of LATEST stand beside records, and not alone", draft.at,
+            "Write FROM stream s [LEFT [SEMI|ANTI]] JOIN LATEST namespace.job j ON s.x = j.x.",
+        )  # fmt: skip
+    tables = tuple(
+        TableSpec(part_table(index, table.name), table.keys, table.aggregates)
+        for index, part in enumerate(parts)
+        for table in part.tables
+    )
+    fields = tuple(sorted({name for part in parts for name in part.fields}))
+    first = parts[0]
+    return Statement(
+        "", origin.name, None, first.stream, first.labels, first.window, fields, tables, False, first.plan,
+        origin, relation=relation, parts=parts, scalars=values,
+    )  # fmt: skip
+
+
+def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> None:
+    if done.window is None:
         raise origin.error(
             "a job answers every interval, and this one names no interval",
             cut.job_at,
             "Add EVERY '30 s' after the job's name, or GROUP BY TUMBLE(ts, INTERVAL '30' SECOND).",
         )
-    if star:
+    if done.star:
+        assert isinstance(draft, SelectDraft)
+        select = draft.select
         at = next((expr.at for _, expr in select.items if isinstance(expr, Star)), select.start)
         raise origin.error("a job cannot SELECT *", at, "Name the fields it returns.")
+    every = _every(cut)
+    if every is not None and every.slide_us != done.window.slide_us:
+        raise origin.error(
+            f"EVERY {format_duration(every.slide_us)} differs from the window, which closes every "
+            f"{format_duration(done.window.slide_us)}",
+            cut.every_at,
+            "Leave EVERY out, or make it equal to the window's slide.",
+        )
 
 
 # -- sqlglot's tree
 
 
-def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Select:
+def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
     last = tokens[-1]
     try:
         trees = sqlglot.Dialect.get_or_raise(_DIALECT).parser().parse(tokens, origin.text)
@@ -145,81 +234,9 @@ def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Select:
     except RecursionError:
         raise origin.error("the query is nested too deeply", tokens[0].start, "Write it flatter.") from None
     tree = trees[0] if len(trees) == 1 else None
-    if not isinstance(tree, exp.Select):
+    if tree is None or not isinstance(tree, exp.Query):
         raise origin.error("this is not a SELECT", tokens[0].start, "Write SELECT ... FROM stream.")
     return tree
-
-
-def _select(tree: exp.Select, translator: Translator, cut: Cut, start: Place) -> Select:
-    for name, given in tree.args.items():
-        if given and name not in _CLAUSES:
-            raise translator.error(
-                given if isinstance(given, exp.Expr) else tree, f"{name.upper()} is not there"
-            )
-    table = (tree.args.get("from_") or tree.args["from"]).this
-    if not isinstance(table, exp.Table) or any(
-        given and name not in ("this", "alias") for name, given in table.args.items()
-    ):
-        raise translator.error(
-            table, "FROM takes the name of a stream", "Write FROM stream alias ON (k = 'v')."
-        )
-    distinct = tree.args.get("distinct")
-    if distinct is not None and distinct.args.get("on"):
-        raise translator.error(distinct, "DISTINCT ON is not there", "Use GROUP BY with min or max.")
-    if not tree.expressions:
-        raise translator.error(None, "the query selects nothing", "Name columns after SELECT.")
-    items: list[tuple[str | None, Expr]] = []
-    for node in tree.expressions:
-        if isinstance(node, exp.Alias):
-            items.append((node.alias, translator.expr(node.this)))
-        else:
-            items.append((None, translator.expr(node)))
-    where, having = tree.args.get("where"), tree.args.get("having")
-    return Select(
-        items, None if where is None else translator.expr(where.this), _group(tree, translator),
-        None if having is None else translator.expr(having.this), _order(tree, translator),
-        _limit(tree, translator), distinct is not None, None if cut.job is None else cut.job.every_us, start,
-    )  # fmt: skip
-
-
-def _group(tree: exp.Select, translator: Translator) -> list[Expr] | None:
-    group = tree.args.get("group")
-    if group is None:
-        return None
-    if any(given for name, given in group.args.items() if name != "expressions"):
-        raise translator.error(group, "this form of GROUP BY is not there yet", "Write GROUP BY a, b.")
-    return [translator.expr(node) for node in group.expressions]
-
-
-def _order(tree: exp.Select, translator: Translator) -> list[OrderItem]:
-    order = tree.args.get("order")
-    items = []
-    for node in order.expressions if order is not None else ():
-        if not isinstance(node, exp.Ordered) or node.args.get("with_fill"):
-            raise translator.error(
-                node, "this form of ORDER BY is not there", "Write ORDER BY a DESC NULLS LAST."
-            )
-        expr = translator.expr(node.this)
-        items.append(OrderItem(expr, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))))
-    return items
-
-
-def _limit(tree: exp.Select, translator: Translator) -> int | None:
-    limit = tree.args.get("limit")
-    if limit is None:
-        return None
-    plain = isinstance(limit, exp.Limit) and not any(
-        given for name, given in limit.args.items() if name != "expression"
-    )
-    count = translator.expr(limit.expression) if plain and limit.expression else None
-    if (
-        not isinstance(count, Literal)
-        or count.kind != "bigint"
-        or not isinstance(count.value, int)
-        or count.value < 0
-    ):
-        raise translator.error(limit, "LIMIT takes a whole number", "Write LIMIT 10.")
-    return count.value
 
 
 # -- errors

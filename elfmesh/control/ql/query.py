@@ -1,8 +1,8 @@
-"""Evaluating a statement: records in, rows for the PAO tables out; reduced tables in, result rows out.
+"""Evaluating one part: records in, rows for the PAO tables out; reduced tables in, finished rows out.
 
-A `Query` owns nothing but compiled expressions. It reads no log, keeps no state between batches and knows
-no clock, so that one Query may serve every agent's worker, the master and `elf run` alike, and gives each
-of them the same rows.
+A part is a statement over one stream; what reads several is put together of parts (`whole`). A `PartQuery`
+owns nothing but compiled expressions. It reads no log, keeps no state between batches and knows no clock, so
+that one may serve every agent's worker, the master and `elf run` alike, and gives each of them the same rows.
 
 Paper: ELF 2.1 (the function an agent applies to each batch, and the one the root applies at the end).
 """
@@ -17,16 +17,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from elfmesh.control.ql.analysis import distinct_columns, record_expressions
+from elfmesh.control.ql.analysis import record_expressions
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.ql.columns import as_array, bool_values, null_mask
 from elfmesh.control.ql.compiler import Compiler
-from elfmesh.control.ql.finalise import Finaliser
+from elfmesh.control.ql.finalise import NO_SCALARS, Finaliser, Scalars
 from elfmesh.control.ql.finalise_parts import Reduced, finalise_parts
-from elfmesh.control.ql.nodes import Expr, Field, place_of, walk
+from elfmesh.control.ql.lookup import LookupSource, look_up
+from elfmesh.control.ql.nodes import Expr, Field, Scalar, place_of, walk
 from elfmesh.control.ql.operand import Env, ExprKey, Operand
 from elfmesh.control.ql.operators import condition_operand
-from elfmesh.control.ql.statement import MAIN, DistinctCount, Statement
+from elfmesh.control.ql.reduction import distinct_columns
+from elfmesh.control.ql.statement import LOOKED_UP, MAIN, DistinctValues, Statement
+from elfmesh.control.ql.types import is_nested, type_name
 from elfmesh.text import suggest
 
 Ints = npt.NDArray[np.int64]
@@ -49,6 +52,8 @@ class Prepared:
         kept: surviving rows per pane; pane 0 without a window.
         filtered: rows per pane that WHERE dropped.
         undated: rows without a usable event time; they are nowhere else.
+        dated: all rows that have one: those before WHERE.
+        failed: rows of which a Python function made nothing; they are nowhere else.
     """
 
     tables: dict[str, pa.RecordBatch]
@@ -58,6 +63,8 @@ class Prepared:
     kept: Mapping[int, int]
     filtered: Mapping[int, int]
     undated: int
+    dated: BlockRows
+    failed: int = 0
 
     @property
     def passed(self) -> int:
@@ -72,21 +79,23 @@ class _Compiled:
     where: tuple[ExprKey, Operand] | None
     keys: tuple[Operand, ...]
     values: tuple[Operand, ...]
-    distincts: tuple[tuple[DistinctCount, tuple[Operand, ...], Operand | None], ...]
+    distincts: tuple[tuple[DistinctValues, tuple[Operand, ...], Operand | None], ...]
 
 
 @dataclass(slots=True)
-class Query:
-    """Evaluates one statement.
+class PartQuery:
+    """Evaluates one part.
 
     Args:
         statement: parsed, and without an open `*` (see `elfmesh.control.ql.expand`).
+        lookup: gives the tables that are joined to the records; only needed where there are any.
 
     Raises:
         QueryError: the statement still has a `*`.
     """
 
     statement: Statement
+    lookup: LookupSource | None = None
     finaliser: Finaliser = field(init=False, repr=False)
     _fields: tuple[str, ...] = field(init=False, repr=False)
     _compiled: OrderedDict[tuple[pa.DataType | None, ...], _Compiled] = field(
@@ -106,7 +115,13 @@ class Query:
             for node in walk(expr)
             if isinstance(node, Field)
         }
-        self._fields = tuple(sorted(used))
+        scalars = {
+            node.name
+            for expr in record_expressions(self.statement.plan)
+            for node in walk(expr)
+            if isinstance(node, Scalar)
+        }
+        self._fields = tuple(sorted(used | scalars))
         self.finaliser = Finaliser(self.statement)
 
     @property
@@ -124,7 +139,11 @@ class Query:
         origin, plan = self.statement.origin, self.statement.plan
         for expr in record_expressions(plan):
             for node in walk(expr):
-                if isinstance(node, Field) and not _has_column(node.path, known):
+                if (
+                    isinstance(node, Field)
+                    and not node.path.startswith(LOOKED_UP)
+                    and not _has_column(node.path, known)
+                ):
                     hint = suggest(node.path, known) or f"There are {', '.join(schema.names)}."
                     raise origin.error(f"{self.statement.stream} has no column {node.path}", node.at, hint)
         window = self.statement.window
@@ -155,13 +174,17 @@ class Query:
         given = BlockRows.of(records) if isinstance(records, pa.RecordBatch) else records
         window = self.statement.window
         dated = given if window is None else given.within(window.column, INT64_MIN, INT64_MAX)
-        env = dated.env(self._fields)
-        compiled = self._compile(env)
-        passed = dated
-        if compiled.where is not None:
-            key, condition = compiled.where
-            passed = dated.where(key, lambda: condition.array(env))
-        tables, places = self._tables(compiled, passed)
+        if self.statement.lookups:
+            compiled, passed, rows = self._looked_up(dated)
+        else:
+            env = dated.env(self._fields)
+            compiled = self._compile(env)
+            passed = dated
+            if compiled.where is not None:
+                key, condition = compiled.where
+                passed = dated.where(key, lambda: condition.array(env))
+            rows = passed
+        tables, places = self._tables(compiled, rows)
         panes: dict[str, Ints] = {}
         kept, before = {0: passed.rows} if passed.rows else {}, {0: dated.rows}
         if window is not None:
@@ -170,28 +193,46 @@ class Query:
             for name, where in places.items():
                 panes[name] = of_rows.indices if where is None else of_rows.indices[where]
         filtered = {pane: rest for pane, rows in before.items() if (rest := rows - kept.get(pane, 0))}
-        return Prepared(tables, panes, places, passed, kept, filtered, given.rows - dated.rows)
+        return Prepared(tables, panes, places, passed, kept, filtered, given.rows - dated.rows, dated)
 
-    def finalise(self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None) -> pa.Table:
+    def finalise(
+        self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
+    ) -> pa.Table:
         """The result rows of one interval.
 
         Args:
             tables: per PAO table the reduced rows: key columns and finished aggregate columns.
             window: start and end in microseconds since the epoch; None without a window.
+            scalars: values of the queries in brackets, by name.
 
         Returns:
             The output columns, ordered by ORDER BY and then by all columns ascending, nulls first: the same
             table for the same content, whatever the order of the rows that came in.
         """
-        return self.finaliser.finalise(tables, window)
+        return self.finaliser.finalise(tables, window, scalars)
 
-    def finalise_parts(self, tables: Mapping[str, Reduced], window: tuple[int, int] | None) -> pa.Table:
+    def finalise_parts(
+        self, tables: Mapping[str, Reduced], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
+    ) -> pa.Table:
         """The same of tables that are too large to be held at once.
 
         Cost: memory for the result (of a query with LIMIT: for so many rows) and for one block, except where
         counts of distinct values are joined to many groups.
         """
-        return finalise_parts(self.finaliser, tables, window)
+        return finalise_parts(self.finaliser, tables, window, scalars=scalars)
+
+    def _looked_up(self, dated: BlockRows) -> tuple[_Compiled, BlockRows, BlockRows]:
+        """Join the tables; returns the rows that survive as they came, and with the tables' columns."""
+        assert self.lookup is not None, "whoever evaluates lookups has their tables"
+        matched, columns = look_up(self.statement, self.lookup, dated)
+        wider = dated.beside(columns, self.statement.fields)
+        env = wider.env(self._fields)
+        compiled = self._compile(env)
+        if compiled.where is not None:
+            matched &= bool_values(compiled.where[1].array(env))
+        if matched.all():
+            return compiled, dated, wider
+        return compiled, dated.selected(matched), wider.selected(matched)
 
     # -- compiling
 
@@ -212,14 +253,23 @@ class Query:
         def condition(expr: Expr | None) -> Operand | None:
             return None if expr is None else condition_operand(compiler, expr, compiler.compile(expr))
 
+        def plain(expr: Expr) -> Operand:
+            operand = compiler.compile(expr)
+            if is_nested(operand.type):
+                raise compiler.error(
+                    expr,
+                    f"{type_name(operand.type)} can be neither grouped nor aggregated",
+                    "Name a part of it, x[0] or x.name, or write array_join(x, ',').",
+                )
+            return operand
+
         where = condition(plan.where)
         return _Compiled(
             None if plan.where is None or where is None else (ExprKey(plan.where), where),
-            tuple(compiler.compile(expr) for expr in plan.keys),
-            tuple(compiler.compile(expr) for expr in plan.values),
+            tuple(plain(expr) for expr in plan.keys),
+            tuple(plain(expr) for expr in plan.values),
             tuple(
-                (one, tuple(compiler.compile(arg) for arg in one.args), condition(one.where))
-                for one in plan.distincts
+                (one, tuple(plain(arg) for arg in one.args), condition(one.where)) for one in plan.distincts
             ),
         )
 

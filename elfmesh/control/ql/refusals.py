@@ -11,14 +11,25 @@ from dataclasses import dataclass
 MARK = "elf_"
 """Put before the names of our functions, so that the SQL parser hands the calls through as they stand."""
 
-AGGREGATES = ("count", "sum", "min", "max", "avg", "mean")
-WINDOWS = ("tumble", "hop", "window")
+WINDOWS = ("tumble", "hop", "window", "session", "session_window")
+OVER_FUNCTIONS = {
+    "row_number": (0, 0), "rank": (0, 0), "dense_rank": (0, 0), "percent_rank": (0, 0), "cume_dist": (0, 0),
+    "ntile": (1, 1), "lag": (1, 2), "lead": (1, 2), "nth_value": (2, 2),
+}  # fmt: skip
+"""Functions over the rows of an interval, and the least and most of their arguments."""
+
+GENERATORS = ("explode", "explode_outer")
+"""Functions that give a row for each element of a list."""
+
+GROUPING = "grouping"
+"""Says of a column whether a row of GROUPING SETS is a total over it."""
+
 SPECIAL_FORMS = ("trim", "position", "substring", "substr")
 """Functions that may be written with words between the arguments; the SQL parser knows those forms."""
 
 
-PLAIN_FORMS = ("cast", "try_cast", "extract")
-"""Calls that are always written with words between the arguments."""
+PLAIN_FORMS = ("cast", "try_cast", "extract", "group", "exists")
+"""Calls that are always written with words between the arguments, and the GROUP ( of WITHIN GROUP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,40 +41,25 @@ class Refusal:
     following: tuple[str, ...] | None = None
 
 
-_JOIN = Refusal("joins are not there yet", "Query one stream; add the fields where the log is written.")
-_SET = Refusal("UNION, INTERSECT and EXCEPT are not there yet", "Write one SELECT for each.")
-_GROUPING = Refusal(
-    "CUBE, ROLLUP and GROUPING SETS are not there yet", "Write one GROUP BY, or one job for each grouping."
-)
+_SET = Refusal("INTERSECT and EXCEPT are not there", "Write LEFT SEMI JOIN or LEFT ANTI JOIN.")
 _CLOCK = Refusal(
     "the clock is not there",
     "An answer must not depend on when it is computed: use the event time, ts, or window_end.",
 )
 
 UNSUPPORTED_WORDS: dict[str, Refusal] = {
-    "JOIN": _JOIN,
-    "CROSS": _JOIN,
-    "UNION": _SET,
     "INTERSECT": _SET,
     "EXCEPT": _SET,
     "MINUS": Refusal(_SET.message, _SET.hint, ("SELECT", "ALL", "DISTINCT")),
-    "CUBE": Refusal(_GROUPING.message, _GROUPING.hint, ("(", "")),
-    "ROLLUP": Refusal(_GROUPING.message, _GROUPING.hint, ("(", "")),
-    "GROUPING SETS": Refusal(_GROUPING.message, _GROUPING.hint),
-    "OVER": Refusal(
-        "window functions (OVER) are not there",
-        "Aggregate with GROUP BY; TUMBLE and HOP cut the time.",
-        ("(",),
-    ),
-    "LATERAL": Refusal("LATERAL VIEW is not there yet", "Query the field itself, by its dotted path."),
+    "LATERAL": Refusal("LATERAL VIEW is not there", "Write FROM (SELECT explode(x) AS e, y FROM stream) t."),
     "PIVOT": Refusal("PIVOT is not there", "Write sum(x) FILTER (WHERE key = 'a') AS a, ...", ("(",)),
     "UNPIVOT": Refusal("UNPIVOT is not there", "Write one query for each column.", ("(",)),
     "TABLESAMPLE": Refusal("TABLESAMPLE is not there", "Filter with WHERE."),
-    "QUALIFY": Refusal("QUALIFY is not there", "Filter groups with HAVING."),
+    "QUALIFY": Refusal("QUALIFY is not there", "Filter outside: SELECT ... FROM (SELECT ...) WHERE n <= 3."),
     "CLUSTER BY": Refusal("CLUSTER BY is not there", "Write ORDER BY."),
     "SORT BY": Refusal("SORT BY is not there", "Write ORDER BY."),
     "DISTRIBUTE BY": Refusal("DISTRIBUTE BY is not there", "Write PARTITIONS n after CREATE JOB name."),
-    "OFFSET": Refusal("OFFSET is not there yet", "Write LIMIT alone."),
+    "NATURAL": Refusal("NATURAL JOIN is not there", "Write JOIN ... ON a.x = b.x."),
     "->": Refusal("lambda functions are not there", "Write the expression itself."),
     **dict.fromkeys(("CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP"), _CLOCK),
     ":": Refusal("paths with `:` are not there", "Write a.b."),
@@ -71,54 +67,23 @@ UNSUPPORTED_WORDS: dict[str, Refusal] = {
 }
 
 _GROUPS: tuple[tuple[str, str], ...] = (
-    (
-        "Approximate aggregates are not there yet: count(DISTINCT x) is exact.",
-        "approx_count_distinct approx_top_k hll_sketch_agg count_min_sketch",
-    ),
-    (
-        "Percentiles are not there yet: min, max and avg are.",
-        "approx_percentile percentile_approx percentile percentile_cont percentile_disc median mode",
-    ),
-    (_CLOCK.hint, "now curdate getdate unix_date"),
+    ("Write approx_count_distinct, approx_top_k or approx_percentile.", "count_min_sketch"),
+    (_CLOCK.hint, "now curdate getdate"),
     (
         "An answer must be the same on every agent and at every attempt: use a field of the record.",
         "rand random randn randstr uuid shuffle monotonically_increasing_id",
     ),
     (
-        "Session windows are not there yet: write TUMBLE(ts, '30 s') or HOP(ts, '10 s', '30 s').",
-        "session session_window",
+        "Write stddev(x), variance(x), or avg of an expression.",
+        "skewness kurtosis regr_slope regr_count",
     ),
+    ("Write string_agg(x, ',').", "group_concat"),
+    ("Write bool_and, bool_or, or sum of an expression with &.", "bit_and bit_or bit_xor"),
     (
-        "Write sum(x), sum(x * x) and count(x), or avg(x); stddev and variance are not there yet.",
-        "stddev stddev_pop stddev_samp std variance var_pop var_samp skewness kurtosis corr covar_pop "
-        "covar_samp",
-    ),
-    (
-        "Write min(x) or max(x); first and last by time are not there yet.",
-        "first last first_value last_value any_value max_by min_by nth_value",
-    ),
-    (
-        "Group by the value instead: GROUP BY x.",
-        "collect_list collect_set array_agg listagg string_agg group_concat",
-    ),
-    (
-        "Write min(CASE WHEN p THEN 1 ELSE 0 END) = 1 for every, max(...) = 1 for some.",
-        "bool_and bool_or every bit_and bit_or bit_xor",
-    ),
-    (
-        "Write ORDER BY ... LIMIT n: it works within each interval.",
-        "row_number rank dense_rank ntile lag lead percent_rank cume_dist",
-    ),
-    (
-        "Name a field by its dotted path; lists and maps are not values yet.",
-        "explode posexplode inline array map struct named_struct transform from_json get_json_object "
-        "json_tuple element_at size array_contains",
+        "Write explode(x), x[0], from_json(x, 'STRUCT<a: BIGINT>') or get_json_object(text, '$.a').",
+        "posexplode inline map struct named_struct transform json_tuple",
     ),
     ("Select window_start or window_end.", "tumble_start tumble_end hop_start hop_end window_time"),
-    ("Write count(*) FILTER (WHERE condition).", "count_if"),
-    ("Write regexp_extract(x, pattern, group).", "regexp_extract_all"),
-    ("Subqueries are not there yet: write the condition itself.", "exists"),
-    (_GROUPING.hint, "cube rollup"),
 )
 
 UNSUPPORTED_FUNCTIONS: dict[str, str] = {name: hint for hint, names in _GROUPS for name in names.split()}

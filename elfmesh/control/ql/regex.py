@@ -114,17 +114,25 @@ def like_regex(parts: list[str | None]) -> str:
     return rf"(?s)\A{''.join(pieces)}\z"
 
 
-def java_split(pattern: Any) -> Callable[[str], list[str]]:
-    """Java's String.split(pattern, -1): an empty match at the very start splits nothing."""
+def java_split(pattern: Any, most: int = 0) -> Callable[[str], list[str]]:
+    """Java's String.split(pattern, -1): an empty match at the very start splits nothing.
+
+    Args:
+        pattern: a compiled RE2 pattern.
+        most: pieces to split into, 0 for any number.
+    """
 
     def split(text: str) -> list[str]:
         if text == "":
             return [""]
-        pieces, last = [], 0
+        pieces: list[str] = []
+        last = 0
         for match in pattern.finditer(text):
             start, end = match.span()
             if end == 0 or (start == end == len(text)):
                 continue
+            if len(pieces) + 1 == most:
+                break
             pieces.append(text[last:start])
             last = end
         return [*pieces, text[last:]]

@@ -16,7 +16,19 @@ import pyarrow as pa
 from elfmesh.control.ql.columns import Value
 from elfmesh.control.ql.nodes import Call, Expr
 from elfmesh.control.ql.operand import Operand, convert, lift, lift_arrays
-from elfmesh.control.ql.types import BIGINT, BOOLEAN, DATE, DOUBLE, NAMES, STRING, TIMESTAMP, VOID
+from elfmesh.control.ql.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    STRING,
+    TIMESTAMP,
+    VOID,
+    is_decimal,
+    is_nested,
+    type_name,
+)
 from elfmesh.errors import QueryError
 
 
@@ -41,6 +53,7 @@ class Function:
         most: most arguments, None for any number.
         signature: as the reference shows it.
         build: makes the operand from compiled arguments.
+        lists: whether its value is always a list.
     """
 
     name: str
@@ -48,13 +61,14 @@ class Function:
     most: int | None
     signature: str
     build: Builder
+    lists: bool = False
 
 
 FUNCTIONS: dict[str, Function] = {}
 
 
 def function(
-    names: str, least: int, most: int | None = -1, *, signature: str = ""
+    names: str, least: int, most: int | None = -1, *, signature: str = "", lists: bool = False
 ) -> Callable[[Builder], Builder]:
     """Enter a builder under one or more names (separated by spaces); `most` defaults to `least`."""
 
@@ -62,7 +76,7 @@ def function(
         for name in names.split():
             assert name not in FUNCTIONS, name
             FUNCTIONS[name] = Function(
-                name, least, least if most == -1 else most, signature.replace("$", name), build
+                name, least, least if most == -1 else most, signature.replace("$", name), build, lists
             )
         return build
 
@@ -89,10 +103,12 @@ def argument(context: Context, call: Call, args: list[Operand], at: int, kind: p
         QueryError: Spark refuses the conversion.
     """
     given = args[at].type
+    number = given in (BIGINT, DOUBLE, STRING, VOID) or is_decimal(given)
     allowed = {
-        STRING: given in NAMES,
-        DOUBLE: given in (BIGINT, DOUBLE, STRING, VOID),
-        BIGINT: given in (BIGINT, DOUBLE, STRING, VOID),
+        STRING: not is_nested(given),
+        BINARY: given in (BINARY, STRING, VOID),
+        DOUBLE: number,
+        BIGINT: number,
         BOOLEAN: given in (BOOLEAN, VOID),
         DATE: given in (DATE, TIMESTAMP, STRING, VOID),
         TIMESTAMP: given in (TIMESTAMP, DATE, STRING, VOID),
@@ -100,8 +116,8 @@ def argument(context: Context, call: Call, args: list[Operand], at: int, kind: p
     if not allowed:
         raise context.error(
             call.args[at] if at < len(call.args) else call,
-            f"argument {at + 1} of {call.name} is {NAMES[given]}, not {NAMES[kind]}",
-            f"Convert it first: CAST(... AS {NAMES[kind]}).",
+            f"argument {at + 1} of {call.name} is {type_name(given)}, not {type_name(kind)}",
+            f"Convert it first: CAST(... AS {type_name(kind)}).",
         )
     return convert(args[at], kind)
 

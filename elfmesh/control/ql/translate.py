@@ -7,12 +7,16 @@ node's arguments that have no meaning here make it an error too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
+from elfmesh.control.ql.aggregate_calls import aggregate, nulls, within_group
+from elfmesh.control.ql.aggregates import AGGREGATES
 from elfmesh.control.ql.cast import TARGETS
+from elfmesh.control.ql.declared import python_call
 from elfmesh.control.ql.nodes import (
     Aggregate,
     Call,
@@ -24,30 +28,40 @@ from elfmesh.control.ql.nodes import (
     WindowBound,
     WindowCall,
 )
-from elfmesh.control.ql.refusals import AGGREGATES, MARK, UNSUPPORTED_FUNCTIONS, WINDOWS
+from elfmesh.control.ql.over import over_call
+from elfmesh.control.ql.paths import dotted_parts
+from elfmesh.control.ql.python_function import PythonFunction
+from elfmesh.control.ql.refusals import (
+    GENERATORS,
+    GROUPING,
+    MARK,
+    OVER_FUNCTIONS,
+    UNSUPPORTED_FUNCTIONS,
+    WINDOWS,
+)  # fmt: skip
 from elfmesh.control.ql.registry import FUNCTIONS
+from elfmesh.control.ql.scope import RECORD, Scope
 from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
-from elfmesh.control.ql.windows import fixed_duration_us, window_call
+from elfmesh.control.ql.type_targets import type_target
+from elfmesh.control.ql.windows import fixed_duration_us, interval_months, window_call
 from elfmesh.errors import QueryError
 
 _BINARY: dict[type[exp.Expr], str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div",
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
     exp.NullSafeEQ: "<=>", exp.And: "and", exp.Or: "or",
+    exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^", exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
 }  # fmt: skip
 
-_TYPES: dict[str, str] = {
-    "BIGINT": "BIGINT", "INT": "INT", "SMALLINT": "SMALLINT", "TINYINT": "TINYINT", "DOUBLE": "DOUBLE",
-    "TEXT": "STRING", "VARCHAR": "STRING", "BOOLEAN": "BOOLEAN", "DATE": "DATE", "TIMESTAMP": "TIMESTAMP",
-    "TIMESTAMPTZ": "TIMESTAMP", "TIMESTAMPLTZ": "TIMESTAMP",
-}  # fmt: skip
 _ALWAYS = {"this", "expression", "expressions"}
 _MEANT: dict[type[exp.Expr], set[str]] = {
     exp.Column: {"table", "db", "catalog"}, exp.Identifier: {"quoted"}, exp.Literal: {"is_string"},
     exp.Div: {"typed", "safe"}, exp.DPipe: {"safe"}, exp.Like: {"negate"}, exp.ILike: {"negate"},
     exp.Case: {"ifs", "default"}, exp.If: {"true"}, exp.Between: {"low", "high"}, exp.Interval: {"unit"},
     exp.Cast: {"to", "_type"}, exp.TryCast: {"to", "safe", "_type"}, exp.Trim: {"position"},
-    exp.StrPosition: {"substr"}, exp.Substring: {"start", "length"},
+    exp.AtTimeZone: {"zone"}, exp.StrPosition: {"substr"}, exp.Substring: {"start", "length"},
+    exp.In: {"query"}, exp.Window: {"partition_by", "order", "over", "spec"}, exp.Subquery: set(),
 }  # fmt: skip
 """The arguments of a node that mean something here; any other that is set makes the node unknown."""
 
@@ -59,22 +73,33 @@ class Translator:
 
     Args:
         source: for the places of errors.
-        stream: name of the stream, which may qualify a field.
-        alias: its alias, or "".
+        scope: what names mean.
         start: place of errors about nodes that have none.
+        scalar: plans a query in brackets of which one value is needed.
     """
 
-    def __init__(self, source: SourceText, stream: str, alias: str, start: Place) -> None:
-        self._source = source
-        self._qualifiers = {name.lower() for name in (stream, alias) if name}
+    def __init__(
+        self, source: SourceText, scope: Scope, start: Place, scalar: Callable[[Any], Expr],
+        functions: Mapping[str, PythonFunction],
+    ) -> None:  # fmt: skip
+        self._source, self._functions = source, functions
+        self.scope = scope
         self._start = start
         self._cases: dict[type[Any], Callable[[Any], Expr]] = {
-            exp.Column: self._column, exp.Identifier: self._identifier, exp.Dot: self._dot,
+            exp.Column: self._column, exp.Identifier: self._path, exp.Dot: self._dot,
             exp.Bracket: self._bracket, exp.Literal: self._literal, exp.Boolean: self._boolean,
             exp.Null: lambda node: Literal("null", None, at=self.place(node)),
-            exp.Star: self._star, exp.Paren: lambda node: self.expr(node.this),
+            exp.Star: lambda node: Star(at=self.place(node)), exp.Paren: lambda node: self.expr(node.this),
             exp.Anonymous: self._call, exp.Filter: self._filter,
-            exp.Neg: self._negative, exp.Not: lambda node: self._make("not", node, node.this),
+            exp.Window: lambda node: over_call(node, self), exp.Subquery: scalar,
+            **{kind: lambda node: nulls(self, node) for kind in (exp.IgnoreNulls, exp.RespectNulls)},
+            exp.WithinGroup: lambda node: within_group(self, node),
+            exp.Neg: self._negative,
+            exp.BitwiseNot: lambda node: self._make("~", node, node.this),
+            exp.AtTimeZone: lambda node: self._make(
+                "from_utc_timestamp", node, node.this, node.args["zone"]
+            ),
+            exp.Not: lambda node: self._make("not", node, node.this),
             exp.Is: self._is, exp.NullSafeNEQ: self._distinct_from, exp.Between: self._between,
             exp.In: self._in,
             exp.Like: self._like, exp.ILike: self._like, exp.Escape: self._escape,
@@ -96,6 +121,10 @@ class Translator:
             meant = _ALWAYS | _MEANT.get(type(node), set())
             if any(given and name not in meant for name, given in node.args.items()):
                 raise self._unknown(node)
+        if isinstance(node, exp.Add | exp.Sub):
+            moved = self._by_months(node)
+            if moved is not None:
+                return moved
         operator = _BINARY.get(type(node))
         if operator is not None:
             return self._make(operator, node, node.this, node.expression)
@@ -121,12 +150,6 @@ class Translator:
         return self._source.error(message, place if place != NOWHERE else self._start, hint)
 
     def _unknown(self, node: Any) -> QueryError:
-        if isinstance(node, exp.Subquery | exp.Select | exp.Exists):
-            return self.error(
-                node, "a query inside a query is not there yet", "Write one SELECT over the stream."
-            )
-        if isinstance(node, exp.Window):
-            return self.error(node, "window functions (OVER) are not there", "Aggregate with GROUP BY.")
         name = node.sql_name().lower() if isinstance(node, exp.Func) else node.key
         shown = node.sql(dialect="spark") if isinstance(node, exp.Expr) else str(node)
         shown = shown.replace(MARK, "").replace(MARK.upper(), "")
@@ -143,43 +166,59 @@ class Translator:
 
     def _column(self, node: exp.Column) -> Expr:
         if isinstance(node.this, exp.Star):
-            if node.args.get("db") or node.table.lower() not in self._qualifiers:
+            if node.args.get("db") or not self.scope.qualifies(node.table):
                 raise self.error(node, "`.*` works on the stream only", "Write * or name the fields.")
             return Star(at=self.place(node))
-        parts = node.parts
-        return self._path(
-            [str(part.name) for part in parts], any(part.args.get("quoted") for part in parts), node
-        )
+        return self._path(node)
 
-    def _identifier(self, node: exp.Identifier) -> Expr:
-        return self._path([node.name], bool(node.args.get("quoted")), node)
+    def _path(self, node: Any) -> Expr:
+        """The field of a column, of a chain of dots behind one, or of `x['name']`."""
+        named = dotted_parts(node)
+        if named is None:
+            raise self._unknown(node)
+        parts, quoted = named
+        place = self.place(node)
+        if not quoted and not (len(parts) > 1 and self.scope.qualifies(parts[0])):
+            lower = [part.lower() for part in parts]
+            if len(lower) == 2 and lower[0] in ("window", "session_window") and lower[1] in ("start", "end"):
+                return WindowBound(lower[1], at=place)
+            if lower in (["window_start"], ["window_end"]):
+                return WindowBound(lower[0].removeprefix("window_"), at=place)
+        inside = self.scope.structure(parts)
+        found: Expr = self.scope.field(parts[: inside or None], quoted, place)
+        for name in parts[inside:] if inside else ():
+            found = Call("field of", (found,), name, at=place)
+        return found
 
-    def _path(self, parts: list[str], quoted: bool, node: Any) -> Expr:
-        if len(parts) > 1 and parts[0].lower() in self._qualifiers:
-            parts, quoted = parts[1:], True  # a qualified name is a field, never an alias
-        if not quoted and [part.lower() for part in parts] in (["window", "start"], ["window", "end"]):
-            return WindowBound(parts[1].lower(), at=self.place(node))
-        if not quoted and len(parts) == 1 and parts[0].lower() in ("window_start", "window_end"):
-            return WindowBound(parts[0].lower().removeprefix("window_"), at=self.place(node))
-        return Field(".".join(parts), quoted, at=self.place(node))
+    def window_column(self, node: Any) -> Expr:
+        """The time column of TUMBLE and its like, with its input if it names one."""
+        named = dotted_parts(node)
+        if named is None:
+            return self.expr(node)
+        if not self.scope.joined and self.scope.inputs[0].columns is None:
+            return self._path(node)
+        return Field(".".join(named[0]), True, at=self.place(node))
 
     def _dot(self, node: exp.Dot) -> Expr:
+        if dotted_parts(node) is not None:
+            return self._path(node)
         base, name = self.expr(node.this), node.expression
         if isinstance(base, WindowCall) and name.name.lower() in ("start", "end"):
             return Call("window bound", (base,), name.name.lower(), at=base.at)
-        if not isinstance(base, Field) or not isinstance(name, exp.Identifier):
+        if not isinstance(name, exp.Identifier):
             raise self._unknown(node)
-        return Field(f"{base.path}.{name.name}", base.quoted, at=base.at)
+        return Call("field of", (base,), name.name, at=base.at)
 
     def _bracket(self, node: exp.Bracket) -> Expr:
+        if dotted_parts(node) is not None:
+            return self._path(node)
         base, (index, *rest) = self.expr(node.this), node.expressions
-        if isinstance(base, Call) and base.name == "split" and not rest:
+        plain = isinstance(index, exp.Literal) and not index.is_string
+        if isinstance(base, Call) and base.name == "split" and len(base.args) == 2 and plain and not rest:
             return Call("split at", (*base.args, self.expr(index)), at=base.at)
-        if isinstance(base, Field) and isinstance(index, exp.Literal) and index.is_string and not rest:
-            return Field(f"{base.path}.{index.name}", True, at=base.at)
-        raise self.error(
-            node, "elements of lists are not there yet", "Only split(x, ',')[n] and field['name'] are."
-        )
+        if rest or not isinstance(index, exp.Expr) or isinstance(index, exp.Slice):
+            raise self.error(node, "[ ] takes one place", "Write x[0].")
+        return Call("element", (base, self.expr(index)), at=base.at)
 
     def _literal(self, node: exp.Literal) -> Expr:
         place = self.place(node)
@@ -206,11 +245,18 @@ class Translator:
     def _boolean(self, node: exp.Boolean) -> Expr:
         return Literal("bool", bool(node.this), at=self.place(node))
 
-    def _star(self, node: exp.Star) -> Expr:
-        return Star(at=self.place(node))
-
     def _interval(self, node: exp.Interval) -> Expr:
         return Duration(fixed_duration_us(node, self.error), at=self.place(node))
+
+    def _by_months(self, node: exp.Add | exp.Sub) -> Expr | None:
+        """A time and an INTERVAL of months or years; None for other sums."""
+        base, months = node.this, interval_months(node.expression)
+        if months is None and isinstance(node, exp.Add):
+            base, months = node.expression, interval_months(node.this)
+        if months is None:
+            return None
+        count = Literal("bigint", -months if isinstance(node, exp.Sub) else months)
+        return Call("plus months", (self.expr(base), count), at=self.place(node))
 
     # -- calls
 
@@ -219,9 +265,23 @@ class Translator:
         if not str(node.this).startswith(MARK):
             raise self._unknown(node)
         if name in WINDOWS:
-            return window_call(name, node, self.expr, self.error, self.place(node))
+            return window_call(name, node, self.window_column, self.error, self.place(node))
+        if name in OVER_FUNCTIONS:
+            raise self.error(
+                node, f"{name} needs OVER", f"Write {name}(...) OVER (PARTITION BY a ORDER BY b)."
+            )
         if name in AGGREGATES:
-            return self._aggregate(name, node)
+            return aggregate(self, name, node)
+        if name in GENERATORS:
+            if len(node.expressions) != 1:
+                raise self.error(node, f"{name} takes one list", f"Write {name}(x).")
+            return self._make(name, node, *node.expressions)
+        if name == GROUPING:
+            if len(node.expressions) != 1:
+                raise self.error(node, "grouping takes one column", "Write grouping(x).")
+            return self._make(GROUPING, node, *node.expressions)
+        if name in self._functions:
+            return python_call(self, self._functions[name], node)
         known = FUNCTIONS[name]
         args = tuple(self.expr(arg) for arg in node.expressions)
         if len(args) < known.least or (known.most is not None and len(args) > known.most):
@@ -234,32 +294,13 @@ class Translator:
             raise self.error(node, f"{name}(*) makes no sense", f"Write {known.signature}.")
         return Call(name, args, at=self.place(node))
 
-    def _aggregate(self, name: str, node: exp.Anonymous) -> Expr:
-        place, given = self.place(node), node.expressions
-        distinct = len(given) == 1 and isinstance(given[0], exp.Distinct)
-        args = tuple(self.expr(arg) for arg in (given[0].expressions if distinct else given))
-        kind = "avg" if name == "mean" else name
-        if kind == "count":
-            if not args:
-                raise self.error(node, "count needs an argument", "Write count(*) or count(x).")
-            if any(isinstance(arg, Star) for arg in args):
-                if len(args) > 1 or distinct:
-                    raise self.error(node, "count takes * alone", "Write count(*) or count(DISTINCT x).")
-                args = ()
-        elif len(args) != 1:
-            raise self.error(node, f"{name} takes one argument, not {len(args)}", f"Write {name}(x).")
-        elif isinstance(args[0], Star):
-            raise self.error(node, f"{name}(*) makes no sense", f"Write {name}(x).")
-        if distinct and kind in ("sum", "avg"):
-            raise self.error(node, f"{name}(DISTINCT) is not there yet", "count(DISTINCT x) is.")
-        return Aggregate(kind, args, distinct and kind == "count", at=place)
-
     def _filter(self, node: exp.Filter) -> Expr:
         inner = self.expr(node.this)
         if not isinstance(inner, Aggregate):
             raise self.error(node, "FILTER belongs to an aggregate", "Write sum(x) FILTER (WHERE condition).")
-        where = self.expr(node.expression.this)
-        return Aggregate(inner.kind, inner.args, inner.distinct, where, at=inner.at)
+        with self.scope.within(RECORD):
+            where = self.expr(node.expression.this)
+        return replace(inner, where=where)
 
     # -- forms of their own
 
@@ -314,10 +355,9 @@ class Translator:
 
     def _cast(self, node: exp.Cast) -> Expr:
         kind = node.args["to"]
-        name = kind.this.name if isinstance(kind, exp.DataType) and not kind.expressions else ""
-        target = _TYPES.get(name)
+        target = type_target(kind) if isinstance(kind, exp.DataType) else None
         if target is None:
-            names = ", ".join(TARGETS)
+            names = ", ".join((*TARGETS, "DECIMAL(p, s)"))
             raise self.error(
                 node, f"the type {kind.sql(dialect='spark')} is not there", f"There are {names}."
             )

@@ -1,9 +1,10 @@
 """The types of ELF-QL and Spark's rules (ANSI off) for bringing two of them together.
 
-Seven types: void, boolean, bigint, double, string, timestamp (microseconds, UTC) and date. Every integer is a
-bigint, every fractional number a double: narrower Arrow types are widened when a column is read.
+Scalars: void, boolean, bigint, double, decimal, string, binary, timestamp (microseconds, UTC) and date; and
+lists and structs, which can be taken apart and shown. Every integer is a bigint, every floating number a
+double: narrower Arrow types are widened when a column is read.
 
-Deviation: Spark reads `1.5` as a decimal; here it is a double (the same text with `1.5D` is exact on both).
+Deviation: Spark reads `1.5` as a decimal; here it is a double (write `1.5BD` for a decimal, on both).
 """
 
 from __future__ import annotations
@@ -15,34 +16,104 @@ BOOLEAN = pa.bool_()
 BIGINT = pa.int64()
 DOUBLE = pa.float64()
 STRING = pa.string()
+BINARY = pa.binary()
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 DATE = pa.date32()
+DURATION = pa.duration("us")
+
+PRECISION_MAX = 38
+BIGINT_DIGITS = 20
+"""A bigint beside a decimal is a DECIMAL(20,0), as in Spark."""
 
 NAMES: dict[pa.DataType, str] = {
     VOID: "VOID", BOOLEAN: "BOOLEAN", BIGINT: "BIGINT", DOUBLE: "DOUBLE", STRING: "STRING",
-    TIMESTAMP: "TIMESTAMP", DATE: "DATE",
+    BINARY: "BINARY", TIMESTAMP: "TIMESTAMP", DATE: "DATE", DURATION: "INTERVAL",
 }  # fmt: skip
-"""How a type is called in messages."""
+"""How a plain type is called in messages."""
+
+
+def is_decimal(kind: pa.DataType) -> bool:
+    """Whether values are decimals."""
+    return bool(pa.types.is_decimal128(kind))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether values are lists."""
+    return bool(pa.types.is_list(kind))
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    """Whether values are made of values: such cannot be compared, added or cast."""
+    return bool(pa.types.is_nested(kind))
+
+
+def type_name(kind: pa.DataType) -> str:
+    """A type as SQL and messages call it."""
+    if is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    if is_list(kind):
+        return f"ARRAY<{type_name(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'{field.name}: {type_name(field.type)}' for field in kind)}>"
+    return NAMES.get(kind, str(kind))
 
 
 def canonical(kind: pa.DataType) -> pa.DataType | None:
     """The type a column of Arrow type `kind` is read as, or None if it cannot be used in expressions."""
-    if pa.types.is_dictionary(kind):
+    types = pa.types
+    if types.is_dictionary(kind):
         return canonical(kind.value_type)
-    if pa.types.is_null(kind):
+    if types.is_null(kind):
         return VOID
-    if pa.types.is_boolean(kind):
+    if types.is_boolean(kind):
         return BOOLEAN
-    if pa.types.is_integer(kind):
+    if types.is_integer(kind):
         return BIGINT
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if types.is_decimal(kind):
+        return kind if is_decimal(kind) and 0 <= kind.scale <= kind.precision else DOUBLE
+    if types.is_floating(kind):
         return DOUBLE
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return STRING
-    if pa.types.is_timestamp(kind):
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return BINARY
+    if types.is_timestamp(kind):
         return TIMESTAMP
-    if pa.types.is_date(kind):
+    if types.is_date(kind):
         return DATE
+    if types.is_list(kind) or types.is_large_list(kind):
+        element = canonical(kind.value_type)
+        return None if element is None else pa.list_(element)
+    if types.is_struct(kind):
+        parts = [(field.name, canonical(field.type)) for field in kind]
+        return None if any(part is None for _, part in parts) else pa.struct(parts)
+    return None
+
+
+def as_decimal(kind: pa.DataType) -> pa.DataType:
+    """The decimal type an exact number is read as beside a decimal."""
+    return kind if is_decimal(kind) else pa.decimal128(BIGINT_DIGITS, 0)
+
+
+def bounded_decimal(precision: int, scale: int) -> pa.DataType:
+    """A decimal type of at most 38 digits: what is too much is taken from the fraction, down to six."""
+    if precision <= PRECISION_MAX:
+        return pa.decimal128(precision, scale)
+    whole = precision - scale
+    return pa.decimal128(PRECISION_MAX, max(PRECISION_MAX - whole, min(scale, 6)))
+
+
+def _wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The type of two different numbers; None if one is no number."""
+    if DOUBLE in (left, right) and all(
+        kind in (BIGINT, DOUBLE) or is_decimal(kind) for kind in (left, right)
+    ):
+        return DOUBLE
+    if all(kind == BIGINT or is_decimal(kind) for kind in (left, right)):
+        one, other = as_decimal(left), as_decimal(right)
+        scale = max(one.scale, other.scale)
+        whole = max(one.precision - one.scale, other.precision - other.scale)
+        return bounded_decimal(whole + scale, scale)
     return None
 
 
@@ -52,13 +123,19 @@ def wider_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return left
     if left == VOID:
         return right
+    number = _wider_number(left, right)
+    if number is not None:
+        return number
+    if is_list(left) and is_list(right):
+        element = wider_type(left.value_type, right.value_type)
+        return None if element is None else pa.list_(element)
+    if is_nested(left) or is_nested(right):
+        return None
     pair = {left, right}
-    if pair == {BIGINT, DOUBLE}:
-        return DOUBLE
     if pair == {DATE, TIMESTAMP}:
         return TIMESTAMP
     if STRING in pair and BOOLEAN not in pair:
-        return STRING
+        return BINARY if BINARY in pair else STRING
     return None
 
 
@@ -66,18 +143,24 @@ def compared_type(left: pa.DataType, right: pa.DataType, *, equality: bool) -> p
     """The type in which two operands are compared; None if Spark refuses the pair.
 
     A string meets a number as that number's type, so '5.7' = 5 is true: the string is cast to an integer.
+    Beside a decimal it is a double.
     """
+    if is_nested(left) or is_nested(right):
+        return None
     if left == right or right == VOID:
         return left
     if left == VOID:
         return right
+    number = _wider_number(left, right)
+    if number is not None:
+        return number
     pair = {left, right}
     if STRING in pair:
-        return right if left == STRING else left
-    if pair == {BIGINT, DOUBLE}:
-        return DOUBLE
+        other = right if left == STRING else left
+        return DOUBLE if is_decimal(other) else other
     if pair == {DATE, TIMESTAMP}:
         return TIMESTAMP
-    if equality and BOOLEAN in pair and (BIGINT in pair or DOUBLE in pair):
-        return left if right == BOOLEAN else right
+    if equality and BOOLEAN in pair:
+        other = left if right == BOOLEAN else right
+        return other if other in (BIGINT, DOUBLE) or is_decimal(other) else None
     return None

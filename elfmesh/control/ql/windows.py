@@ -1,11 +1,12 @@
-"""TUMBLE, HOP and Spark's window(...): from the call's arguments to lengths in microseconds.
+"""TUMBLE, HOP, SESSION and Spark's spellings: from the call's arguments to lengths in microseconds.
 
-HOP is (column, slide, size); Spark's window is (column, size[, slide]). The column may be left out: it is
-then `ts`. A month has no fixed length, so it makes no window.
+HOP is (column, slide, size); Spark's window is (column, size[, slide]); SESSION and session_window are
+(column, gap). The column may be left out: it is then `ts`. A month has no fixed length: it makes no window.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from math import gcd
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from elfmesh.control.ql.nodes import Duration, Expr, Field, Literal, WindowCall
+from elfmesh.control.ql.statement import SESSION
 from elfmesh.control.ql.text_source import Place
 from elfmesh.errors import ConfigError, QueryError
 from elfmesh.units import format_duration, parse_duration_us, unit_us
@@ -27,7 +29,12 @@ _SHAPES = {
     "tumble": "TUMBLE(ts, INTERVAL '30' SECOND)",
     "hop": "HOP(ts, INTERVAL '10' SECOND, INTERVAL '30' SECOND) (slide, then size)",
     "window": "window(ts, '30 seconds') or window(ts, '30 seconds', '10 seconds') (size, then slide)",
+    "session": "SESSION(ts, INTERVAL '5' MINUTE)",
+    "session_window": "session_window(ts, '5 minutes')",
 }
+
+
+_MONTHS = re.compile(r"(\d{1,6}) (months?|quarters?|years?)")
 
 
 class Complain(Protocol):
@@ -64,10 +71,26 @@ def fixed_duration_us(node: exp.Interval, error: Complain) -> int:
         raise error(node, f"INTERVAL {value.sql()} is not a duration of fixed length", hint) from None
 
 
+def interval_months(node: object) -> int | None:
+    """The months of an INTERVAL of whole months, quarters or years; None for anything else."""
+    if not isinstance(node, exp.Interval):
+        return None
+    unit, value, sign = node.args.get("unit"), node.this, 1
+    if isinstance(value, exp.Neg):
+        sign, value = -1, value.this
+    if not isinstance(value, exp.Literal):
+        return None
+    text = value.name if unit is None else f"{value.name} {unit.name}"
+    match = _MONTHS.fullmatch(text.strip().lower())
+    if match is None:
+        return None
+    return sign * int(match[1]) * {"m": 1, "q": 3, "y": 12}[match[2][0]]
+
+
 def window_call(
     name: str, node: exp.Anonymous, translate: Callable[[Any], Expr], error: Complain, at: Place
 ) -> WindowCall:
-    """The window of a call of TUMBLE, HOP or window.
+    """The window of a call of TUMBLE, HOP, SESSION, window or session_window.
 
     Raises:
         QueryError: wrong number or kind of arguments, or lengths that make no window.
@@ -78,10 +101,11 @@ def window_call(
     if args and isinstance(args[0], Field):
         column, args = args[0].path, args[1:]
     lengths = [_length_us(arg, node, error, shape) for arg in args]
-    most = {"tumble": 1, "hop": 2, "window": 2}[name]
+    most = 2 if name in ("hop", "window") else 1
     least = 2 if name == "hop" else 1
     if not least <= len(lengths) <= most:
-        extra = " A window that starts off the epoch is not there yet." if len(lengths) > most else ""
+        off = len(lengths) > most and not name.startswith("session")
+        extra = " A window that starts off the epoch is not there yet." if off else ""
         raise error(node, f"{name} does not take these arguments", shape + extra)
     if name == "hop":
         slide, size = lengths
@@ -94,7 +118,8 @@ def window_call(
             f"the window slides by {format_duration(slide)} but is only {format_duration(size)} wide",
             f"{shape} The slide is at most the size, or records would fall between windows.",
         )
-    call = WindowCall("tumble" if slide == size else "hop", column, size, slide, at=at)
+    kind = SESSION if name.startswith("session") else "tumble" if slide == size else "hop"
+    call = WindowCall(kind, column, size, slide, at=at)
     if size // gcd(size, slide) > PANES_MAX:
         raise error(node, f"the window is cut into more than {PANES_MAX} panes", "Make the slide longer.")
     return call

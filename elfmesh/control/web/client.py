@@ -5,10 +5,12 @@ Owns the awaiting; addresses, paths and errors are those of client.py.
 
 from __future__ import annotations
 
+import asyncio
 import http.client
+import io
 import json
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import aiohttp
@@ -16,12 +18,14 @@ import aiohttp
 from elfmesh.control.client import (
     REVISION,
     TIMEOUT_S,
-    api_address,
-    error_from,
-    job_path,
-    parse_json,
+    Client,
+    api_url,
     unreachable,
 )
+from elfmesh.control.client_base import error_from, job_path, parse_json
+
+if TYPE_CHECKING:
+    from elfmesh.control.web.live import LiveAnswer
 
 
 class AsyncClient:
@@ -33,8 +37,7 @@ class AsyncClient:
     """
 
     def __init__(self, address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
-        host, port = api_address(address)
-        self._base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        self._base = api_url(address)
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
 
@@ -76,27 +79,88 @@ class AsyncClient:
         return await self._ask("POST", f"{job_path(job)}/resume")
 
     async def results(
-        self, job: str, *, follow: bool = False, start: int | None = None, state: str = "final"
+        self,
+        job: str,
+        *,
+        follow: bool = False,
+        start: int | None = None,
+        state: str = "final",
+        creator: str | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
         """The intervals of a job, oldest first; with `follow` for ever; `state` as in `Client.results`."""
         revision = 0
         while True:
-            wait = 20.0 if follow else 0.0
-            query: dict[str, Any] = {"limit": 100, "wait": wait, "state": state, "revision": revision}
-            query |= {} if start is None else {"from": start}
-            target = f"{job_path(job)}/results?{urlencode(query)}"
-            status, text, headers = await self._request("GET", target, None, wait)
-            if status != http.client.OK:
-                raise error_from(status, parse_json(text), job)
-            revision = int(headers.get(REVISION, 0))
-            lines = text.splitlines()
-            for line in lines:
-                interval = json.loads(line)
+            wait_s = 20.0 if follow else 0.0
+            page, revision = await self.page(
+                job, start=start, wait_s=wait_s, state=state, revision=revision, creator=creator
+            )
+            for interval in page:
                 if interval["state"] != "TENTATIVE":
                     start = interval["interval"]["index"] + 1
                 yield interval
-            if not lines and not follow:
+            if not follow and (not page or page[-1]["state"] == "TENTATIVE"):
                 return
+
+    async def page(
+        self,
+        job: str,
+        *,
+        start: int | None,
+        wait_s: float = 0.0,
+        state: str = "final",
+        revision: int = 0,
+        creator: str | None = None,
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Up to a hundred intervals from `start` on, and the revision that tentative ones go on from.
+
+        With a `start`, waits for one up to `wait_s`; raises as `Client.results`.
+        """
+        query: dict[str, Any] = {"limit": 100, "wait": wait_s, "state": state, "revision": revision}
+        query |= ({} if start is None else {"from": start}) | ({"creator": creator} if creator else {})
+        target = f"{job_path(job)}/results?{urlencode(query)}"
+        status, text, headers = await self._request("GET", target, None, wait_s)
+        if status != http.client.OK:
+            raise error_from(status, parse_json(text), job)
+        return [json.loads(line) for line in text.splitlines()], int(headers.get(REVISION, 0))
+
+    async def exists(self, job: str, *, creator: str) -> bool:
+        """Whether there is a job of this name and creator."""
+        target = f"{job_path(job)}?{urlencode({'creator': creator})}"
+        status, text, _ = await self._request("GET", target, None, 0.0)
+        if status not in (http.client.OK, http.client.NOT_FOUND):
+            raise error_from(status, parse_json(text), job)
+        return status == http.client.OK
+
+    async def offsets(self, job: str, *, creator: str) -> dict[str, Any]:
+        """See `Client.offsets`."""
+        return await self._ask("GET", f"{job_path(job)}/offsets?{urlencode({'creator': creator})}")
+
+    async def empty(self, job: str, *, creator: str) -> dict[str, Any]:
+        """See `Client.empty`."""
+        return await self._ask("POST", f"{job_path(job)}/empty?{urlencode({'creator': creator})}")
+
+    async def insert(
+        self, program: str, lines: list[bytes], *, stream: str | None, producer: str, position: int
+    ) -> int:
+        """Insert records into a stream of a program at this agent; see `elfmesh.Job.insert`."""
+        query = {"producer": producer, "position": position} | ({"stream": stream} if stream else {})
+        target = f"/v1/programs/{program}/insert?{urlencode(query)}"
+        status, text, _ = await self._request("POST", target, b"\n".join(lines), 0.0)
+        answer = parse_json(text)
+        if status != http.client.OK or not isinstance(answer, dict):
+            raise error_from(status, answer, target)
+        return int(answer["position"])
+
+    async def position(self, program: str, *, stream: str | None, producer: str) -> int | None:
+        """The newest durable position of a producer; see `elfmesh.Job.position`."""
+        query = {"producer": producer} | ({"stream": stream} if stream else {})
+        found = (await self._ask("GET", f"/v1/programs/{program}/position?{urlencode(query)}"))["position"]
+        return None if found is None else int(found)
+
+    async def query(self, text: str, **options: Any) -> LiveAnswer:
+        """See `Client.query`; waits in a thread."""
+        client = Client(self._base, timeout_s=self._timeout_s)
+        return await asyncio.to_thread(client.query, text, **options)
 
     async def _ask(self, method: str, target: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         status, text, _ = await self._request(method, target, body, 0.0)
@@ -106,14 +170,18 @@ class AsyncClient:
         return answer
 
     async def _request(
-        self, method: str, target: str, body: dict[str, Any] | None, wait_s: float
+        self, method: str, target: str, body: dict[str, Any] | bytes | None, wait_s: float
     ) -> tuple[int, bytes, Mapping[str, str]]:
         if self._session is None:
             raise RuntimeError("use `async with AsyncClient(...) as client`")
         timeout = aiohttp.ClientTimeout(total=self._timeout_s + wait_s)
         try:
             async with self._session.request(
-                method, self._base + target, json=body, timeout=timeout
+                method,
+                self._base + target,
+                json=body if isinstance(body, dict) else None,
+                data=io.BytesIO(body) if isinstance(body, bytes) else None,
+                timeout=timeout,
             ) as response:
                 return response.status, await response.read(), response.headers
         except (aiohttp.ClientError, TimeoutError) as error:

@@ -19,8 +19,9 @@ from elfmesh.control import spark_types
 from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, error_body, error_of
 from elfmesh.control.client import NEXT, REVISION
 from elfmesh.control.events import Reply
-from elfmesh.control.pages import decode_page
-from elfmesh.control.records import encode_json, ipc_to_table, to_json
+from elfmesh.control.results.pages import decode_page
+from elfmesh.control.results.records import encode_json, ipc_to_table, to_json
+from elfmesh.control.web.responses import json_response
 from elfmesh.errors import Unreachable
 
 FOLLOW_WAIT_S = 15.0
@@ -47,10 +48,6 @@ async def _in_thread(call: Callable[[bytes], Any], data: bytes) -> Any:
     return call(data) if len(data) < THREAD_BYTES else await asyncio.to_thread(call, data)
 
 
-def _json(status: int, body: dict[str, Any]) -> web.Response:
-    return web.Response(status=status, body=encode_json(body), content_type="application/json")
-
-
 async def results(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
     """One page of results as JSON lines; X-Elf-Next says where to go on.
 
@@ -58,7 +55,7 @@ async def results(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
     """
     reply = await ask("results", body)
     if reply.status != OK:
-        return _json(reply.status, reply.body)
+        return json_response(reply.status, reply.body)
     lines = await _in_thread(_lines, reply.payload)
     headers = {NEXT: str(reply.body["next"])}
     if reply.body.get("revision") is not None:
@@ -70,7 +67,7 @@ async def follow(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.
     """Results as they come, until the reader goes, the job ends or `to` is over; empty lines: all is well."""
     first = await ask("results", {"revision": 0, **body, "wait": 0})
     if first.status != OK:
-        return _json(first.status, first.body)
+        return json_response(first.status, first.body)
     response = web.StreamResponse(headers={"Content-Type": NDJSON, "Cache-Control": "no-store"})
     await response.prepare(request)
     with contextlib.suppress(ConnectionError):
@@ -111,10 +108,10 @@ async def schema(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
     """The columns of a result row, as Spark DDL and as an Arrow schema."""
     reply = await ask("schema", body)
     if reply.status != OK:
-        return _json(reply.status, reply.body)
+        return json_response(reply.status, reply.body)
     columns = _row_schema(reply)
     encoded = base64.b64encode(columns.serialize().to_pybytes()).decode()
-    return _json(OK, {"ddl": spark_types.ddl(columns), "arrow": encoded})
+    return json_response(OK, {"ddl": spark_types.ddl(columns), "arrow": encoded})
 
 
 def _row_schema(reply: Reply) -> pa.Schema:
@@ -123,22 +120,22 @@ def _row_schema(reply: Reply) -> pa.Schema:
 
 
 async def arrow(
-    request: web.Request, ask: Asker, job: dict[str, Any], after: int, upto: int
+    request: web.Request, ask: Asker, job: dict[str, Any], after: int, upto: int, state: str
 ) -> web.StreamResponse:
     """The rows of the intervals in (after, upto] as one Arrow stream; 410 if the first has expired."""
     known = await ask("schema", job)
     if known.status not in (OK, CONFLICT):
-        return _json(known.status, known.body)
-    columns = _row_schema(known) if known.status == OK else spark_types.HEAD
-    question = {**job, "from": after + 1, "to": upto, "limit": PAGE_LIMIT, "strict": True}
+        return json_response(known.status, known.body)
+    question = {**job, "from": after + 1, "to": upto, "limit": PAGE_LIMIT, "strict": True, "state": state}
     reply = await ask("results", question)
     if reply.status != OK:
-        return _json(reply.status, reply.body)
+        return json_response(reply.status, reply.body)
+    columns = _row_schema(known) if known.status == OK else _first_schema(reply.payload)
     sink = _Sink()
     try:
         first = await _in_thread(lambda page: _tables(page, columns), reply.payload)
     except pa.ArrowException as error:
-        return _json(CONFLICT, error_body(f"results of different types in one column: {error}"))
+        return json_response(CONFLICT, error_body(f"results of different types in one column: {error}"))
     response = web.StreamResponse(headers={"Content-Type": ARROW})
     await response.prepare(request)
     with pa.ipc.new_stream(sink, columns) as writer:
@@ -154,6 +151,12 @@ async def arrow(
     await response.write(sink.take())
     await response.write_eof()
     return response
+
+
+def _first_schema(page: bytes) -> pa.Schema:
+    """The columns where no result is final yet: those of the first rows there are."""
+    first = next((rows for _, rows in decode_page(page) if rows), b"")
+    return spark_types.row_schema(ipc_to_table(first).schema)
 
 
 def _tables(page: bytes, columns: pa.Schema) -> list[pa.Table]:

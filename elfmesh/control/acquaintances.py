@@ -1,0 +1,88 @@
+"""Whom this agent has met: also those that are away now, and those of earlier lives.
+
+Owns a bounded memory, on disk, of agents and since when they are away. Asks nobody.
+
+Invariant: an agent that was met is remembered for `FORGOTTEN_S` after it went away: a side of a partition, or
+an agent that was restarted alone, must not take itself for the whole fleet (D-4, D-15).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import msgspec
+
+from elfmesh import ids
+from elfmesh.control.events import Persist
+from elfmesh.control.office import Office
+from elfmesh.machine import Contact
+
+KIND = "met"
+"""Of what is kept on disk."""
+
+FORGOTTEN_S = 300.0
+"""How long an agent that is away counts as one of the fleet: longer than a reboot."""
+
+MET_MAX = 1024
+"""Agents remembered; those that have been away for longest make room."""
+
+_PACK = msgspec.msgpack.Encoder()
+_UNPACK = msgspec.msgpack.Decoder(Contact)
+
+
+class Acquaintances:
+    """The agents this one knows of.
+
+    Args:
+        office: clock and disk.
+    """
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._met: OrderedDict[bytes, Contact] = OrderedDict()
+        self._away: OrderedDict[bytes, float] = OrderedDict()
+
+    def met(self, contact: Contact) -> None:
+        """An agent is there."""
+        self._away.pop(contact.id, None)
+        if self._met.get(contact.id) == contact or contact.id == self._office.me.id:
+            return
+        self._met[contact.id] = contact
+        self._office.emit(Persist(KIND, contact.id, _PACK.encode(contact)))
+        while len(self._met) > MET_MAX:
+            self._forget(next(iter(self._away or self._met)))
+
+    def heard(self, agent: bytes) -> None:
+        """An agent that may have been met is there."""
+        self._away.pop(agent, None)
+
+    def lost(self, agent: bytes) -> None:
+        """An agent is away."""
+        if agent in self._met:
+            self._away.setdefault(agent, self._office.now)
+
+    def restored(self, agent: bytes, data: bytes) -> None:
+        """Met in an earlier life; away until it is met again. What cannot be read is left out and counted."""
+        try:
+            self._met[agent] = _UNPACK.decode(data)
+        except msgspec.MsgspecError:
+            self._office.stats["control.malformed"] += 1
+            return
+        self._away[agent] = self._office.now
+
+    def away_s(self, agent: bytes) -> float:
+        """For how long an agent has been away, 0.0 while it is there."""
+        since = self._away.get(agent)
+        return 0.0 if since is None else self._office.now - since
+
+    def nearest(self, key: bytes, count: int) -> list[Contact]:
+        """The agents closest to `key`, this one and those that are away included; O(n log n)."""
+        for agent in [agent for agent in self._away if self.away_s(agent) >= FORGOTTEN_S]:
+            self._forget(agent)
+        known = (self._office.me, *self._met.values())
+        return sorted(known, key=lambda contact: ids.distance(contact.id, key))[:count]
+
+    def _forget(self, agent: bytes) -> None:
+        del self._met[agent]
+        self._away.pop(agent, None)
+        self._office.emit(Persist(KIND, agent, b""))

@@ -1,0 +1,244 @@
+"""The commands that talk to agents: apply, get, describe, results, pause, resume, delete.
+
+Owns what the user types and sees; the agents' answers come through `client`. Errors are raised as our own
+tree: the `elf` group turns them into messages and exit codes.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from elfmesh.control.cli.common import (
+    api_option,
+    complete_jobs,
+    creator_option,
+    file_option,
+    job_argument,
+    output_option,
+    print_json,
+    print_rows,
+    print_table,
+    read_signatures,
+    read_text,
+    say,
+    signature_option,
+    text_of,
+    with_caret,
+)
+from elfmesh.control.cli.leave import leave_command
+from elfmesh.control.cli.query import query_command
+from elfmesh.control.cli.results import results_command
+from elfmesh.control.cli.tap import tap_command
+from elfmesh.control.cli.update import (
+    APPLIED,
+    empty_command,
+    print_applied,
+    revoke_command,
+    rollout_group,
+    update_command,
+)
+from elfmesh.control.cli.verify import verify_command
+from elfmesh.control.cli.why import why_command
+from elfmesh.control.client import KINDS, Client
+from elfmesh.control.signing import text_digest
+from elfmesh.errors import DataError, QueryError, RuntimeFailure
+from elfmesh.text import printable, suggest
+
+WATCH_S = 2.0
+COLUMNS = {
+    "jobs": ("job", "version", "state", "stream", "agents", "latest", "master", "created"),
+    "agents": ("name", "address", "labels", "streams", "jobs", "masters", "skew_seconds"),
+    "streams": ("stream", "formats", "agents"),
+    "trees": ("tree", "job", "agent", "root", "depth", "size", "children"),
+}
+
+
+@click.command("apply")
+@file_option
+@signature_option
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@creator_option
+@output_option
+@api_option
+def apply_command(
+    path: str, signature: str | None, dry_run: bool, creator: str | None, output: str, api: str | None
+) -> None:
+    """Submit the jobs of FILE, or update them in place."""
+    client = Client(api)
+    text, source = read_text(path)
+    envelopes = read_signatures(path, signature)
+    for job in _statements(text, source):
+        old = _text_of_job(client, job[1]) if output == "table" else None
+        try:
+            signed = envelopes.get(text_digest(job[0]), "")
+            answer = client.apply(job[0], creator=creator, dry_run=dry_run, source=source, signed=signed)
+        except QueryError as error:
+            raise with_caret(error, job[0]) from None
+        if output == "table":
+            print_applied(answer, old, job[0])
+        elif output == "json":
+            print_json(answer)
+        else:
+            print_rows(output, APPLIED, [answer])
+
+
+def _statements(text: str, source: str) -> list[tuple[str, str]]:
+    """The text and the name of every job in a file; wrong text is refused before anything is sent."""
+    from elfmesh.control.ql import parse_many
+
+    try:
+        statements = parse_many(text, source=source)
+    except QueryError as error:
+        raise with_caret(error, text) from None
+    if not statements:
+        raise DataError("there is no job in it", where=source)
+    jobs = []
+    for statement in statements:
+        if statement.job is None:
+            hint = "Begin it with CREATE JOB namespace.name AS, or answer it at once with `elf run`."
+            raise QueryError("a query without a name cannot be applied", source=source, hint=hint)
+        jobs.append((statement.text, statement.job.qualified))
+    return jobs
+
+
+def _text_of_job(client: Client, job: str) -> str | None:
+    try:
+        return str(client.describe(job).get("text", ""))
+    except RuntimeFailure:
+        return None
+
+
+@click.command("get")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.option("--watch", is_flag=True, help="Show it again every two seconds.")
+@output_option
+@api_option
+def get_command(kind: str, watch: bool, output: str, api: str | None) -> None:
+    """List jobs, agents, streams or trees of the overlay."""
+    client = Client(api)
+    first = True
+    while True:
+        rows = client.get(kind)
+        if watch and output == "table" and not first:
+            click.clear()
+        if rows or output != "table":
+            print_rows(output, COLUMNS[kind], [_flat(row) for row in rows] if output == "table" else rows)
+        else:
+            say(f"There are no {kind}.")
+        first = False
+        if not watch:
+            return
+        time.sleep(WATCH_S)
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for a table: a list of objects is shown by their names."""
+    flat = dict(row)
+    for key, value in row.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            flat[key] = [item.get("name", item) for item in value]
+    if "tree" in flat:
+        flat["tree"] = str(flat["tree"])[:12]
+    if "children" in flat and isinstance(flat["children"], list):
+        flat["children"] = len(flat["children"])
+    return flat
+
+
+@click.command("describe")
+@click.argument("kind", type=click.Choice(("job", "agent", "stream")))
+@click.argument("name", shell_complete=complete_jobs)
+@output_option
+@api_option
+def describe_command(kind: str, name: str, output: str, api: str | None) -> None:
+    """Everything about one job, agent or stream."""
+    client = Client(api)
+    if kind == "job":
+        found = client.describe(name)
+    else:
+        key = "name" if kind == "agent" else "stream"
+        rows = client.get(f"{kind}s")
+        match = [row for row in rows if row.get(key) == name or str(row.get("id", "")).startswith(name)]
+        if not match:
+            hint = suggest(name, [str(row.get(key)) for row in rows])
+            raise RuntimeFailure(f"there is no {kind} {name!r}", hint=hint)
+        found = match[0]
+    if output == "json":
+        print_json(found)
+    elif output == "csv":
+        print_rows("csv", list(found), [found])
+    else:
+        _print_description(found)
+
+
+def _print_description(found: dict[str, Any]) -> None:
+    for key, value in found.items():
+        if key == "text":
+            click.echo("text:")
+            for line in str(value).splitlines():
+                click.echo(f"    {printable(line)}")
+        elif isinstance(value, dict) and isinstance(value.get("agents"), list):
+            click.echo(f"{key}: version {value.get('version')}")
+            _print_objects(value["agents"])
+        elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+            click.echo(f"{key}:")
+            _print_objects(value)
+        elif isinstance(value, list) and value:
+            click.echo(f"{key}:")
+            for item in value:
+                click.echo(f"    {text_of(item)}")
+        else:
+            click.echo(f"{key}: {text_of(value) or '-'}")
+
+
+def _print_objects(items: list[dict[str, Any]]) -> None:
+    columns = list(items[0])
+    print_table(["   ", *columns], [["", *(item.get(column) for column in columns)] for item in items])
+
+
+def _change(name: str, summary: str) -> click.Command:
+    @click.command(name, help=summary)
+    @job_argument
+    @output_option
+    @api_option
+    def command(job: str, output: str, api: str | None) -> None:
+        answer = getattr(Client(api), name)(job)
+        if output == "table":
+            counts = ""
+            if answer.get("expected"):
+                counts = f" ({answer['acknowledged']} of {answer['expected']} agents)"
+            click.echo(f"{printable(str(answer.get('job', job)))}: {text_of(answer.get('state'))}{counts}")
+        else:
+            print_rows(output, APPLIED, [answer])
+
+    return command
+
+
+pause_command = _change("pause", "Agents stop reading for a job; its intervals wait.")
+resume_command = _change("resume", "Agents go on where they stopped.")
+delete_command = _change("delete", "End a job and forget its results.")
+
+
+def add_commands(group: click.Group) -> None:
+    """Put the commands of this module into a group."""
+    for command in (
+        apply_command,
+        get_command,
+        describe_command,
+        results_command,
+        query_command,
+        tap_command,
+        why_command,
+        verify_command,
+        leave_command,
+        update_command,
+        rollout_group,
+        revoke_command,
+        empty_command,
+        pause_command,
+        resume_command,
+        delete_command,
+    ):
+        group.add_command(command)

@@ -1,0 +1,75 @@
+"""An agent that goes for good hands its votes over before it ends: two voters that left were a lost job.
+
+Owns which votes of this agent are not handed over yet, and the asking. Who votes instead is the master's
+decision (`register.members`), made through the register, one acceptor at a time.
+
+Invariant: this agent votes on until the register has settled without it, so that no majority is ever missing
+because somebody is about to go. It does not wait for ever: a register without a majority changes for nobody.
+
+Paper: CASPaxos (Rystsov 2018) 2.3.
+"""
+
+from __future__ import annotations
+
+from elfmesh.control.leadership import Leadership
+from elfmesh.control.office import Office
+from elfmesh.control.register.messages import Resign, Resigned
+from elfmesh.control.register.rules import Ballot
+
+ASK_AGAIN_S = 1.0
+"""How often a job's master is asked to let this agent go."""
+
+PATIENCE_S = 300.0
+"""How long it asks: as long as a dead member is expected."""
+
+
+class Departure:
+    """The votes of an agent that leaves.
+
+    Args:
+        office: clock and way out.
+        leadership: the votes, and who leads which job.
+    """
+
+    def __init__(self, office: Office, leadership: Leadership) -> None:
+        self._office, self._leadership = office, leadership
+        self._since: float | None = None
+        self._asked_at = float("-inf")
+        self._handed: dict[bytes, Ballot] = {}
+
+    def is_over(self) -> bool:
+        """Whether nobody counts on this agent's votes any more; asks for that, whenever it is called."""
+        now = self._office.now
+        if self._since is None:
+            self._since = now
+        open_votes = self._open()
+        if not open_votes or now - self._since >= PATIENCE_S:
+            return True
+        if now - self._asked_at >= ASK_AGAIN_S:
+            self._asked_at = now
+            for job in open_votes:
+                self._ask(job)
+        return False
+
+    def jobs(self) -> list[str]:
+        """Names of the jobs that this agent still votes on."""
+        found = [(job, self._leadership.known(job)[0]) for job in self._open()]
+        return [job.hex() if terms is None else terms.manifest.qualified for job, terms in found]
+
+    def resigned(self, message: Resigned) -> None:
+        """A master says that its register has settled without this agent."""
+        self._handed[message.job] = self._leadership.registers.acceptors.vote(message.job).ballot
+
+    def _open(self) -> list[bytes]:
+        acceptors = self._leadership.registers.acceptors
+        return [
+            job
+            for job in acceptors.voting(self._office.me.id)
+            if self._handed.get(job) != acceptors.vote(job).ballot
+        ]
+
+    def _ask(self, job: bytes) -> None:
+        cell = self._leadership.registers.acceptors.vote(job).value
+        assert cell is not None
+        leader = self._leadership.leader(job) or cell.value.master
+        self._office.send(leader, Resign(job, cell.value.incarnation, self._office.me))

@@ -1,0 +1,203 @@
+"""From `apply` to "all have acknowledged": who waits for a job to be active, and what they are told.
+
+Owns the clients that wait, and how often a roster is said again to those who have not acknowledged it.
+Numbers nobody.
+
+Invariant: every client that applied is told once, at the latest `APPLY_S` after it asked.
+
+Paper: ELF 2.3 (multicast to the group). The multicast is the fast path only; who did not acknowledge is told
+directly (D-16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from elfmesh.control.answers import OK, respond
+from elfmesh.control.master.roster import RosterBook
+from elfmesh.control.messages import Roster, RosterAck, unpack
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.plan import read_plan
+from elfmesh.control.results.records import FIRST
+from elfmesh.control.terms import Terms
+from elfmesh.errors import ProtocolError
+from elfmesh.machine import Contact
+from elfmesh.srt.events import PublishDone
+
+APPLY_S = 8.0
+"""How long a client waits for the last acknowledgement: below the time-out of its request."""
+
+PUBLISH_S = 2.0
+DIRECT_MAX = 64
+"""Members told directly in one round."""
+
+REPEAT_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+"""Pauses between rounds; afterwards the master's upkeep repeats."""
+
+
+@dataclass(slots=True)
+class Applicant:
+    """A client that waits for the job to be active."""
+
+    origin: Contact
+    token: int
+    state: str
+    since: float
+    timer: Timer
+    prepared_at: float | None
+    extra: tuple[tuple[str, Any], ...]
+
+
+class Activation:
+    """Brings rosters to members and news of that to clients.
+
+    Args:
+        office: the way out.
+        book: the roster.
+        terms: the state to spread, as it is now.
+        epoch: the master's term.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        book: RosterBook,
+        terms: Callable[[], Terms],
+        epoch: int,
+    ) -> None:
+        self._office, self._book, self._terms = office, book, terms
+        self._epoch = epoch
+        self._applicants: dict[tuple[int, bytes], Applicant] = {}
+        self._prepared_at: float | None = None
+        self._round = 0
+        self._stopped = False
+        self.waits_for_roster = True
+
+    def applied(
+        self,
+        origin: Contact,
+        token: int,
+        state: str,
+        *,
+        since: float | None = None,
+        prepared_at: float | None = None,
+        extra: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
+        """A client waits until the present terms are acknowledged.
+
+        Args:
+            origin: the agent that it asked.
+            token: of its request.
+            state: what becomes of the job's state.
+            since: when it asked, if that was not now.
+            prepared_at: when the agents had checked what it wants, if not in this term.
+            extra: what it is told beside the summary.
+        """
+        if (token, origin.id) in self._applicants:
+            return
+        timer = self._office.after(APPLY_S, lambda: self._tell((token, origin.id)))
+        asked_at = self._office.now if since is None else since
+        applicant = Applicant(origin, token, state, asked_at, timer, prepared_at, extra)
+        self._applicants[token, origin.id] = applicant
+        self.check()
+
+    def prepared(self) -> None:
+        """The carriers of the stream have given their verdicts."""
+        self.waits_for_roster = False
+        if self._prepared_at is None:
+            self._prepared_at = self._office.now
+        self.check()
+
+    def spread(self) -> None:
+        """The roster is a new one: multicast it, then tell the silent."""
+        self._round = 0
+        terms = self._terms()
+        self._office.publish(terms.manifest.job_id, Roster(terms), PUBLISH_S, self._answered)
+
+    def _answered(self, done: PublishDone | None) -> None:
+        if done is not None:
+            self.acknowledged_by(done)
+        self.repeat()
+
+    def acknowledged_by(self, done: PublishDone) -> None:
+        """Take the acknowledgements that a multicast brought back."""
+        for _, body in done.answers:
+            try:
+                ack = unpack(body)
+            except ProtocolError:
+                continue
+            if isinstance(ack, RosterAck):
+                self._take(ack)
+        self.check()
+
+    def repeat(self) -> None:
+        """Tell the members directly that have not acknowledged; again, in growing pauses."""
+        silent = self._book.unacknowledged
+        if not silent or self._stopped:
+            return
+        terms = self._terms()
+        for entry in silent[:DIRECT_MAX]:
+            self._office.send(entry.contact, Roster(terms))
+        if self._round < len(REPEAT_S):
+            self._office.after(REPEAT_S[self._round], self.repeat)
+            self._round += 1
+
+    def acknowledged(self, ack: RosterAck) -> None:
+        """A member that was told directly has acknowledged."""
+        self._take(ack)
+        self.check()
+
+    def _take(self, ack: RosterAck) -> None:
+        if ack.epoch == self._epoch:
+            self._book.acknowledge(ack.number, ack.version)
+
+    def check(self) -> None:
+        """Tell the clients if nothing is outstanding."""
+        if not self.waits_for_roster and not self._book.unacknowledged:
+            for key in list(self._applicants):
+                self._tell(key)
+
+    def stop(self) -> None:
+        """Not the master any more: tell the clients what is known."""
+        self._stopped = True
+        for key in list(self._applicants):
+            self._tell(key)
+
+    def refuse(self, status: int, body: dict[str, Any]) -> None:
+        """The job cannot run: tell the clients why."""
+        self._stopped = True
+        for applicant in self._applicants.values():
+            applicant.timer.cancel()
+            respond(self._office, applicant.origin, applicant.token, status, body)
+        self._applicants.clear()
+
+    def _tell(self, key: tuple[int, bytes]) -> None:
+        applicant = self._applicants.pop(key)
+        applicant.timer.cancel()
+        terms, now = self._terms(), self._office.now
+        prepared = min(max(applicant.prepared_at or self._prepared_at or now, applicant.since), now)
+        body = summary(terms, self._book, applicant.state) | dict(applicant.extra)
+        body["seconds"] = {
+            "prepare": round(prepared - applicant.since, 6),
+            "activate": round(now - prepared, 6),
+        }
+        if not body["expected"] and not read_plan(terms.manifest.text).reads:
+            body["hint"] = (
+                "No agent carries this stream with these labels yet; the job begins with the first one."
+            )
+        respond(self._office, applicant.origin, applicant.token, OK, body)
+
+
+def summary(terms: Terms, book: RosterBook, state: str) -> dict[str, Any]:
+    """The JSON object of `apply`, without its times."""
+    active, first = len(book.active), max(terms.start, terms.effective)
+    return {
+        "job": terms.manifest.qualified,
+        "version": terms.manifest.version,
+        "effective_interval": 0 if first == FIRST else first,
+        "acknowledged": active - len(book.unacknowledged),
+        "expected": active,
+        "state": state,
+    }

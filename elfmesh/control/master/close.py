@@ -1,0 +1,400 @@
+"""Closing intervals: when everything an interval needs is there, or will never be.
+
+Owns the order in which a job's intervals end, each in exactly one record (I2, I3), and what is in flight
+between collection and publication. Knows no client and no successor.
+
+Invariants: `next` is the first interval that is not decided, `closed` the first that is not published; both
+only grow. Ranges that nobody has records for are closed at once and leave no record; if a member is missing,
+which may have had some, the whole run leaves one that names it (I3). At most `IN_FLIGHT_MAX`
+intervals are being finalised; they are published in order (D-6). Intervals that wait beyond the deadline are
+shown as they are meanwhile (`tentative`, D-9).
+
+Paper: ELF 3, the barrier of Figure 9, seen from the root.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from elfmesh.control.cover import END
+from elfmesh.control.events import Finalise, Finalised
+from elfmesh.control.fidelity import Rates
+from elfmesh.control.gathered import HELD_BYTES_MAX, Gathered, covered_in_all, first_in_any, frontier_in_all
+from elfmesh.control.latest import Latest
+from elfmesh.control.master.closing import Closing, Failed, Frontiers, Leader, make_record
+from elfmesh.control.master.fates import Lacking
+from elfmesh.control.master.haste import Haste
+from elfmesh.control.master.judge import HORIZON_S, SKIP_AGAIN_S, Judge
+from elfmesh.control.master.open_sessions import OpenSessions
+from elfmesh.control.master.recovery import Recovery
+from elfmesh.control.master.revising import REPAIR_S, Revising, inside_of
+from elfmesh.control.master.roster import RosterBook
+from elfmesh.control.master.tentative import OPEN_MAX, Tentative
+from elfmesh.control.messages import PartFault
+from elfmesh.control.messages_safety import Keep
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.plan import Plan, read_plan
+from elfmesh.control.results.pages import ROWS_BYTES_MAX
+from elfmesh.control.results.records import BUCKETS, ResultRecord, State, add_counts
+from elfmesh.control.seen import Seen
+from elfmesh.control.stages import stage_at
+from elfmesh.control.terms import Stage
+from elfmesh.srt.coverage import bits_of
+from elfmesh.srt.events import PartsDropped
+from elfmesh.srt.messages import Segment
+
+IN_FLIGHT_MAX = 8
+"""Intervals being finalised at a time (D-6)."""
+
+ERRORS_MAX = 10
+
+
+class Closer:
+    """Turns what is collected into records.
+
+    Args:
+        office: clock and way out.
+        stages: the job's versions.
+        plan: the newest one's rules.
+        book: its roster.
+        epoch: the master's term.
+        start: first interval that is not closed.
+        leader: the master around it.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        stages: tuple[Stage, ...],
+        plan: Plan,
+        book: RosterBook,
+        epoch: int,
+        start: int,
+        leader: Leader,
+    ) -> None:
+        self._office, self._stages, self._plan, self._book = office, stages, plan, book
+        self._epoch, self._leader = epoch, leader
+        self.judge = Judge(
+            office, book, plan.on_straggler, plan.deadline_s, self.advance, horizon_s=plan.horizon_s
+        )
+        self.tentative = Tentative(office, epoch, self.advance, leader.shown)
+        self.rates = Rates()
+        self.lacking = Lacking(start)
+        self.sessions = OpenSessions(stages)
+        self.latest = Latest(office, [stage.manifest for stage in stages], self.advance)
+        self.next = start
+        self.trees = [Gathered(start) for _ in range(stages[-1].manifest.partitions)]
+        self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
+        self.frozen = False
+        self.founding = False
+        self.paused = False
+        self.behind = False
+        self._closing: deque[Closing] = deque()
+        self._handed = 0
+        self._seen = Seen()
+        self.frontiers = Frontiers()
+        self._failed = Failed()
+        self._revising = Revising(office, self.trees, self._failed, leader.recollect, self.advance)
+        self._recovery = Recovery(office, stages, plan.replicas, epoch, book, self.judge)
+        self._haste = Haste(leader.hasten, plan.deadline_s, self.judge.lead_s)
+        self._resumed_at = float("-inf")
+        self._timer: Timer | None = None
+
+    @property
+    def closed(self) -> int:
+        """Everything below is published."""
+        return self._closing[0].record.first if self._closing else self.next
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is between decision and publication."""
+        return not self._closing
+
+    @property
+    def frontier(self) -> int | None:
+        """One past the highest interval that anybody has sealed, None before the first seal."""
+        return self._seen.frontier
+
+    @property
+    def held(self) -> int:
+        """The first interval that is not published and that anybody is known to have records for."""
+        known = None if self._closing or self.frontier is None else self.frontier
+        first = None if known is None else first_in_any(self.trees, self.next, known)
+        return self.closed if first is None else first
+
+    def begin(self) -> None:
+        """Ask the jobs that are read."""
+        self.latest.begin()
+
+    def waits_for(self) -> list[str]:
+        """What the next interval waits for of the jobs that are read, in words."""
+        return self.latest.waits_for()
+
+    def missing(self) -> int:
+        """The members that the first open interval waits for."""
+        return self._book.required(self.next) & ~covered_in_all(self.trees, self.next)
+
+    def due_since(self, interval: int) -> float | None:
+        """When somebody was first seen beyond this interval, None if nobody was; a pause does not count."""
+        seen = self._seen.since(interval)
+        return None if seen is None else max(seen, self._resumed_at)
+
+    def pause(self, paused: bool) -> None:
+        """Members do not read by our own order: who is missing is given up by nobody's clock."""
+        if self.paused and not paused:
+            self._resumed_at = self._office.now
+        self.paused = paused
+        self.advance()
+
+    def collected(self, partition: int, segment: Segment, payloads: tuple[bytes, ...]) -> None:
+        """A segment arrived at the root of a tree."""
+        mask = bits_of(segment.coverage)
+        if any(len(entry.counts) > len(BUCKETS) for entry in segment.entries):
+            self._office.stats["control.malformed"] += 1
+            return
+        if segment.stop > self.next:
+            self.judge.seen(mask)
+        tree = self.trees[partition]
+        for conflict in tree.add(segment, payloads):
+            if tree.is_revised(conflict):
+                self._revising.wants(partition, conflict)
+            else:
+                self._office.stats["control.overlaps"] += 1
+                self._revising.repair(conflict, conflict + 1, partition)
+        self._passed(segment.stop)
+
+    def recovered(self, copy: Keep, payload: bytes) -> None:
+        """A peer has what a dead member contributed: it counts, and its member stays dead."""
+        stop = self._recovery.take(copy, payload, self.next, self.trees)
+        if stop is not None:
+            self._passed(stop)
+
+    def _passed(self, stop: int) -> None:
+        """Somebody has sealed everything below `stop`."""
+        self._seen.passed(stop, self._office.now)
+        self.advance()
+
+    def reported(self, number: int, frontier: int) -> None:
+        """A member says how far it has sealed."""
+        self.frontiers.note(number, frontier)
+        self._passed(frontier)
+
+    def dropped(self, partition: int, lost: PartsDropped | PartFault) -> None:
+        """Contributions cannot be merged with the others: their agents are missing, and people learn why."""
+        mask = bits_of(lost.coverage)
+        self.errors.append(f"{', '.join(self._book.names(mask))}: {lost.error}")
+        self._failed.add(lost.start, lost.stop, mask)
+        self.trees[partition].fail(lost.start, lost.stop, mask)
+        self.advance()
+
+    def finalised(self, event: Finalised) -> None:
+        """The rows of an interval are there, or cannot be made."""
+        interval, rows, error = event.interval, event.rows, event.error
+        closing = next((each for each in self._closing if each.record.index == interval), None)
+        if closing is None or closing.record.rev != event.rev:
+            if error or len(rows) > ROWS_BYTES_MAX:
+                self.tentative.failed(interval, event.rev)
+            else:
+                self.tentative.made(interval, event.rev, rows)
+            return
+        if closing.rows is not None:
+            return
+        if problem := self.sessions.made(closing, event):
+            self.errors.append(f"interval {interval}: {problem}")
+        self.publish()
+        if self.sessions.at(interval):
+            self.advance()
+
+    def publish(self) -> None:
+        """Hand on what is ready, in order; it is published when the control register has closed it."""
+        while self._handed < len(self._closing) and not self.behind:
+            ready = self._closing[self._handed]
+            if ready.rows is None:
+                return
+            self._handed += 1
+            self._leader.commit(ready.record, ready.rows)
+
+    def committed(self, count: int) -> None:
+        """So many of the oldest records are published."""
+        for _ in range(count):
+            done = self._closing.popleft()
+            self.tentative.drop_below(done.record.index + 1)
+        self._handed -= count
+        self.advance()
+
+    def advance(self) -> None:
+        """Close whatever can be closed now."""
+        before = self.closed
+        open_to_close = not (self.frozen or self.founding)
+        while open_to_close and len(self._closing) < IN_FLIGHT_MAX and self._close_run():
+            pass
+        if open_to_close and self._plan.on_straggler == "correct" and not self.paused:
+            self._show()
+        for number in self.judge.overdue_dead():
+            self.judge.forget(number)
+            self._book.evict(number, self.next)
+            self._leader.evicted()
+        if self.closed != before or (self.frozen and self.idle):
+            self._leader.advanced()
+
+    def _show(self) -> None:
+        """Have what waits beyond its deadline shown as it is; it is corrected until it is closed."""
+        at, stop = self.next, self.frontier
+        for _ in range(OPEN_MAX):  # what is behind those has to wait until they are closed
+            if stop is None or at >= stop or not self.tentative.has_room:
+                return
+            index = first_in_any(self.trees, at, stop)
+            due = None if index is None else self.due_since(index)
+            if index is None or due is None or self.sessions.at(index) or not self.latest.has_read(index):
+                return
+            if self._office.now < due + self._plan.deadline_s:
+                self.tentative.wake(due + self._plan.deadline_s)
+                return
+            required = self._book.required(index)
+            mask = covered_in_all(self.trees, index) & required
+            inside = (mask, sum(rev for tree in self.trees for rev in tree.revs(index).values()))
+            rev = self.tentative.wants(index, inside)
+            if rev:
+                missing = required & ~mask
+                record, payloads = self._made_of((None, index), required, missing, "TENTATIVE", rev, 0)
+                self.tentative.begin(record, inside)
+                self._finalise(record, payloads)
+            at = index + 1
+
+    def _close_run(self) -> bool:
+        """Decide the run of intervals at `next` that are covered alike; False if it has to wait."""
+        at, required = self.next, self._book.required(self.next)
+        stop = self._book.changes_after(at)
+        if self.sessions.waits(at, self._closing) or (not required and stop == END):
+            return False
+        if not required:
+            self.lacking.decided(at, stop, self._book.given)
+            self._move(stop)
+            return True
+        failed, border = self._failed.at(at)
+        versions = (stage.start for stage in self._stages if stage.start > at)
+        stop = min(stop, border, *versions, *(tree.until(at) for tree in self.trees))
+        missing = required & ~covered_in_all(self.trees, at)
+        state: State = "FINAL"
+        if missing:
+            due = self.due_since(at)
+            if due is None or self.paused:
+                return False
+            verdict = self._verdict(at, missing, due)
+            if verdict is None:
+                return False
+            state, stop = verdict, min(stop, self._seen.last)
+        first = at if self.sessions.is_open(at) else first_in_any(self.trees, at, stop)
+        if first is not None and state != "SKIPPED" and not self._is_settled(first):
+            if first == at:
+                return False
+            stop, first = first, None  # what is before has no records
+        torn = 0 if first is None else self._revising.torn(first)
+        if first is not None and first > at and required & torn & ~missing:
+            stop, first, torn = first, None, 0  # nobody else is missing from what is before
+        stop = stop if first is None else first + 1
+        if out := required & (failed | torn):
+            missing, state = missing | out, "FINAL_PARTIAL" if state == "FINAL" else state
+        outside = self._book.given & (~covered_in_all(self.trees, at) | failed)
+        self.lacking.decided(at, stop - (first is not None or missing != 0), outside)
+        if first is not None or missing:
+            since = at if missing and at < stop - 1 else None
+            self._begin((since, stop - 1), required, missing, state, torn)
+        self._move(stop)
+        return True
+
+    def _is_settled(self, index: int) -> bool:
+        return self._revising.is_settled(index) and self.latest.has_read(index)
+
+    def _verdict(self, at: int, missing: int, due: float) -> State | None:
+        verdict, again = self.judge.judge(missing, due, lambda number: frontier_in_all(self.trees, number))
+        # The missing have to be behind themselves, and not only held up on the way to us.
+        held_up = self.frontiers.beyond(missing, at) or not self._haste.waited(at, self._office.now)
+        if verdict == "SKIPPED" and held_up and self._office.now - due < HORIZON_S:
+            verdict, again = None, self._office.now + SKIP_AGAIN_S
+        lacking = missing | self._book.required(at) & ~covered_in_all(self.trees, at, every_attempt=True)
+        overdue = self._office.now >= due + self._plan.deadline_s
+        ready = self._recovery.ask(lacking, at, overdue=overdue)
+        if verdict == "FINAL_PARTIAL" and self._office.now < ready:
+            verdict, again = None, ready
+        if verdict is None and sum(tree.nbytes for tree in self.trees) > HELD_BYTES_MAX:
+            self.errors.append("too much is held for members that are behind; not waiting any longer")
+            verdict = "FINAL_PARTIAL"
+        if verdict is None:
+            unordered = self.due_since(self._haste.uncovered(at))
+            self._wake(min(again, self._haste.ahead(self._seen.last, unordered, self._office.now)))
+            if overdue:
+                self._push(at, missing)
+        return verdict
+
+    def _push(self, at: int, missing: int) -> None:
+        """The deadline is over: what is held back on the way shall come, what was lost shall come again."""
+        stop = self._seen.last
+        self._haste.now(stop, self._office.now)
+        due = self.due_since(at)
+        if due is None or self._office.now < due + self._plan.deadline_s + REPAIR_S:
+            return
+        if self.frontiers.beyond(missing, at):
+            for partition in range(len(self.trees)):
+                self._revising.repair(at, stop, partition)
+
+    def _begin(
+        self, run: tuple[int | None, int], required: int, missing: int, state: State, torn: int
+    ) -> None:
+        index = run[1]
+        record, payloads = self._made_of(run, required, missing, state, self.tentative.rev(index) + 1, torn)
+        self.lacking.decided(index, index + 1, bits_of(record.absent))
+        self.lacking.revised(index, record.revs)
+        heavy = state != "SKIPPED" and (any(payloads) or self.sessions.is_open(index))
+        self._closing.append(Closing(self.sessions.skipped(record), None if heavy else b""))
+        if heavy:
+            self._finalise(record, payloads)
+        else:
+            self._office.after(0.0, self.publish)
+
+    def _finalise(self, record: ResultRecord, payloads: tuple[tuple[bytes, ...], ...]) -> None:
+        manifest, index, rev = stage_at(self._stages, record.index).manifest, record.index, record.rev
+        about = (manifest.job_id, self._epoch, manifest, index, payloads, rev, self.sessions.before(index))
+        self._office.emit(Finalise(*about, record.completeness, self.latest.inputs(index)))
+
+    def _made_of(
+        self, run: tuple[int | None, int], required: int, missing: int, state: State, rev: int, torn: int = 0
+    ) -> tuple[ResultRecord, tuple[tuple[bytes, ...], ...]]:
+        """The record of the interval that ends a run, and the payloads that its rows are made of."""
+        since, index = run
+        inside, manifest = inside_of(self.trees, index, torn), stage_at(self._stages, index).manifest
+        counts = add_counts(part.counts for tree in inside.parts for part in tree)
+        plan = read_plan(manifest.text)
+        names, share = self._book.names(missing), self.rates.fidelity(required, missing, counts, plan.joined)
+        about = (index, since, state, rev, self._epoch, plan.window(index))
+        out = ~covered_in_all(self.trees, index) | self._failed.at(index)[0] | missing
+        outside = self._book.given & out & ~inside.stuck
+        record = make_record(manifest, about, required, missing, names, share, counts, outside, inside.revs)
+        return self.latest.judged(record), tuple(
+            tuple(part.payload for part in tree if part.payload) for tree in inside.parts
+        )
+
+    def _move(self, stop: int) -> None:
+        self.next = stop
+        for tree in self.trees:
+            tree.drop_below(stop)
+        self._seen.drop_below(stop)
+        self._revising.drop_below(stop)
+        self._failed.drop_below(stop)
+        self._haste.drop_below(stop)
+        self.latest.closed(stop)
+
+    def _wake(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._office.after(max(at - self._office.now, 0.001), self.advance)
+
+    def stop(self) -> None:
+        """Not the master any more."""
+        self.latest.stop()
+        self.frozen = True
+        self._closing, self._handed = deque(), 0
+        self.tentative.clear()
+        self._revising.stop()
+        if self._timer is not None:
+            self._timer.cancel()

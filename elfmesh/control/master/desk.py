@@ -1,0 +1,223 @@
+"""A master's answers to clients: results, offsets, schema, description.
+
+Owns the waiting of long polls. Changes nothing about the job. Who asks for all states gets, behind the final
+records, the newest revision of every open interval; `revision` in the answer says how far that went, so that
+a follower gets each revision once.
+
+Invariants: every question is answered once, at the latest when its wait is over; at most `WAITERS_MAX` wait.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from elfmesh.control.answers import BAD_REQUEST, CONFLICT, FAILED, GONE, OK, error_body, respond
+from elfmesh.control.events import LOG_PAGE_BYTES_MAX, LogRead
+from elfmesh.control.feed import Feed
+from elfmesh.control.master.tentative import Tentative
+from elfmesh.control.messages import Ask
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.results.pages import count_frames, encode_frame
+from elfmesh.control.results.records import FIRST
+
+LIMIT_DEFAULT, LIMIT_MAX = 100, 1000
+WAIT_S_MAX = 30.0
+"""Longest poll: below the idle time-outs that sit between clients and agents."""
+
+WAITERS_MAX = 256
+
+
+@dataclass(slots=True)
+class Waiter:
+    """A long poll: answered when a record above `after` or a revision above `revision` is there, or late.
+
+    `revision` is None for who reads final records only.
+    """
+
+    ask: Ask
+    body: dict[str, Any]
+    after: int
+    revision: int | None
+    timer: Timer
+
+
+class Desk:
+    """Answers questions about the results of one job.
+
+    Args:
+        office: the way out and the log.
+        job: id of the job.
+        incarnation: of its results.
+        latest: the last published index, asked when it matters.
+        tentative: what the open intervals look like.
+        feed: what jobs that read this one are told.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        job: bytes,
+        incarnation: str,
+        latest: Callable[[], int | None],
+        tentative: Tentative,
+        feed: Feed,
+    ) -> None:
+        self._office, self._job, self._incarnation, self._latest = office, job, incarnation, latest
+        self._tentative, self.feed = tentative, feed
+        self._waiters: dict[tuple[int, bytes], Waiter] = {}
+
+    def ask(self, ask: Ask, body: dict[str, Any]) -> None:
+        """Answer "results", "feed", "offsets" or "schema", now or when there is something new."""
+        try:
+            body = self.feed.asked(body) if ask.verb in ("feed", "readable") else body
+            after, wait = self._wanted(ask.verb, body)
+        except (TypeError, ValueError):
+            text = error_body("from, to, after, limit, wait and revision are numbers", code=2)
+            self._respond(ask, BAD_REQUEST, text)
+            return
+        if ask.verb == "readable":
+            self._respond(ask, OK, self.feed.facts())
+            return
+        if (ask.token, ask.origin.id) in self._waiters:
+            return  # the same question again, because its asker heard nothing yet
+        latest = self._latest()
+        revision = _revision(body)
+        news = (latest is not None and after is not None and latest > after) or (
+            revision is not None and self._tentative.seq > revision
+        )
+        news = news or (ask.verb == "feed" and after is not None and self.feed.until > after + 1)
+        if wait <= 0 or after is None or news or self._full():
+            self._serve(ask, body)
+            return
+        timer = self._office.after(min(wait, WAIT_S_MAX), lambda: self._over(ask))
+        self._waiters[ask.token, ask.origin.id] = Waiter(ask, body, after, revision, timer)
+
+    def published(self, index: int) -> None:
+        """A record is in the log: wake who waits for it."""
+        for waiter in [each for each in self._waiters.values() if each.after < index]:
+            self._over(waiter.ask)
+
+    def reached(self, closed: int) -> None:
+        """All below is in the log, if it has a record: wake the jobs that wait for it."""
+        self.feed.reached(closed)
+        waiters = [each for each in self._waiters.values() if each.ask.verb == "feed"]
+        for waiter in [each for each in waiters if each.after + 1 < self.feed.until]:
+            self._over(waiter.ask)
+
+    def shown(self) -> None:
+        """There is a new tentative record: wake who waits for those."""
+        for waiter in [each for each in self._waiters.values() if each.revision is not None]:
+            self._over(waiter.ask)
+
+    def close(self) -> None:
+        """Nothing more will be published here: answer all who wait."""
+        for waiter in list(self._waiters.values()):
+            self._over(waiter.ask)
+
+    def _over(self, ask: Ask) -> None:
+        waiter = self._waiters.pop((ask.token, ask.origin.id))
+        waiter.timer.cancel()
+        self._serve(waiter.ask, waiter.body)
+
+    def _full(self) -> bool:
+        return len(self._waiters) >= WAITERS_MAX
+
+    @staticmethod
+    def _wanted(verb: str, body: dict[str, Any]) -> tuple[int | None, float]:
+        """The index a question wants to see passed, and how long it waits for that."""
+        wait = float(body.get("wait") or 0)
+        for name in ("from", "to", "limit", "after", "revision"):
+            if body.get(name) is not None:
+                int(body[name])
+        if verb in ("results", "feed"):
+            start = body.get("from")
+            return (-(2**63) if start is None else int(start) - 1), wait
+        if verb == "schema":
+            return -(2**63), wait
+        after = body.get("after")
+        return (None if after is None else int(after)), wait
+
+    def _serve(self, ask: Ask, body: dict[str, Any]) -> None:
+        start = stop = None
+        limit = 0
+        if ask.verb in ("results", "feed"):
+            start = None if body.get("from") is None else int(body["from"])
+            stop = None if body.get("to") is None else int(body["to"]) + 1
+            limit = _limit(body)
+        if ask.verb == "feed":  # whole until then, whatever is closed before the log is read
+            body = {**body, "until": self.feed.until}
+        self._office.read_log(self._job, start, stop, limit, lambda read: self._read(ask, body, start, read))
+
+    def _read(self, ask: Ask, asked: dict[str, Any], start: int | None, read: LogRead | None) -> None:
+        if read is None or read.error:
+            reason = read.error if read else "the results log does not answer"
+            self._respond(ask, FAILED, error_body(f"results cannot be read: {reason}"))
+            return
+        earliest = read.earliest if read.earliest is not None else 0
+        latest = read.latest if read.latest is not None else earliest - 1
+        body: dict[str, Any] = {
+            "earliest": earliest,
+            "latest": latest,
+            "expired": read.expired,
+            "incarnation": self._incarnation,
+        }
+        if ask.verb == "offsets":
+            self._respond(ask, OK, body)
+        elif ask.verb == "schema":
+            if not read.schema:
+                hint = "The columns' types are known with the first result; ask again, or with wait=30."
+                self._respond(ask, CONFLICT, error_body("this job has no result yet", hint=hint))
+                return
+            self._respond(ask, OK, body | {"arrow": base64.b64encode(read.schema).decode()})
+        elif asked.get("strict") and read.expired is not None and start is not None and start <= read.expired:
+            hint = f"The log begins with interval {earliest}."
+            self._respond(ask, GONE, error_body(f"interval {start} is not kept any more", hint=hint))
+        else:
+            following = read.next if read.next is not None else (start if start is not None else latest + 1)
+            page, revision = read.page, _revision(asked)
+            if ask.verb == "feed":
+                until = asked["until"] if following > latest else None
+                body |= self.feed.facts() | self.feed.stretch(following, until, read.expired)
+                self._respond(ask, OK, body, page)
+                return
+            if revision is not None:
+                page, revision = self._with_tentative(page, asked, following > latest, revision)
+            self._respond(ask, OK, body | {"next": following, "revision": revision}, page)
+
+    def _with_tentative(
+        self, page: bytes, asked: dict[str, Any], at_end: bool, revision: int
+    ) -> tuple[bytes, int]:
+        """The page with the revisions behind it, if it reaches the end of the log and they fit."""
+        start = FIRST if asked.get("from") is None else int(asked["from"])
+        if not at_end:
+            return page, revision
+        left = _limit(asked) - count_frames(page)
+        found, goes_on = list(self._tentative.since(revision)), asked.get("revision") is not None
+        if not goes_on:  # who has no cursor goes on by intervals
+            found.sort(key=lambda each: each[0].index)
+        for record, rows in found:
+            if record.index >= start and (asked.get("to") is None or record.index <= int(asked["to"])):
+                frame = encode_frame(record, rows)
+                if left <= 0 or (page and len(page) + len(frame) > LOG_PAGE_BYTES_MAX):
+                    return page, revision
+                page += frame
+                left -= 1
+            revision = self._tentative.number(record.index) if goes_on else revision
+        return page, self._tentative.seq
+
+    def _respond(self, ask: Ask, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
+        respond(self._office, ask.origin, ask.token, status, body, payload)
+
+
+def _limit(body: dict[str, Any]) -> int:
+    """How many records an answer may have."""
+    limit = LIMIT_DEFAULT if body.get("limit") is None else int(body["limit"])
+    return max(1, min(limit, LIMIT_MAX))
+
+
+def _revision(body: dict[str, Any]) -> int | None:
+    """The newest revision that an asker of all states has; None: it wants final records only."""
+    return int(body.get("revision") or 0) if body.get("state") == "all" else None

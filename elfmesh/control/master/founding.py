@@ -1,0 +1,197 @@
+"""Finding who carries a job's stream: the announcement, the verdicts, and the first moment of a new job.
+
+Owns whether the carriers have been heard and from which interval on a member takes part. Numbers nobody.
+
+Invariant: who answers while the first roster is made takes part from the job's first interval; a later one
+from an interval above every frontier seen (D-14).
+
+Paper: ELF 3, job builder. Deviation: founding members are found through the stream's own tree, so that agents
+do not poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh import ids
+from elfmesh.control.answers import BAD_REQUEST, error_body
+from elfmesh.control.master.activation import Activation
+from elfmesh.control.master.close import Closer
+from elfmesh.control.master.roster import RosterBook
+from elfmesh.control.messages import Announce, Announced, Stop
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.results.records import FIRST
+from elfmesh.control.terms import Terms
+
+ANNOUNCE_AGAIN_S = 1.5
+"""When an announcement without any verdict is repeated."""
+
+AHEAD = 2
+"""A new member starts this many intervals above the highest frontier seen (D-14)."""
+
+FOUNDING_S = 0.3
+"""Between the last carrier that came and the first closed interval. Where agents have just joined, trees
+are still merging; who carries the stream must not miss the beginning because its tree was a moment late."""
+
+YOUNG_S = 15.0
+"""A master that joined the overlay less than this ago is likely to be in a fleet that is being started..."""
+
+GROWING_S = 3.0
+"""...if it has met another agent less than this ago: who joined earlier has asked twice what runs."""
+
+FOUNDING_YOUNG_S = 1.5
+"""The same there: carriers ask what runs after 0.5 s and 1.5 s, however the trees stand (`carrier.ASK_S`)."""
+
+FOUNDING_S_MAX = 5.0
+"""However many still come: whoever applied waits meanwhile."""
+
+
+class Founding:
+    """Brings the carriers of one job's stream together.
+
+    Args:
+        office: clock and way out.
+        streams: what the job reads.
+        terms: the state as it is now.
+        book: the roster.
+        closer: held back while founding members are gathered.
+        activation: told when the carriers have been heard.
+        is_open: whether the job is still led here, and not being deleted.
+        changed: called when the roster has changed.
+        refused: called when the carriers cannot run the job.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        streams: tuple[str, ...],
+        terms: Callable[[], Terms],
+        book: RosterBook,
+        closer: Closer,
+        activation: Activation,
+        *,
+        is_open: Callable[[], bool],
+        changed: Callable[[], None],
+        refused: Callable[[], None],
+    ) -> None:
+        self._office, self._streams, self._terms = office, streams, terms
+        self._answers: dict[str, Announced] = {}
+        self._book, self._closer, self._activation = book, closer, activation
+        self._is_open, self._changed, self._refused = is_open, changed, refused
+        self.heard = False
+        self._gathering = False
+        self._gathered_by = 0.0
+        self._timer: Timer | None = None
+
+    def begin(self) -> None:
+        """The job is new: who asks for it is a founding member, also before the first verdicts are here."""
+        if self._terms().start == FIRST:
+            self._gather()
+        self.announce()
+
+    def announce(self) -> None:
+        """Remind the rendezvous of the job; ask it for the carriers as long as they have not been heard."""
+        if not self._is_open():
+            return
+        terms = self._terms()
+        for stream in self._streams:
+            wanted = not self.heard and stream not in self._answers
+            announce = Announce(
+                terms.manifest, terms.master, terms.epoch, terms.version, terms.start, wanted, stream
+            )
+            self._office.route(ids.stream_id(stream), announce)
+        if not self.heard:
+            self._office.after(ANNOUNCE_AGAIN_S, self._announce_again)
+
+    def _announce_again(self) -> None:
+        if not self.heard:
+            self.announce()
+
+    def announced(self, message: Announced) -> None:
+        """The rendezvous says who carries the stream; of several streams, all are heard before any counts."""
+        if not self.heard:
+            self._answers[message.stream] = message
+            if any(stream not in self._answers for stream in self._streams):
+                return
+            message = _together([self._answers[stream] for stream in self._streams])
+        first = not self.heard
+        founding = first and not self._book.active
+        self.heard = True
+        if message.errors and founding:
+            self._refuse(message)
+            return
+        for error in message.errors:
+            self._closer.errors.append(error)
+        start = self._terms().start if founding else self.next_start()
+        if first:
+            self.arrived()
+        if self._book.add(message.participants, start):
+            self.arrived()
+            self._changed()
+        self.prepared()
+        self._closer.advance()
+
+    def go_on(self) -> None:
+        """An earlier master had heard the carriers."""
+        self.heard = True
+        if self._closer.next == FIRST:
+            self._gather()
+            self.arrived()
+        else:
+            self._activation.prepared()
+
+    def prepared(self) -> None:
+        """The roster holds who is there; clients may be told, unless more are expected any moment."""
+        if not self._gathering:
+            self._activation.prepared()
+
+    def next_start(self) -> int:
+        """The first interval of a member that comes now."""
+        frontier, begin = self._closer.frontier, self._terms().start
+        if self._gathering:
+            return begin
+        if frontier is None:
+            return begin if self._closer.next == begin else self._closer.next + AHEAD
+        return frontier + AHEAD
+
+    def _gather(self) -> None:
+        """Give carriers that the first announcement missed a moment to be founding members too."""
+        self._gathering = self._closer.founding = True
+        self._gathered_by = self._office.now + FOUNDING_S_MAX
+        self._timer = self._office.after(FOUNDING_S_MAX, self._gathered)
+
+    def arrived(self) -> None:
+        """Somebody came: as long as the first roster is made, others may be on their way as well."""
+        if not self._gathering or not self.heard:
+            return
+        now, office = self._office.now, self._office
+        young = now - office.joined_at < YOUNG_S and now - office.grown_at < GROWING_S
+        pause_s = FOUNDING_YOUNG_S if young else FOUNDING_S
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._office.after(min(pause_s, self._gathered_by - now), self._gathered)
+
+    def _gathered(self) -> None:
+        self._gathering = self._closer.founding = False
+        if self.heard or self._book.active:
+            self._activation.prepared()
+        self._closer.advance()
+
+    def _refuse(self, message: Announced) -> None:
+        terms = self._terms()
+        text, *others = message.errors
+        more = f" (and {len(others)} more agents refuse it)" if others else ""
+        self._activation.refuse(BAD_REQUEST, error_body(text + more, where=", ".join(self._streams), code=65))
+        stop = Stop(terms.manifest.job_id, terms.manifest.incarnation, terms.epoch)
+        for participant in message.participants:
+            self._office.send(participant.contact, stop)
+        self._refused()
+
+
+def _together(answers: list[Announced]) -> Announced:
+    """What the carriers of all streams say; who carries several has said it several times."""
+    participants = {each.contact.id: each for answer in answers for each in answer.participants}
+    errors = dict.fromkeys(error for answer in answers for error in answer.errors)
+    expected = sum(answer.expected for answer in answers)
+    first = answers[0]
+    return Announced(first.job, first.epoch, tuple(participants.values()), tuple(errors), expected)

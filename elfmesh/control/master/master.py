@@ -1,0 +1,399 @@
+"""The master of one job in one epoch: announces it, keeps its roster, has its intervals closed and published.
+
+Owns the parts of one job's leadership (roster, activation, closing, desk, replicas) and how they meet. Knows
+the overlay only through the office; evaluates no query.
+
+Invariants: everything said carries the epoch; a roster change takes effect above every frontier seen; a
+record is stored by a majority of the acceptors, then published, and only then released by the members.
+
+Paper: ELF 2.3 and 3: "the rendezvous node is set as the job's master"; job builder, tracker, feedback,
+coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh.control.election import Won
+from elfmesh.control.events import Persist
+from elfmesh.control.feed import Feed
+from elfmesh.control.holder import LogCopy
+from elfmesh.control.master.activation import Activation
+from elfmesh.control.master.close import Closer
+from elfmesh.control.master.commit import Committer
+from elfmesh.control.master.deriving import DerivingCloser
+from elfmesh.control.master.desk import Desk
+from elfmesh.control.master.end import Ended, Ending
+from elfmesh.control.master.fates import serve_fates
+from elfmesh.control.master.founding import Founding
+from elfmesh.control.master.members import Membership
+from elfmesh.control.master.replicas import Replicator
+from elfmesh.control.master.rollout import Rollouts, Wanted
+from elfmesh.control.master.roster import RosterBook
+from elfmesh.control.master.tally import Tally
+from elfmesh.control.master.trees import JobTrees
+from elfmesh.control.messages import Replica, Report, Waiting, pack
+from elfmesh.control.messages_safety import AskFates
+from elfmesh.control.office import Office
+from elfmesh.control.plan import Plan
+from elfmesh.control.register.members import Electorate
+from elfmesh.control.register.proposer import Proposer
+from elfmesh.control.register.value import Cell, Refused
+from elfmesh.control.results.records import FIRST, ResultRecord
+from elfmesh.control.stages import trimmed
+from elfmesh.control.terms import Terms
+from elfmesh.control.verify import Verifier
+from elfmesh.machine import Contact
+from elfmesh.srt.events import Subscribe
+
+UPKEEP_S = 5.0
+"""How often soft state is said again: announcement, roots of partitions, holders."""
+
+
+class Master:
+    """Leads one job.
+
+    Args:
+        office: clock and way out.
+        plan: of the job's text.
+        terms: of the earlier term, or those of a new job; `master` and `epoch` are ours already.
+        copy: this agent's copy of the results log.
+        won: the change of the register that made us master.
+        voters: how many shall vote in the register.
+    """
+
+    def __init__(
+        self, office: Office, plan: Plan, terms: Terms, copy: LogCopy, won: Won, voters: int
+    ) -> None:
+        self._office, self.plan = office, plan
+        self.manifest, self.epoch, self.start = terms.manifest, terms.epoch, terms.start
+        self.paused, self.handing_over = terms.paused, False
+        self.book = RosterBook(terms.members, terms.version)
+        self._versions = terms
+        kind = DerivingCloser if plan.reads else Closer
+        self.closer = kind(office, terms.stages, plan, self.book, terms.epoch, terms.closed, self)
+        self.closer.paused = terms.paused
+        self.closer.sessions.restore(won.cell.tail)
+        self.activation = Activation(office, self.book, lambda: self.terms, terms.epoch)
+        self.founding = Founding(
+            office,
+            plan.streams,
+            lambda: self.terms,
+            self.book,
+            self.closer,
+            self.activation,
+            is_open=lambda: self._alive and not self.stopping,
+            changed=self._changed,
+            refused=lambda: self.end(lambda ended: self.on_refused() if ended else None),
+        )
+        self.members = Membership(
+            office,
+            lambda: self.terms,
+            self.book,
+            self.closer,
+            self.founding,
+            is_open=lambda: self._alive and not self.stopping,
+            changed=self._changed,
+        )
+        self.copy, self._won = copy, won
+        self.committer = Committer(office, won.proposer, won.cell, self)
+        self.replicas = Replicator(office, lambda: self.terms, lambda: copy.latest, self._nearest)
+        self.electorate = Electorate(
+            office,
+            won.proposer,
+            lambda: self.committer.cell,
+            self.replicas.invite,
+            self._elected,
+            wanted=voters,
+        )
+        self.ending = Ending(office, won.proposer, lambda: self.terms, self.book, self.replicas, plan.streams)
+        self.on_refused: Callable[[], None] = lambda: None
+        self.on_deposed: Callable[[Refused], None] = lambda refused: None
+        feed = Feed(office, plan, lambda: self.terms)
+        self.desk = Desk(
+            office, self.job, self.manifest.incarnation, lambda: copy.latest, self.closer.tentative, feed
+        )
+        self.verifier = Verifier(office, terms.stages, self.book, terms.epoch)
+        self.tally = Tally()
+        self.rollouts = Rollouts(office, won.proposer, self)
+        self.trees = JobTrees(office, lambda: self.terms, self.book.forget_below, self.closer.lacking)
+        self._drained: Callable[[], None] | None = None
+        self.promised: Terms | None = None
+        self._alive = True
+
+    @property
+    def job(self) -> bytes:
+        """Id of the job."""
+        return self.manifest.job_id
+
+    @property
+    def proposer(self) -> Proposer:
+        """Of the job's control register."""
+        return self._won.proposer
+
+    @property
+    def terms(self) -> Terms:
+        """What members and successors have to know, as of now."""
+        known = self._versions
+        return Terms(
+            manifest=self.manifest,
+            master=self._office.me,
+            epoch=self.epoch,
+            version=self.book.version,
+            start=self.start,
+            closed=self.committer.closed,
+            paused=self.paused,
+            members=self.book.entries,
+            acceptors=self.committer.cell.contacts,
+            effective=known.effective,
+            evaluated=known.evaluated,
+            older=trimmed(known.older, known.effective, self.committer.closed),
+            rollout=known.rollout,
+        )
+
+    @property
+    def stopping(self) -> bool:
+        """The job is being deleted."""
+        return self.ending.begun
+
+    @property
+    def state(self) -> str:
+        """In one word, for people."""
+        if self.stopping:
+            return "stopping"
+        if not self.founding.heard and not self.book.active:
+            return "starting"
+        if not self.book.active and not self.plan.reads:
+            return "waiting for agents"
+        return "paused" if self.paused else "running"
+
+    # -- beginning -------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Lead a new job: find who carries its stream."""
+        self._settle()
+        self.trees.claim()
+        (self.founding.go_on if self.plan.reads else self.founding.begin)()
+        self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
+
+    def take_over(self) -> None:
+        """Lead a job that another agent led: same roster, new epoch; what is open comes again."""
+        self.closer.behind = True
+        before, cell = self._won.cell.value.before, self._won.cell
+        others = tuple(contact for contact in cell.contacts if contact.id != self._office.me.id)
+        sources = tuple(dict.fromkeys((*self._won.sources, *others)))
+        self.copy.reach(before, sources, lambda: self._caught_up(cell), lambda: self._alive)
+        self.book.new_term()
+        self.founding.go_on()
+        self._settle()
+        self._changed()
+        self.trees.claim()
+        self.founding.announce()
+        self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
+
+    def rooted(self) -> None:
+        """This agent is the root of the job's tree now: what could not be multicast can be."""
+        if self.book.unacknowledged:
+            self.activation.spread()
+
+    def _caught_up(self, cell: Cell) -> None:
+        """The copy has all that was closed before the last change; that came with the register's value."""
+        if self._alive:
+            self.copy.append(cell.tail)
+            self.closer.behind = False
+            self.desk.reached(self.committer.closed)
+            self.closer.publish()
+
+    def _settle(self) -> None:
+        self._office.emit(Subscribe(self.job))
+        self.closer.begin()
+        self._persist()
+        self.replicas.refresh()
+
+    def _persist(self) -> None:
+        self._office.emit(Persist("job", self.job, pack(Replica(self.promised or self.terms, None))))
+
+    # -- upkeep ----------------------------------------------------------------------------------------
+
+    def _upkeep(self) -> None:
+        if not self._alive:
+            return
+        self.founding.announce()
+        self.trees.claim()
+        self.replicas.upkeep(restless=self.electorate.restless)
+        self.activation.repeat()
+        self.closer.advance()
+        self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
+
+    def _changed(self) -> None:
+        """The terms have changed: everyone has to know; who wanted it asks again if a version comes first."""
+        if self.promised is not None:
+            return
+        self._persist()
+        self.activation.spread()
+        self.replicas.share()
+
+    # -- members ---------------------------------------------------------------------------------------
+
+    def waiting(self, message: Waiting) -> None:
+        """A member has sealed what is not closed; it may only have missed the mark."""
+        entry = self.book.entry(message.number)
+        if entry is None:
+            return
+        if message.frontier <= self.committer.closed:
+            self._office.send(entry.contact, self.trees.mark())
+        else:
+            self.closer.reported(message.number, message.frontier)
+
+    def asked_fates(self, asker: Contact, message: AskFates) -> None:
+        """A member asks what became of its contributions; it asks again while our log is not complete."""
+        if not self.closer.behind:
+            serve_fates(self._office, asker, message, self.committer.closed)
+
+    def report(self, message: Report) -> None:
+        """A member has something to show to people."""
+        is_member = any(entry.name == message.name for entry in self.book.entries)
+        self.tally.report(message, is_member=is_member)
+
+    def pause(self, paused: bool) -> None:
+        """Members stop reading, or go on."""
+        if paused != self.paused:
+            self.paused = paused
+            self.book.version += 1
+            self._changed()
+            self.closer.pause(paused)
+
+    # -- closing (what `Closer` asks of us) ------------------------------------------------------------
+
+    def commit(self, record: ResultRecord, rows: bytes) -> None:
+        """A record is ready: it becomes final when the register has closed its interval."""
+        self.committer.add(record, rows)
+
+    def published(self, record: ResultRecord, rows: bytes) -> None:
+        """A record is final: into the log, to who waits."""
+        self.copy.add(record, rows)
+        self.tally.published(record)
+        self.desk.published(record.index)
+        self.verifier.published(record)
+        self.rollouts.published(record)
+
+    def shown(self) -> None:
+        """There is a new tentative record: who reads all revisions may have it."""
+        self.desk.shown()
+
+    def advanced(self) -> None:
+        """What is decided has grown, or nothing is in flight any more."""
+        if self._drained is not None and self.closer.idle:
+            drained, self._drained = self._drained, None
+            drained()
+        self.committer.reached(self.closer.closed)
+
+    def committed(self, count: int) -> None:
+        """The register has closed these records' intervals, or only moved its mark."""
+        if count:
+            self.closer.committed(count)
+        self.desk.reached(FIRST if self.closer.behind else self.committer.closed)
+        self.advanced()
+        self.trees.mark_soon()
+
+    def deposed(self, refused: Refused) -> None:
+        """The register says that another leads, or that the job is over."""
+        self.on_deposed(refused)
+
+    def _nearest(self, nearest: tuple[Contact, ...]) -> None:
+        """A look-up says who is closest to the job now: some of them vote."""
+        self.electorate.upkeep(nearest)
+
+    def _elected(self, outcome: Cell | Refused) -> None:
+        """Who votes has changed, or may not be changed by us any more."""
+        if isinstance(outcome, Refused):
+            self.deposed(outcome)
+        elif self._alive:
+            self.committer.changed(outcome)
+            self._changed()
+
+    def hasten(self, stop: int) -> None:
+        """Ask all trees not to wait below `stop`."""
+        self.trees.hasten(stop)
+
+    def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
+        """Ask a tree for a range again."""
+        self.trees.recollect(start, stop, partition, attempt)
+
+    def evicted(self) -> None:
+        """A member was dead for too long."""
+        self._changed()
+
+    # -- ending ----------------------------------------------------------------------------------------
+
+    def end(self, then: Ended) -> None:
+        """The job is over: the register forgets nobody, then members stop and the holders forget it."""
+        if not self.stopping:
+            self.closer.stop()
+            self.committer.stop()
+            self.desk.close()
+            self.activation.stop()
+        self.ending.begin(then, self.resign, self.deposed)
+
+    def hand_over(self, then: Callable[[], None]) -> None:
+        """Stop closing; `then` is called once nothing is in flight."""
+        self.handing_over = True
+        self.freeze(then)
+
+    def keep(self) -> None:
+        """Nobody took over: go on."""
+        self.handing_over = False
+        self.thaw()
+
+    def freeze(self, then: Callable[[], None]) -> None:
+        """Close nothing more; `then` is called once nothing is in flight."""
+        self.closer.frozen = True
+        self._drained = then
+        self.closer.advance()
+
+    def thaw(self) -> None:
+        """Close again, unless another agent is to lead."""
+        if not self.handing_over:
+            self.closer.frozen = False
+            self._drained = None
+            self.closer.advance()
+
+    def promise(self, terms: Terms) -> None:
+        """These terms are voted on: a successor may need them, and nothing else changes meanwhile."""
+        self.promised = terms
+        self._persist()
+
+    def usual_share(self, version: int) -> float:
+        """The share of unusable records in what a version has published of late."""
+        return self.tally.unusable_share(version)
+
+    def go_on_from(self, before: Master, wanted: Wanted, prepared_at: float) -> None:
+        """Begin the term of a new version: what its master knew in the term before is not lost."""
+        self.tally, self.closer.rates = before.tally, before.closer.rates
+        self.closer.errors.extend(before.closer.errors)
+        self.on_refused = before.on_refused
+        self.take_over()
+        if self.plan.inputs != before.plan.inputs:  # others may carry the stream for it
+            self.founding.heard = False
+            self.founding.announce()
+        if wanted.origin is not None:
+            times = {"since": wanted.since, "prepared_at": prepared_at}
+            self.activation.applied(wanted.origin, wanted.token, wanted.state, extra=wanted.extra, **times)
+
+    def resign(self) -> None:
+        """Somebody else leads from now on, or nobody."""
+        self._won.proposer.drop()
+        self.give_way()
+
+    def give_way(self) -> None:
+        """This term is over; what was asked of the register goes on."""
+        self._alive = False
+        self.electorate.stop()
+        self.committer.stop()
+        self.ending.give_up()
+        self.rollouts.stop()
+        self.verifier.stop()
+        self.trees.stop()
+        self.activation.stop()
+        self.closer.stop()
+        self.desk.close()

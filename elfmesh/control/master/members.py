@@ -1,0 +1,92 @@
+"""Who comes and goes while a job runs: enrolments gathered into one roster, last intervals named.
+
+Owns what members ask of the roster. Closes nothing and numbers nobody itself (`roster`).
+
+Invariants: a new member starts above every frontier seen; who leaves is expected up to an interval that
+nobody has sealed yet (D-14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh.control.master.close import Closer
+from elfmesh.control.master.founding import Founding
+from elfmesh.control.master.roster import RosterBook
+from elfmesh.control.messages import Enroll, Leaving, Roster, Stop
+from elfmesh.control.office import Office
+from elfmesh.control.terms import Terms
+
+ENROLL_S = 0.02
+"""New members are gathered for so long: one roster for all of them."""
+
+
+class Membership:
+    """Takes members into one job and lets them go.
+
+    Args:
+        office: clock and way out.
+        terms: the state as it is now.
+        book: the roster.
+        closer: judges who is dead.
+        founding: knows from which interval on a new member takes part.
+        is_open: whether the job is still led here, and not being deleted.
+        changed: called when the roster has changed.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        terms: Callable[[], Terms],
+        book: RosterBook,
+        closer: Closer,
+        founding: Founding,
+        *,
+        is_open: Callable[[], bool],
+        changed: Callable[[], None],
+    ) -> None:
+        self._office, self._terms, self._book = office, terms, book
+        self._closer, self._founding = closer, founding
+        self._is_open, self._changed = is_open, changed
+        self._enrolling: list[Enroll] = []
+
+    def enroll(self, message: Enroll) -> None:
+        """An agent is there to work on the job, again or for the first time."""
+        contact, terms = message.participant.contact, self._terms()
+        if message.incarnation != terms.manifest.incarnation or not self._is_open():
+            self._office.send(contact, Stop(message.job, message.incarnation, terms.epoch))
+            return
+        known = self._book.of(contact.id)
+        if known is None or known.contact != contact:
+            self._enrolling.append(message)
+            if len(self._enrolling) == 1:
+                self._office.after(ENROLL_S, self._admit)
+        elif message.version < self._book.version or message.epoch < terms.epoch:
+            self._office.send(contact, Roster(terms))
+        if known is not None and known.number in self._closer.judge.dead:
+            self._closer.judge.revive(known.number)
+
+    def _admit(self) -> None:
+        participants = tuple(message.participant for message in self._enrolling)
+        self._enrolling.clear()
+        if self._is_open() and self._book.add(participants, self._founding.next_start()):
+            self._founding.arrived()
+            self._founding.prepared()
+            self._changed()
+
+    def leaving(self, message: Leaving) -> None:
+        """A member goes: it is expected up to an interval that nobody has sealed yet."""
+        leaver = message.member
+        if not self._is_open():
+            return
+        self._enrolling = [each for each in self._enrolling if each.participant.contact.id != leaver.id]
+        entry = self._book.of(leaver.id)
+        if entry is not None:
+            until = max(self._founding.next_start(), entry.start, message.frontier)
+            self._book.evict(entry.number, until)
+            self._changed()
+        terms = self._terms()
+        if any(each.contact.id == leaver.id for each in self._book.entries):
+            self._office.send(leaver, Roster(terms))
+        else:
+            self._office.send(leaver, Stop(message.job, message.incarnation, terms.epoch))

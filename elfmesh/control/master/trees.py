@@ -1,0 +1,117 @@
+"""A master and the trees of its job: what it orders of them, and what they may forget.
+
+Owns the closed mark on its way to the members, orders to the roots of the partitions, and who those are.
+Closes nothing.
+
+Invariant: a mark is published only by the root of the job's own tree, a little after the records below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh import ids
+from elfmesh.control.master.fates import Lacking
+from elfmesh.control.messages import Mark, PartRoot, TreeOrder
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.results.records import FIRST
+from elfmesh.control.terms import Terms
+from elfmesh.machine import Contact
+from elfmesh.srt.events import Hasten, Recollect, Release
+
+MARK_S = 0.25
+"""Closed marks are gathered for so long: one multicast for all intervals of a quarter second."""
+
+MARK_TIMEOUT_S = 2.0
+
+
+class JobTrees:
+    """The trees of one job, seen from its master.
+
+    Args:
+        office: clock and way out.
+        terms: the state as it is now.
+        marked: called with the mark when the members are told of it.
+        lacking: whom the intervals lack.
+    """
+
+    def __init__(
+        self, office: Office, terms: Callable[[], Terms], marked: Callable[[int], None], lacking: Lacking
+    ) -> None:
+        self._lacking = lacking
+        self._office, self._terms, self._told = office, terms, marked
+        first = terms()
+        self._job, self._epoch, self._partitions = (
+            first.manifest.job_id,
+            first.epoch,
+            first.manifest.partitions,
+        )
+        self._roots: dict[int, Contact] = {}
+        self._marked = first.closed
+        self._timer: Timer | None = None
+
+    def root_is(self, partition: int, root: Contact) -> None:
+        """A part of a partition came from this agent."""
+        self._roots[partition] = root
+
+    def claim(self) -> None:
+        """Tell the roots of the partitions who leads the job."""
+        for partition in range(1, self._partitions):
+            closed = self._terms().closed
+            message = PartRoot(self._job, partition, self._office.me, self._epoch, closed)
+            self._office.route(ids.partition_tree(self._job, partition), message)
+
+    def hasten(self, stop: int) -> None:
+        """Ask all trees not to wait below `stop`."""
+        if self._job in self._office.roots:
+            self._office.emit(Hasten(self._job, stop, self._epoch))
+        for partition, root in self._roots.items():
+            order = TreeOrder(self._job, partition, self._epoch, FIRST, stop, 0, recollect=False)
+            self._office.send(root, order)
+
+    def recollect(self, start: int, stop: int, partition: int, attempt: int) -> None:
+        """Ask a tree for a range again."""
+        if partition == 0 and self._job in self._office.roots:
+            self._office.emit(Recollect(self._job, start, stop, attempt, self._epoch))
+        elif partition in self._roots:
+            order = TreeOrder(self._job, partition, self._epoch, start, stop, attempt, recollect=True)
+            self._office.send(self._roots[partition], order)
+
+    def mark(self) -> Mark:
+        """What is closed now."""
+        terms = self._terms()
+        lacked_from, lacks, revised = self._lacking.told(terms.closed)
+        return Mark(
+            self._job,
+            terms.manifest.incarnation,
+            self._epoch,
+            terms.version,
+            terms.closed,
+            lacked_from,
+            lacks,
+            revised,
+        )
+
+    def mark_soon(self) -> None:
+        """More is closed: the members shall hear of it."""
+        if self._timer is None:
+            self._timer = self._office.after(MARK_S, self._publish)
+
+    def stop(self) -> None:
+        """Not the master any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = Timer(0.0, 0, lambda: None)
+
+    def _publish(self) -> None:
+        self._timer = None
+        mark = self.mark()
+        if mark.closed <= self._marked:
+            return
+        if self._job not in self._office.roots:
+            self.mark_soon()
+            return
+        self._marked = mark.closed
+        self._told(mark.closed)
+        self._office.emit(Release(self._job, mark.closed, self._epoch))
+        self._office.publish(self._job, mark, MARK_TIMEOUT_S, lambda done: None)

@@ -1,0 +1,258 @@
+"""What one member has sealed and nobody has closed yet, on its way up the trees of a job.
+
+Owns the order and the pace in which it goes up. Under a new number or a new master everything that is open
+goes up again, since the trees forget earlier epochs, and after a restart: oldest first, in bursts, so that a
+side that was cut off for long does not flood the roots (D-15). What the worker seals meanwhile waits its
+turn, since its interval cannot be closed before the older ones; each burst takes as much more as was sealed
+since the last one, so that the backlog shrinks however much is sealed.
+
+Invariants: the ranges of one term go up in order and touch each other, none is said twice and none is left
+out, but for what was closed before its turn. A revision of what went up goes up behind it, by itself.
+
+Paper: none; ELF 3 replays from the logs at full speed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from elfmesh.control.cover import END
+from elfmesh.control.events import Revised, Sealed, SealedPart
+from elfmesh.control.office import Office, Timer
+from elfmesh.srt.coverage import bitmap_of
+from elfmesh.srt.events import Contribute
+from elfmesh.srt.messages import Segment
+
+PACE_S = 0.25
+"""Between two bursts: a live interval of a second still finds room between them."""
+
+BURST_INTERVALS = 32
+"""Twice what may be open in a healthy job twice over (D-6): an ordinary change of masters is one burst."""
+
+BURST_BYTES = 1 << 20
+"""4 MiB/s a member: 32 children bring a parent no more than its disk and its link take in a second."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """One sealed range, and the number it goes up (or went up) under."""
+
+    event: Sealed
+    number: int
+    sent: bool = False
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """Intervals with something in them, at least 1, and bytes."""
+        nbytes = sum(len(payload) for part in self.event.parts for payload in part.payloads)
+        return max(1, len(self.event.parts[0].entries)), nbytes
+
+
+class Contributions:
+    """The open contributions of one member.
+
+    Args:
+        office: clock and way out.
+        trees: of the job, one per partition.
+        sent: told of each range that goes up, its number, and whether it goes up again.
+    """
+
+    def __init__(
+        self, office: Office, trees: Sequence[bytes], sent: Callable[[Sealed, int, bool], None]
+    ) -> None:
+        self._office, self._trees, self._sent = office, trees, sent
+        self.frontier: int | None = None
+        self.until: int | None = None
+        self._kept: deque[Kept] = deque()
+        self._backlog: deque[Kept] = deque()
+        self._closed: int | None = None
+        self._epoch = self._number = self._first = 0
+        self._arrived = [0, 0]
+        self._timer: Timer | None = None
+
+    @property
+    def gone_up(self) -> int | None:
+        """Everything below went up in this term; None before the first one."""
+        return max(self._backlog[0].event.start, self._first) if self._backlog else self.frontier
+
+    @property
+    def waiting(self) -> int:
+        """Ranges that have not gone up in this term yet."""
+        return len(self._backlog)
+
+    def begin(self, number: int, epoch: int, first: int) -> None:
+        """A new term begins with interval `first`: everything open from there on goes up again."""
+        self._epoch, self._number, self._first = epoch, number, first
+        for tree in self._trees:
+            self._office.emit(Contribute(tree, Segment(epoch, 0, first, first, bitmap_of(1 << number))))
+        kept, self._kept = self._kept, deque()
+        self._backlog.clear()
+        for each in kept:
+            if each.number != number and each.event.start < first:
+                # What went up under the old number is decided under the old number.
+                self._kept.append(Kept(until(each.event, first), each.number, each.sent))
+            if each.event.stop > first:
+                self._again(each, number, first)
+        self.frontier = max(first, self._kept[-1].event.stop) if self._kept else first
+        if self._timer is not None:
+            self._timer.cancel()
+        self._pace()
+
+    def _again(self, each: Kept, number: int, first: int) -> None:
+        if each.number != number:
+            parts = tuple(since(part, first) for part in each.event.parts)
+            event = replace(each.event, start=max(each.event.start, first), parts=parts)
+            each = Kept(event, number, each.sent)
+        self._kept.append(each)
+        self._backlog.append(each)
+
+    def add(self, event: Sealed) -> None:
+        """The worker has sealed a range: it goes up now, or behind what has to go up again."""
+        if self.frontier is None:
+            raise RuntimeError("contributing needs a number")
+        if self.until is not None and event.stop > self.until:
+            event = until(event, self.until)
+        if event.stop <= self.frontier:
+            return
+        if event.start < self.frontier:  # the worker was begun anew: what it says again went up already
+            parts = tuple(since(part, self.frontier) for part in event.parts)
+            event = replace(event, start=self.frontier, parts=parts)
+        kept = Kept(event, self._number)
+        if self._backlog or event.again:
+            self._backlog.append(kept)
+            if not event.again:
+                self._arrived = [sum(pair) for pair in zip(self._arrived, kept.weight, strict=True)]
+            if self._timer is None:
+                self._timer = self._office.after(0.0, self._pace)
+        else:
+            self._send(kept, self.frontier)
+        self.frontier = event.stop
+        self._kept.append(kept)
+
+    @property
+    def undecided(self) -> int | None:
+        """The first interval that was not released, or was never sealed; None before there is a number."""
+        return self._kept[0].event.start if self._kept else self.frontier
+
+    def revise(self, event: Revised) -> bool:
+        """An interval's contribution is another now; False if it is not open here."""
+        for kept in reversed(self._kept):
+            if kept.event.start <= event.interval < kept.event.stop:
+                kept.event = revised(kept.event, event)
+                waits = any(each is kept for each in self._backlog)
+                if not waits and kept.number == self._number and event.interval >= self._first:
+                    self._send_range(kept.event, event.interval, event.interval + 1)
+                    self._sent(kept.event, self._number, True)
+                return True
+        return False
+
+    def release(self, closed: int) -> list[Kept]:
+        """Everything below `closed` is closed: the ranges that are not open any more, oldest first."""
+        self._closed = closed
+        done = []
+        while self._kept and self._kept[0].event.stop <= closed:
+            done.append(self._kept.popleft())
+        return done
+
+    def rewind(self, at: int) -> None:
+        """What was evaluated from interval `at` on is no part of the job any more: it comes anew.
+
+        Only before a new term: in this one it may have gone up.
+        """
+        for queue in (self._kept, self._backlog):
+            while queue and queue[-1].event.start >= at:
+                queue.pop()
+            if queue and queue[-1].event.stop > at:
+                queue[-1].event = until(queue[-1].event, at)
+        if self.frontier is not None:
+            self.frontier = min(self.frontier, max(at, self._first))
+
+    def stop(self) -> None:
+        """The job is over here."""
+        self._backlog.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _pace(self) -> None:
+        """Send a burst of what is to go up again."""
+        self._timer = None
+        intervals, nbytes = BURST_INTERVALS + self._arrived[0], BURST_BYTES + self._arrived[1]
+        self._arrived = [0, 0]
+        while self._backlog and intervals > 0 and nbytes > 0:
+            kept = self._backlog.popleft()
+            if self._closed is not None and kept.event.stop <= self._closed:
+                continue
+            self._send(kept, max(kept.event.start, self._first))
+            intervals, nbytes = intervals - kept.weight[0], nbytes - kept.weight[1]
+        if self._backlog:
+            self._timer = self._office.after(PACE_S, self._pace)
+
+    def _send(self, kept: Kept, start: int) -> None:
+        event = kept.event if self.until is None else until(kept.event, self.until)
+        if event.stop <= start:
+            return
+        self._send_range(event, start, event.stop)
+        self._sent(event, self._number, kept.sent)
+        kept.sent = True
+
+    def _send_range(self, event: Sealed, start: int, stop: int) -> None:
+        """Contribute [start, stop) of a range, each revision in it by itself."""
+        if self.until is not None:
+            stop = min(stop, self.until)
+        coverage = bitmap_of(1 << self._number)
+        for tree, whole in zip(self._trees, event.parts, strict=True):
+            for low, high in _pieces(whole, start, stop):
+                part = since(whole, low, high)
+                segment = Segment(self._epoch, 0, low, high, coverage, part.entries)
+                self._office.emit(Contribute(tree, segment, part.payloads))
+
+
+def _pieces(part: SealedPart, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """[start, stop) cut around the intervals that were revised."""
+    for entry in part.entries:
+        if entry.rev > 1 and start <= entry.interval < stop:
+            if start < entry.interval:
+                yield start, entry.interval
+            yield entry.interval, entry.interval + 1
+            start = entry.interval + 1
+    if start < stop:
+        yield start, stop
+
+
+def revised(event: Sealed, revision: Revised) -> Sealed:
+    """A sealed range with another contribution to one of its intervals."""
+    parts = []
+    for part, new in zip(event.parts, revision.parts, strict=True):
+        pairs = {
+            entry.interval: (entry, payload)
+            for entry, payload in zip(part.entries, part.payloads, strict=True)
+        }
+        pairs[revision.interval] = (new.entries[0], new.payloads[0])
+        ordered = [pairs[interval] for interval in sorted(pairs)]
+        parts.append(
+            SealedPart(tuple(entry for entry, _ in ordered), tuple(payload for _, payload in ordered))
+        )
+    return replace(event, parts=tuple(parts))
+
+
+def until(event: Sealed, stop: int) -> Sealed:
+    """A sealed range without what lies at `stop` or behind."""
+    if event.stop <= stop:
+        return event
+    parts = []
+    for part in event.parts:
+        kept = sum(entry.interval < stop for entry in part.entries)
+        parts.append(SealedPart(part.entries[:kept], part.payloads[:kept]))
+    return replace(event, stop=max(event.start, stop), parts=tuple(parts))
+
+
+def since(part: SealedPart, start: int, stop: int = END) -> SealedPart:
+    """What a part has for intervals from `start` on, and below `stop`."""
+    kept = [
+        (entry, payload)
+        for entry, payload in zip(part.entries, part.payloads, strict=True)
+        if start <= entry.interval < stop
+    ]
+    return SealedPart(tuple(entry for entry, _ in kept), tuple(payload for _, payload in kept))

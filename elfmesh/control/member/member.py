@@ -1,0 +1,400 @@
+"""One agent's part in one job: its number, its worker, its contributions.
+
+Owns the way from what the worker seals to what goes up the trees. Evaluates nothing and closes nothing.
+
+Invariants: nothing is contributed before the number is known, nothing below the interval the roster names, no
+interval twice and none left out; what is said carries the epoch of the newest roster.
+
+Paper: ELF 3, job worker ("workers are synchronized by the job master to roll up").
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+
+from elfmesh.control.cover import END
+from elfmesh.control.events import (
+    PauseWorker,
+    Persist,
+    ReleaseWorker,
+    ResumeWorker,
+    Revised,
+    Sealed,
+    StartWorker,
+    StopWorker,
+    WorkerReport,
+)
+from elfmesh.control.fidelity import READ, UsualRate
+from elfmesh.control.manifest import Manifest
+from elfmesh.control.member.contributions import Contributions, since, until
+from elfmesh.control.member.keeper import Keeper
+from elfmesh.control.member.rechecks import Rechecks
+from elfmesh.control.member.revisions import take_revision
+from elfmesh.control.member.safekeeping import Safekeeping
+from elfmesh.control.member.settlement import Settlement
+from elfmesh.control.messages import (
+    Enroll,
+    Leaving,
+    Mark,
+    Rate,
+    Report,
+    Roster,
+    RosterAck,
+    Waiting,
+    pack,
+)
+from elfmesh.control.messages_safety import Verify
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.plan import Plan, read_plan
+from elfmesh.control.results.records import FIRST
+from elfmesh.control.stages import differs_at, evaluations, valid_until
+from elfmesh.control.terms import Participant, RosterEntry, Stage, Terms
+from elfmesh.machine import Contact
+from elfmesh.srt.events import Release, Subscribe, Unsubscribe
+
+ENROLL_S = 2.0
+"""When a member without a number asks its master (again)."""
+
+CHECK_S = 30.0
+"""How often a member asks whether it has missed anything (D-16)."""
+
+PENDING_MAX = 64
+"""Sealed ranges kept until the number is known; then the worker has to wait."""
+
+PATIENCE_S = 1.0
+"""How much longer than the job's deadline a sealed interval stays open before a member asks why."""
+
+WAITING_AGAIN_S = 2.0
+LEAVE_AGAIN_S = 1.0
+
+
+class Member:
+    """Works on one job at this agent.
+
+    Args:
+        office: clock and way out.
+        manifest: the job.
+        plan: of its text.
+        master: who leads it, as far as known.
+        epoch: of that master.
+        keeper: what this agent keeps for other members.
+        ledger: what its settlement stored in an earlier life.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        manifest: Manifest,
+        plan: Plan,
+        master: Contact,
+        epoch: int,
+        keeper: Keeper,
+        ledger: bytes = b"",
+    ) -> None:
+        self._keeper = keeper
+        self.contributions = Contributions(office, manifest.trees, self._gone_up)
+        self.settlement = Settlement(
+            office, manifest, lambda message: office.send(self.master, message), self._freed, ledger
+        )
+        self.safekeeping = Safekeeping(office, plan.replicas)
+        self._office, self.manifest, self.plan = office, manifest, plan
+        self.master, self.epoch, self.version = master, epoch, 0
+        self.entry: RosterEntry | None = None
+        self.terms: Terms | None = None
+        self.stages: tuple[Stage, ...] = (Stage(FIRST, manifest, manifest.version),)
+        self.start: int | None = None
+        self.paused = False
+        self.closed: int | None = None
+        self._sealed_at: deque[tuple[int, float]] = deque()
+        self._pending: deque[Sealed] = deque()
+        self._held = False
+        self._released: int | None = None
+        self._heard = False
+        self._waiting: Timer | None = None
+        self._rate = UsualRate()
+        self.rechecks = Rechecks(office)
+        self._alive = True
+        self._leaving, self._by_route = False, True
+        for tree in manifest.trees:
+            office.emit(Subscribe(tree))
+        office.after(ENROLL_S, self._enroll_again)
+        office.after(office.jittered(CHECK_S), self._check)
+
+    @property
+    def job(self) -> bytes:
+        """Id of the job."""
+        return self.manifest.job_id
+
+    def begin(self, start: int) -> None:
+        """Start the worker; a founding member need not wait for its number."""
+        if self.start is None:
+            self.start = start
+            self._start_worker()
+
+    def _start_worker(self) -> None:
+        if self.start is not None:
+            stages = evaluations(self.stages)
+            # Where the first version begins says what is closed: the worker does not make it again.
+            alone = stages == (Stage(FIRST, self.manifest, self.manifest.version),)
+            self._office.emit(StartWorker(self.manifest, self.start, () if alone else stages))
+
+    def enroll(self) -> None:
+        """Tell the master that we are here."""
+        self._office.send(self.master, self._enrolment())
+
+    def _enrolment(self) -> Enroll:
+        me = Participant(self._office.me, self._office.name)
+        return Enroll(self.job, self.manifest.incarnation, me, self.epoch, self.version)
+
+    def leave(self) -> None:
+        """Ask the master for a last interval, again until nothing is expected of us (D-14).
+
+        What is sealed meanwhile waits: beyond that interval it would be nobody's, and counted.
+        """
+        self._leaving = True
+        if not self._alive or self.has_left:
+            return
+        frontier = self.contributions.frontier
+        leaving = Leaving(
+            self.job,
+            self.manifest.incarnation,
+            self._office.me,
+            self.epoch,
+            FIRST if frontier is None else frontier,
+        )
+        # Now by the tree's root, which may not lead any more, now by whom we know.
+        if self._by_route:
+            self._office.route(self.job, leaving)
+        else:
+            self._office.send(self.master, leaving)
+        self._by_route = not self._by_route
+        self._office.after(self._office.jittered(LEAVE_AGAIN_S), self.leave)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether everything that was expected of this agent is closed."""
+        if not self._leaving or self.entry is None or self.entry.until is None:
+            return False  # who has no number may be given one any moment: the master says that it has not
+        return self.closed is not None and self.closed >= self.entry.until
+
+    @property
+    def _holds_back(self) -> bool:
+        """What is sealed cannot be contributed yet: no number, or no last interval."""
+        return self.entry is None or (self._leaving and self.entry.until is None)
+
+    def _enroll_again(self) -> None:
+        if self._alive and self.entry is None and not self._leaving:
+            self._office.route(self.job, self._enrolment())
+            self._office.after(self._office.jittered(ENROLL_S), self._enroll_again)
+
+    def _check(self) -> None:
+        if self._alive and not self._leaving:
+            self._office.route(self.job, self._enrolment())
+            self._office.after(self._office.jittered(CHECK_S), self._check)
+
+    # -- what the master says --------------------------------------------------------------------------
+
+    def roster(self, terms: Terms, *, meant: bool = True) -> RosterAck | None:
+        """Take the master's terms; the acknowledgement, or None if we are not on the roster.
+
+        `meant`: the newest version wants an agent with our labels; if not, the roster says how long we stay.
+        """
+        if (terms.epoch, terms.version) < (self.epoch, self.version):
+            return self._acknowledgement()
+        if terms == self.terms:
+            return self._acknowledgement()
+        new_term = terms.epoch > self.epoch
+        self._leaving |= not meant
+        self.master, self.epoch, self.version, self.terms = (
+            terms.master,
+            terms.epoch,
+            terms.version,
+            terms,
+        )
+        me = self._office.me.id
+        mine = [each for each in terms.members if each.contact.id == me]
+        entry = next((each for each in reversed(mine) if each.until is None or self._leaving), None)
+        joined = entry is not None and (self.entry is None or self.entry.number != entry.number)
+        if entry is None and self.entry is not None and not self._leaving:
+            self.enroll()
+        self.entry = entry
+        if entry is not None:
+            self.contributions.until = entry.until
+        self.safekeeping.peers_are(terms.members)
+        self._office.emit(Persist("member", self.job, pack(Roster(terms)) if entry is not None else b""))
+        self._release(terms.closed)
+        self._restage(terms)
+        if entry is not None and (joined or new_term):
+            self._begin_anew(entry)
+        while self._pending and not self._holds_back:
+            self._contribute(self._pending.popleft())
+        self._hold(terms.paused)
+        return self._acknowledgement()
+
+    def _restage(self, terms: Terms) -> None:
+        """The versions are these now: what another one evaluates than before is made again."""
+        at = differs_at(self.stages, terms.stages, FIRST if self.closed is None else self.closed)
+        self.stages, self.manifest, self.plan = terms.stages, terms.manifest, read_plan(terms.manifest.text)
+        self.settlement.stages = terms.stages
+        if at is not None:
+            self.contributions.rewind(at)
+            self.safekeeping.rewind(at)
+            self._start_worker()
+
+    def _begin_anew(self, entry: RosterEntry) -> None:
+        """Under a new number or a new master everything that is open is contributed again.
+
+        The trees forget what was contributed in an earlier epoch.
+        """
+        first = entry.start if self.closed is None else max(entry.start, self.closed)
+        self.settlement.numbered(entry.start, entry.number)
+        self.contributions.begin(entry.number, self.epoch, first)
+        self.begin(first)
+
+    def _acknowledgement(self) -> RosterAck | None:
+        if self.entry is None:
+            return None
+        return RosterAck(self.job, self.epoch, self.version, self.entry.number)
+
+    def mark(self, mark: Mark) -> None:
+        """Everything below the mark is closed."""
+        self._release(mark.closed)
+        self.settlement.told(mark.lacked_from, mark.lacks, mark.closed, mark.revised)
+        if mark.version > self.version and self.entry is not None and not self._leaving:
+            self.enroll()
+
+    def _release(self, closed: int) -> None:
+        if self.closed is not None and closed <= self.closed:
+            return
+        self.closed = closed
+        while self._sealed_at and self._sealed_at[0][0] <= closed:
+            self._sealed_at.popleft()
+        for done in self.contributions.release(closed):
+            self.settlement.closed(done.event, done.number)
+        self.safekeeping.released(closed)
+        self._keeper.released(self.job, self.manifest.incarnation, closed)
+        for tree in self.manifest.trees:
+            self._office.emit(Release(tree, closed, self.epoch))
+        self._freed()
+
+    def _freed(self) -> None:
+        """The worker may forget what is closed and settled, once it has said what it has from before."""
+        undecided = self.contributions.undecided
+        if self.closed is not None and undecided is not None and self._heard:
+            floor = self.settlement.floor(min(self.closed, undecided))
+            self.settlement.decided(floor)
+            if self._released is None or floor > self._released:
+                self._released = floor
+                self._office.emit(ReleaseWorker(self.job, floor, self.settlement.heard))
+
+    def stop(self) -> None:
+        """The job is over here."""
+        self._alive = False
+        self.safekeeping.stop()
+        self.contributions.stop()
+        self.settlement.stop()
+        self._keeper.stopped(self.job, self.manifest.incarnation)
+        self._office.emit(Persist("member", self.job, b""))
+        self._office.emit(StopWorker(self.job, self.manifest.incarnation))
+        for tree in self.manifest.trees:
+            self._office.emit(Unsubscribe(tree))
+
+    # -- what the worker says --------------------------------------------------------------------------
+
+    def sealed(self, event: Sealed) -> None:
+        """The worker has nothing more for a range."""
+        if event.incarnation != self.manifest.incarnation:
+            return
+        self._heard = True
+        if event.again and self.start is not None and event.start < self.start:
+            self.settlement.closed(event)
+        elif self._holds_back:
+            self._pending.append(event)
+            self._hold(self.paused)
+        else:
+            self._contribute(event)
+
+    def _contribute(self, event: Sealed) -> None:
+        """What is sealed goes up, as far as it was evaluated by the version of its intervals (D-16)."""
+        open_from = event.start if self.closed is None else max(event.start, self.closed)
+        stop = valid_until(self.stages, event.evaluated, open_from, event.stop)
+        frontier = self.contributions.frontier
+        if stop < event.stop:
+            self._office.stats["control.other_version"] += 1
+        if stop > event.start and (frontier is None or event.start <= frontier):
+            self.contributions.add(self._placed(until(event, stop)))
+
+    def revised(self, event: Revised) -> None:
+        """Records came late for what the worker has sealed (D-12)."""
+        if event.incarnation != self.manifest.incarnation:
+            return
+        if valid_until(self.stages, event.evaluated, event.interval, event.interval + 1) > event.interval:
+            take_revision(event, self.contributions, self._pending, self.settlement)
+        else:  # its records are in what the other version makes of the interval
+            self._office.stats["control.other_version"] += 1
+
+    def verify(self, asker: Contact, message: Verify) -> None:
+        """The master wants an interval computed again."""
+        if message.manifest.incarnation == self.manifest.incarnation and self.entry is not None:
+            self.rechecks.verify(asker, message, self.entry.number)
+
+    def report(self, event: WorkerReport) -> None:
+        """Pass on what people should see."""
+        self._office.send(self.master, Report(self.job, self._office.name, event.samples, event.error))
+
+    def _hold(self, paused: bool) -> None:
+        """The worker reads unless the job is paused or too much waits for our number."""
+        self.paused = paused
+        held = paused or len(self._pending) >= PENDING_MAX
+        if held != self._held and self.start is not None:
+            self._held = held
+            self._office.emit(PauseWorker(self.job) if held else ResumeWorker(self.job))
+
+    def _placed(self, event: Sealed) -> Sealed:
+        """A fresh range, as far as it is ours to contribute.
+
+        Records below our first interval are nobody's; they are counted where our first ones are (D-1).
+        """
+        first = self.entry.start if self.entry is not None else event.start
+        unplaced = sum(entry.counts[0] for entry in event.parts[0].entries if entry.interval < first)
+        self.settlement.owe_unplaced(unplaced, first)
+        counted, *others = (since(part, first) for part in event.parts)
+        return replace(event, parts=(self.settlement.place(counted, again=event.again), *others))
+
+    def _gone_up(self, event: Sealed, number: int, again: bool) -> None:
+        """A range is on its way up the trees."""
+        self.safekeeping.add(event, number)
+        if not again:
+            self._tell_rate(event, number)
+            self._sealed_at.append((event.stop, self._office.now))
+        self._watch()
+
+    def _tell_rate(self, event: Sealed, number: int) -> None:
+        for sealed in event.parts[0].entries:
+            self._rate.add(sum(sealed.counts[at] for at in READ))
+        news = self._rate.news(self.epoch, self._office.now)
+        if news is not None:
+            self._office.send(self.master, Rate(self.job, self.epoch, number, news))
+
+    def _watch(self) -> None:
+        if self._waiting is None and self._alive:
+            patience = self.plan.deadline_s + PATIENCE_S
+            self._waiting = self._office.after(self._office.jittered(patience), self._ask_why)
+
+    def _ask_why(self) -> None:
+        """Something sealed is not closed: the master may not know that it is due."""
+        self._waiting = None
+        if not self._sealed_at or not self._alive:
+            return
+        oldest, patience = self._sealed_at[0][1], self.plan.deadline_s + PATIENCE_S
+        if self._office.now - oldest < patience:
+            self._watch()
+            return
+        gone_up = self.contributions.gone_up
+        if self.entry is not None and gone_up is not None and gone_up < END:
+            message = Waiting(self.job, self.epoch, self.entry.number, gone_up)
+            self._office.send(self.master, message)
+        self._waiting = self._office.after(
+            self._office.jittered(max(WAITING_AGAIN_S, patience)), self._ask_why
+        )

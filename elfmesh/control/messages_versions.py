@@ -1,0 +1,29 @@
+"""What a master and its members say to each other before a job changes its version (D-16).
+
+Owns the messages of the rehearsal; what follows travels in rosters.
+"""
+
+from __future__ import annotations
+
+from elfmesh.control.manifest import Manifest
+from elfmesh.machine import Count, Id, Index, Message
+
+
+class Rehearse(Message, frozen=True, tag="ctl.rehearse"):
+    """The master to the members, multicast: check this version, which may follow (D-16's prepare)."""
+
+    manifest: Manifest
+    epoch: Count
+
+
+class Rehearsed(Message, frozen=True, tag="ctl.rehearsed"):
+    """The answer: how far this member has sealed, whether it would take part, why it cannot (`error`)."""
+
+    member: Id
+    frontier: Index | None
+    takes_part: bool = True
+    error: str = ""
+
+
+MESSAGES: tuple[type[Message], ...] = (Rehearse, Rehearsed)
+"""For the codec."""

@@ -1,0 +1,53 @@
+"""Changes that clients have asked for and that came by here: a late copy of such a word makes none again.
+
+Owns the memory of that. A network may deliver a frame again minutes later; the job that it is about may have
+been deleted, applied anew or changed since, by others (D-16: delivered at least once, applied once). Frames
+come to the process that they were sent to or not at all, so that this memory need not outlive it.
+
+Invariant: who has made a change does not pass the word for it on, and who has passed it on does not make the
+change: whether another did is not known here. Such a word is sent back (`answers.ANEW`), and who still waits
+for an answer asks anew, under another number.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from elfmesh.machine import Contact
+
+MADE_MAX = 4096
+"""Changes remembered: at one a second more than an hour's."""
+
+_PASSED = ""
+
+
+class Once:
+    """By who asked, in which life, and under which number: the incarnation of the job that was changed."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[bytes, int, int], str] = OrderedDict()
+
+    def made(self, origin: Contact, token: int, incarnation: str) -> None:
+        """A change is being made."""
+        self._note(origin, token, incarnation)
+
+    def passed(self, origin: Contact, token: int) -> None:
+        """The word is passed on to who leads the job."""
+        self._note(origin, token, _PASSED)
+
+    def _note(self, origin: Contact, token: int, what: str) -> None:
+        self._known[origin.id, origin.incarnation, token] = what
+        while len(self._known) > MADE_MAX:
+            self._known.popitem(last=False)
+
+    def undone(self, origin: Contact, token: int) -> None:
+        """It could not be made: it may be asked for again."""
+        self._known.pop((origin.id, origin.incarnation, token), None)
+
+    def of(self, origin: Contact, token: int) -> str | None:
+        """The incarnation that was changed by this very word, None if none was."""
+        return self._known.get((origin.id, origin.incarnation, token)) or None
+
+    def was_passed(self, origin: Contact, token: int) -> bool:
+        """Whether this very word was passed on."""
+        return self._known.get((origin.id, origin.incarnation, token)) == _PASSED

@@ -1,0 +1,362 @@
+"""The programs beside this agent: one process of each, what it is told and what it says.
+
+Owns the sessions of local programs, what was delivered to them and is not handled, and what this agent knows
+of each program: its master side, its term, how far it has come. Moves no bytes itself; runs no code of
+programs.
+
+Invariants: a parcel is acknowledged only when its program has handled it; a multicast of a lower term than
+the highest heard of is refused; of an agent's two processes of one program, the newer stays.
+
+Paper: ELF 2.4, Tables 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from elfmesh import ids
+from elfmesh.control.events import Persist, ProgramAttached, ProgramGone, ProgramSaid, ToProgram
+from elfmesh.control.manifest import CREATOR, split_name
+from elfmesh.control.office import Office
+from elfmesh.control.programs import frames
+from elfmesh.control.programs.messages import Appointed, Broadcast, Parcel, Present, Receipt
+from elfmesh.control.programs.outbox import Outbox
+from elfmesh.control.programs.rendezvous import HANDLED, HOPS_MAX, ProgramRendezvous
+from elfmesh.machine import Contact, Message
+from elfmesh.srt.events import Answer, Attached, Delivered, Detached, Subscribe, Unsubscribe
+
+KIND = "program"
+"""Of what is remembered on disk: how far a program has come."""
+
+PRESENT_S = 2.0
+PENDING_BYTES_MAX = 32 << 20
+"""Delivered to one program and not handled: more is left to those who send it again."""
+
+PENDING_MAX = 1024
+KNOWN_MAX = 1024
+"""Programs whose last multicast and master are remembered though no process is here."""
+
+GROUPS_MAX = 64
+PARENTS_MAX = 10_000
+"""Trees whose parent is remembered: as many as a forest has."""
+
+
+_Name = tuple[bytes, int]
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A message a program has not handled: to whom that is to be said."""
+
+    nbytes: int
+    origin: Contact | None = None
+    multicast: tuple[bytes, int] | None = None
+
+
+@dataclass(slots=True)
+class _Session:
+    number: int
+    process: bytes
+    name: str
+    groups: dict[str, None] = field(default_factory=dict)
+    pending: dict[_Name, _Pending] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What this agent knows of a program."""
+
+    session: _Session | None = None
+    master: Contact | None = None
+    term: int = 0
+    place: frames.Place = frames.NOWHERE
+    last: Broadcast | None = None
+
+
+class Programs:
+    """The part of the control machine that programs talk to.
+
+    Args:
+        office: clock and way out.
+        masters: ids of the jobs that are led here.
+    """
+
+    def __init__(self, office: Office, masters: Mapping[bytes, object]) -> None:
+        self._office, self._masters = office, masters
+        self.rendezvous = ProgramRendezvous(office)
+        self._parents: dict[bytes, Contact] = {}
+        self.outbox = Outbox(office, self._parents, self._tell)
+        self._known: dict[bytes, _Known] = {}
+        self._sessions: dict[int, bytes] = {}
+
+    def restored(self, key: bytes, data: bytes) -> None:
+        """How far a program had come, as this agent's disk remembers."""
+        place = frames.read_place(data)
+        if len(key) == ids.ID_BYTES and place is not None:
+            known = self._of(key)
+            known.place, known.term = place, place.term
+
+    # -- what the host says ----------------------------------------------------------------------------
+
+    def host_said(self, event: ProgramAttached | ProgramSaid | ProgramGone | Attached | Detached) -> None:
+        """Something happened beside this agent, or in a tree of its."""
+        match event:
+            case ProgramAttached():
+                self._attached(event)
+            case ProgramSaid():
+                if event.session in self._sessions:
+                    self._said(event.session, event.frame)
+            case ProgramGone():
+                self._gone(event.session)
+            case Attached():
+                self._parents.pop(event.tree, None)
+                self._parents[event.tree] = event.parent
+                while len(self._parents) > PARENTS_MAX:  # of trees that are gone, nobody says so
+                    del self._parents[next(iter(self._parents))]
+            case Detached():
+                self._parents.pop(event.tree, None)
+
+    def describe(self) -> list[dict[str, object]]:
+        """The programs beside this agent, for people."""
+        return [
+            {
+                "program": known.session.name,
+                "master_side": known.master is not None and known.master.id == self._office.me.id,
+                "term": known.term,
+                "unhandled": len(known.session.pending),
+            }
+            for known in self._known.values()
+            if known.session is not None
+        ]
+
+    def _attached(self, event: ProgramAttached) -> None:
+        key = ids.job_id(event.name, event.creator)
+        known = self._of(key)
+        if known.session is not None:
+            self._office.emit(ToProgram(known.session.number, frames.Replaced()))
+            self._gone(known.session.number)
+        known.session = _Session(event.session, event.process, event.name)
+        self._sessions[event.session] = key
+        self._office.emit(Subscribe(ids.program_tree(key)))
+        self._say_present(key, event.session)
+        if known.last is not None:  # what its forerunner may not have handled
+            self._deliver_multicast(known, known.last, None)
+
+    def _gone(self, session: int) -> None:
+        key = self._sessions.pop(session, None)
+        if key is None:
+            return
+        known = self._known[key]
+        assert known.session is not None
+        gone, known.session = known.session, None
+        for pending in gone.pending.values():
+            if pending.multicast is not None:
+                self._office.emit(Answer(*pending.multicast))
+        self.outbox.drop(session)
+        for group in ("", *gone.groups):
+            self._office.emit(Unsubscribe(ids.program_tree(key, group)))
+        self._present(key, gone.name, here=False)
+
+    def _say_present(self, key: bytes, session: int) -> None:
+        """Say so, and again: what is not said again is forgotten."""
+        known = self._known.get(key)
+        if known is None or known.session is None or known.session.number != session:
+            return
+        self._present(key, known.session.name, here=True)
+        self._office.after(self._office.jittered(PRESENT_S), lambda: self._say_present(key, session))
+
+    def _present(self, key: bytes, name: str, *, here: bool) -> None:
+        known = self._known[key]
+        word = Present(
+            key,
+            self._office.me,
+            self._office.name,
+            here,
+            key in self._masters,
+            known.master,
+            known.term,
+            known.place,
+        )
+        self._office.route(ids.program_tree(key), word)
+
+    # -- what a program says ---------------------------------------------------------------------------
+
+    def _said(self, session: int, frame: frames.FromProgram) -> None:
+        key = self._sessions[session]
+        known = self._known[key]
+        mine = known.session
+        assert mine is not None
+        match frame:
+            case frames.Say():
+                self._say(mine, key, known, frame)
+            case frames.Join():
+                if frame.group not in mine.groups and len(mine.groups) < GROUPS_MAX:
+                    mine.groups[frame.group] = None
+                    self._office.emit(Subscribe(ids.program_tree(key, frame.group)))
+            case frames.Handled():
+                self._handled(mine, frame)
+            case frames.Reached():
+                if frame.place > known.place:
+                    known.place = frame.place
+                    self._office.emit(Persist(KIND, key, frames.pack_place(frame.place)))
+                    self._present(key, mine.name, here=True)
+
+    def _say(self, mine: _Session, key: bytes, known: _Known, frame: frames.Say) -> None:
+        program = key
+        if frame.verb == "route":
+            try:
+                name = "/".join(split_name(frame.target))
+            except ValueError as error:
+                self._tell(mine.number, frames.Answer(frame.number, "failed", error=str(error)))
+                return
+            program = ids.job_id(name, frame.creator or CREATOR)
+        parcel = Parcel(
+            program,
+            frame.verb,
+            self._office.me,
+            self._office.name,
+            mine.process,
+            frame.number,
+            frame.target if frame.verb == "send_to" else "",
+            known.term if frame.verb == "multicast" else 0,
+        )
+        self.outbox.put(mine.number, parcel, frame.body, frame.timeout_s)
+
+    def _handled(self, mine: _Session, frame: frames.Handled) -> None:
+        pending = mine.pending.pop((frame.process, frame.number), None)
+        if pending is None:
+            return
+        if pending.multicast is not None:
+            self._office.emit(Answer(*pending.multicast, b"" if frame.error else HANDLED))
+        elif pending.origin is not None:
+            status: frames.Status = "failed" if frame.error else "ok"
+            receipt = Receipt(frame.process, frame.number, status, frame.error)
+            self._office.send(pending.origin, receipt, frame.body)
+
+    def _tell(self, session: int, answer: frames.Answer) -> None:
+        if session in self._sessions:
+            self._office.emit(ToProgram(session, answer))
+
+    # -- what other agents say -------------------------------------------------------------------------
+
+    def received(self, message: Message, payload: bytes, *, routed: bool) -> bool:
+        """A message about programs; False if it is about something else."""
+        match message:
+            case Present():
+                self.rendezvous.present(message)
+            case Appointed():
+                self._appointed(message)
+            case Parcel() if len(payload) > frames.MESSAGE_BYTES_MAX:
+                self._office.stats["control.malformed"] += 1
+            case Parcel() if routed:
+                self.rendezvous.parcel(message, payload)
+            case Parcel():
+                self._parcel(message, payload)
+            case Receipt():
+                self.outbox.receipt(message, payload)
+            case _:
+                return False
+        return True
+
+    def delivered(self, event: Delivered, message: Broadcast) -> None:
+        """A multicast reached this agent; it is answered when the program has handled it."""
+        known = self._known.get(message.program)
+        newest = known.last if known is not None else None
+        if known is None or message.term < known.term or len(message.body) > frames.MESSAGE_BYTES_MAX:
+            self._office.stats["program.fenced"] += 1
+            self._office.emit(Answer(event.tree, event.seq))
+            return
+        if newest is None or (newest.term, newest.number) < (message.term, message.number):
+            known.last = message
+        known.term = message.term
+        self._deliver_multicast(known, message, (event.tree, event.seq))
+
+    def _deliver_multicast(self, known: _Known, message: Broadcast, answer: tuple[bytes, int] | None) -> None:
+        frame = frames.Deliver(
+            message.process,
+            message.number,
+            "multicast",
+            message.sender,
+            message.body,
+            term=message.term,
+        )
+        pending = _Pending(len(message.body), multicast=answer)
+        if not self._deliver(known, frame, pending) and answer is not None:
+            self._office.emit(Answer(*answer))
+
+    def _appointed(self, message: Appointed) -> None:
+        known = self._known.get(message.program)
+        if known is None or message.term < known.term:
+            return
+        known.term, known.master = message.term, message.master
+        known.place = max(known.place, message.place)
+        if known.session is not None:
+            master = message.master.id == self._office.me.id
+            role = frames.Role(master, message.term, message.name, known.place)
+            self._office.emit(ToProgram(known.session.number, role))
+
+    def _parcel(self, message: Parcel, payload: bytes) -> None:
+        """For the program beside this agent, or for one further up its tree."""
+        known = self._known.get(message.program)
+        mine = known.session if known is not None else None
+        if mine is not None and known is not None and self._concerns(mine, message):
+            frame = frames.Deliver(
+                message.process,
+                message.number,
+                message.verb,
+                message.sender,
+                payload,
+                group=message.group,
+                term=message.term,
+            )
+            self._deliver(known, frame, _Pending(len(payload), origin=message.origin))
+        elif message.verb == "send_to" and not message.term and message.hops < HOPS_MAX:
+            self._pass_up(message, payload)
+        else:
+            self._office.stats["program.nobody"] += 1  # its origin sends it again
+
+    @staticmethod
+    def _concerns(mine: _Session, message: Parcel) -> bool:
+        """Whether a parcel ends at the program beside this agent: what has a term came by the rendezvous."""
+        return bool(message.term) or message.verb == "route" or message.group in ("", *mine.groups)
+
+    def _pass_up(self, message: Parcel, payload: bytes) -> None:
+        """No program of this agent is in the group: its parent may have one, or the master side is meant."""
+        tree = ids.program_tree(message.program, message.group)
+        onward = replace(message, hops=message.hops + 1)
+        parent = self._parents.get(tree)
+        if tree in self._office.roots:
+            self._office.route(ids.program_tree(message.program), onward, payload)
+        elif parent is not None:
+            self._office.send(parent, onward, payload)
+
+    def _deliver(self, known: _Known, frame: frames.Deliver, pending: _Pending) -> bool:
+        mine = known.session
+        if mine is None:
+            return False
+        name = (frame.process, frame.number)
+        if name in mine.pending:  # again: only where to say that it is handled may be news
+            mine.pending[name] = pending
+            return True
+        held = sum(each.nbytes for each in mine.pending.values())
+        if len(mine.pending) >= PENDING_MAX or held + pending.nbytes > PENDING_BYTES_MAX:
+            self._office.stats["program.full"] += 1
+            return False
+        mine.pending[name] = pending
+        self._office.emit(ToProgram(mine.number, frame))
+        return True
+
+    def _of(self, key: bytes) -> _Known:
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = _Known()
+            for other, each in list(self._known.items()):
+                if len(self._known) <= KNOWN_MAX:
+                    break
+                if each.session is None and other != key:
+                    del self._known[other]
+                    self._office.emit(Persist(KIND, other, b""))
+        return known

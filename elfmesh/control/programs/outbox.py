@@ -1,0 +1,114 @@
+"""What the programs beside this agent have sent and nobody has acknowledged: sent again until somebody has.
+
+Owns the parcels of the local programs. A parcel is repeated under its name until a receipt comes, or its time
+is over; whoever gets it twice knows it by its name, so that a program handles a message once in its life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from elfmesh import ids
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.programs.frames import Answer
+from elfmesh.control.programs.messages import Parcel, Receipt
+from elfmesh.machine import Contact
+
+AGAIN_S = 0.4
+AGAIN_MAX_S = 3.0
+"""Each time after twice as long, up to this: new parents and new masters are found within seconds."""
+
+OPEN_MAX = 512
+OPEN_BYTES_MAX = 32 << 20
+"""Parcels of one program under way; more are refused, not queued."""
+
+_Name = tuple[bytes, int]
+
+
+@dataclass(slots=True)
+class _Open:
+    session: int
+    parcel: Parcel
+    payload: bytes
+    over: Timer
+    again_s: float = AGAIN_S
+    again: Timer | None = None
+
+
+class Outbox:
+    """The parcels of the programs at this agent.
+
+    Args:
+        office: clock and way out.
+        parents: tree -> this agent's parent in it.
+        answer: tells a session how its message ended.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        parents: dict[bytes, Contact],
+        answer: Callable[[int, Answer], None],
+    ) -> None:
+        self._office, self._parents, self._answer = office, parents, answer
+        self._open: dict[_Name, _Open] = {}
+
+    def put(self, session: int, parcel: Parcel, payload: bytes, timeout_s: float) -> None:
+        """Send a parcel until it is acknowledged; the same name again changes nothing."""
+        name = (parcel.process, parcel.number)
+        if name in self._open:
+            return
+        sizes = [len(waiting.payload) for waiting in self._open.values() if waiting.session == session]
+        if len(sizes) >= OPEN_MAX or sum(sizes) + len(payload) > OPEN_BYTES_MAX:
+            self._answer(session, Answer(parcel.number, "busy"))
+            return
+        over = self._office.after(timeout_s, lambda: self._end(name, Answer(parcel.number, "silent")))
+        self._open[name] = _Open(session, parcel, payload, over)
+        self._send(name)
+
+    def receipt(self, message: Receipt, payload: bytes) -> None:
+        """A parcel has ended; late and repeated receipts are nobody's."""
+        answer = Answer(
+            message.number,
+            message.status,
+            payload,
+            message.error,
+            message.acknowledged,
+            message.expected,
+        )
+        self._end((message.process, message.number), answer)
+
+    def drop(self, session: int) -> None:
+        """The program is gone: nobody waits for its parcels."""
+        for name, waiting in list(self._open.items()):
+            if waiting.session == session:
+                self._close(name)
+
+    def _send(self, name: _Name) -> None:
+        waiting = self._open[name]
+        parcel = waiting.parcel
+        if parcel.verb == "send_to":
+            tree = ids.program_tree(parcel.program, parcel.group)
+            if tree in self._office.roots:
+                self._end(name, Answer(parcel.number, "root"))
+                return
+            parent = self._parents.get(tree)
+            if parent is not None:
+                self._office.send(parent, parcel, waiting.payload)
+        else:
+            self._office.route(ids.program_tree(parcel.program), parcel, waiting.payload)
+        waiting.again = self._office.after(self._office.jittered(waiting.again_s), lambda: self._send(name))
+        waiting.again_s = min(2 * waiting.again_s, AGAIN_MAX_S)
+
+    def _end(self, name: _Name, answer: Answer) -> None:
+        waiting = self._open.get(name)
+        if waiting is not None:
+            self._close(name)
+            self._answer(waiting.session, answer)
+
+    def _close(self, name: _Name) -> None:
+        waiting = self._open.pop(name)
+        waiting.over.cancel()
+        if waiting.again is not None:
+            waiting.again.cancel()

@@ -1,0 +1,196 @@
+"""Where the processes of a program meet: the agent closest to the id of the program's tree.
+
+Owns soft state only: who has said within `FORGET_S` that a process is there, and whom it has appointed master
+side. The agent that leads the job of the program's name comes first, then whoever is it already, then the
+agent closest to the job's id. Each appointment has a higher term than any that was heard of, so that what an
+older master side multicasts is refused.
+
+Paper: ELF 2.4 ("given any application's name as a key, queries or results can be efficiently routed to that
+application's master"). Deviation: the master side is a process of the user's, and not every agent has one; so
+the rendezvous knows where it is and passes on what was routed to it. Two parts of a parted overlay appoint
+one each; what a program does to its job is decided by the job's master, which the register makes one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from elfmesh import ids
+from elfmesh.control.office import Office
+from elfmesh.control.programs.frames import NOWHERE, Place
+from elfmesh.control.programs.messages import Appointed, Broadcast, Parcel, Present, Receipt
+from elfmesh.machine import Contact
+from elfmesh.srt.events import PublishDone
+
+FORGET_S = 7.0
+"""Three words missed: the agent is gone, or routes to another rendezvous."""
+
+MULTICAST_S = 5.0
+"""How long the programs have to handle a multicast before the master side hears who has."""
+
+PROGRAMS_MAX = 10_000
+DONE_MAX = 512
+"""Multicasts whose outcome is remembered, for those whose receipt was lost."""
+
+HOPS_MAX = 64
+HANDLED = b"\x01"
+"""An agent's answer to a multicast that its program has handled."""
+
+
+@dataclass(slots=True)
+class _Here:
+    contact: Contact
+    name: str
+    leads: bool
+    at: float
+
+
+@dataclass(slots=True)
+class _Program:
+    """One program: who is there, and who is its master side since when it was last heard of."""
+
+    agents: dict[bytes, _Here] = field(default_factory=dict)
+    master: Contact | None = None
+    master_name: str = ""
+    heard_at: float = 0.0
+    term: int = 0
+    place: Place = NOWHERE
+
+
+class ProgramRendezvous:
+    """The programs that meet at this agent.
+
+    Args:
+        office: clock and way out.
+    """
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._programs: OrderedDict[bytes, _Program] = OrderedDict()
+        self._done: OrderedDict[tuple[bytes, int], Receipt | None] = OrderedDict()
+
+    # -- who is there ----------------------------------------------------------------------------------
+
+    def present(self, message: Present) -> None:
+        """An agent has, or has no longer, a process of a program beside it."""
+        program = self._programs.get(message.program)
+        if program is None:
+            program = self._programs[message.program] = _Program()
+            if message.master is not None and not self._office.is_gone(message.master.id):
+                # A new rendezvous goes on with whom the old one has appointed.
+                program.master, program.heard_at = message.master, self._office.now
+        self._programs.move_to_end(message.program)
+        while len(self._programs) > PROGRAMS_MAX:
+            self._programs.popitem(last=False)
+        anew = _is_rival(program, message)
+        program.term, program.place = max(program.term, message.term), max(program.place, message.place)
+        if message.here:
+            here = _Here(message.agent, message.name, message.leads, self._office.now)
+            program.agents[message.agent.id] = here
+            if program.master is not None and program.master.id == message.agent.id:
+                program.master, program.heard_at = message.agent, self._office.now
+                program.master_name = message.name
+        else:
+            program.agents.pop(message.agent.id, None)
+            if program.master is not None and program.master.id == message.agent.id:
+                program.master = None
+        if not self._appoint(message.program, program, anew=anew) and message.here:
+            self._tell(message.program, program, message.agent)
+
+    def lost(self, agent: bytes) -> None:
+        """The overlay has lost an agent."""
+        for key, program in list(self._programs.items()):
+            was_here = program.agents.pop(agent, None) is not None
+            if program.master is not None and program.master.id == agent:
+                program.master, was_here = None, True
+            if was_here:
+                self._appoint(key, program)
+
+    def _appoint(self, key: bytes, program: _Program, *, anew: bool = False) -> bool:
+        """See to it that there is a master side; whether it, or with `anew` its term, is another one."""
+        now = self._office.now
+        for id, here in list(program.agents.items()):
+            if now - here.at > FORGET_S:
+                del program.agents[id]
+        if program.master is not None and now - program.heard_at > FORGET_S:
+            program.master = None
+        if not program.agents:
+            if program.master is None:
+                del self._programs[key]
+            return False
+        leading = [here for here in program.agents.values() if here.leads]
+        held = program.agents.get(program.master.id) if program.master is not None else None
+        stays = program.master is not None and (not leading or (held is not None and held.leads))
+        if stays and not anew:
+            return False
+        if not stays:
+            candidates = leading or list(program.agents.values())
+            chosen = min(candidates, key=lambda here: ids.distance(here.contact.id, key))
+            program.master, program.master_name, program.heard_at = chosen.contact, chosen.name, now
+        program.term += 1
+        for here in program.agents.values():
+            self._tell(key, program, here.contact)
+        return True
+
+    def _tell(self, key: bytes, program: _Program, agent: Contact) -> None:
+        if program.master is not None and program.term:
+            word = Appointed(key, program.master, program.master_name, program.term, program.place)
+            self._office.send(agent, word)
+
+    # -- parcels ---------------------------------------------------------------------------------------
+
+    def parcel(self, message: Parcel, payload: bytes) -> None:
+        """A parcel was routed to the program: its master side is to have it, or it is to be multicast."""
+        program = self._programs.get(message.program)
+        if program is None or program.master is None or message.hops >= HOPS_MAX:
+            self._office.stats["program.nobody"] += 1  # its origin sends it again
+        elif message.verb == "multicast":
+            self._multicast(message, program, payload)
+        elif message.verb == "send_to" and program.master.id == message.origin.id:
+            self._office.send(message.origin, Receipt(message.process, message.number, "root"))
+        else:
+            onward = replace(message, hops=message.hops + 1, term=program.term)
+            self._office.send(program.master, onward, payload)
+
+    def _multicast(self, message: Parcel, program: _Program, payload: bytes) -> None:
+        name = (message.process, message.number)
+        if name in self._done:
+            receipt = self._done[name]
+            if receipt is not None:
+                self._office.send(message.origin, receipt)
+            return
+        assert program.master is not None
+        if message.origin.id != program.master.id or message.term != program.term:
+            if message.term <= program.term:
+                self._office.send(message.origin, Receipt(*name, "fenced"))
+            return
+        tree = ids.program_tree(message.program)
+        if tree not in self._office.roots:
+            self._office.stats["program.nobody"] += 1
+            return
+        self._done[name] = None
+        while len(self._done) > DONE_MAX:
+            self._done.popitem(last=False)
+        word = Broadcast(message.program, *name, message.sender, message.term, payload)
+
+        def done(outcome: PublishDone | None) -> None:
+            if outcome is None:  # another agent is the root now: it is asked next
+                self._done.pop(name, None)
+                return
+            handled = sum(body == HANDLED for _, body in outcome.answers)
+            receipt = Receipt(*name, "ok", "", handled, max(outcome.expected, handled))
+            if name in self._done:
+                self._done[name] = receipt
+            self._office.send(message.origin, receipt)
+
+        self._office.publish(tree, word, MULTICAST_S, done)
+
+
+def _is_rival(program: _Program, message: Present) -> bool:
+    """Whether another rendezvous has appointed another master side, of as high a term as ours or a higher."""
+    if program.master is None or (message.master is not None and message.master.id == program.master.id):
+        return False
+    return message.term > program.term or (message.term == program.term and message.master is not None)

@@ -1,0 +1,70 @@
+"""What a query reads and how, between the SQL parser and the plan: plain data.
+
+Names are resolved already, windows and places of computation are not chosen yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from elfmesh.control.ql.nodes import Expr
+from elfmesh.control.ql.scope import Scope
+from elfmesh.control.ql.selection import Select
+from elfmesh.control.ql.text_source import Place
+
+
+@dataclass(slots=True)
+class StreamRead:
+    """An input that is a stream: its name, and the labels of the agents that take part.
+
+    The results of another job are one, too, called "namespace/name", or "latest namespace/name".
+    """
+
+    stream: str
+    labels: tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class LookupRead:
+    """An input that is a table from a file."""
+
+    name: str
+
+
+@dataclass(slots=True)
+class JoinDraft:
+    """How the input after JOIN is joined to those before it."""
+
+    kind: str
+    on: Expr | None
+
+
+@dataclass(slots=True)
+class SelectDraft:
+    """One SELECT: its clauses, its inputs (`reads`, aligned with `scope.inputs`), and how they are joined.
+
+    `nested` are queries in brackets that depend on its rows: joined last, under the names of `scope.nested`.
+    """
+
+    select: Select
+    scope: Scope
+    reads: list[Read]
+    joins: list[JoinDraft]
+    columns: tuple[str, ...]
+    sets: list[list[Expr]] | None
+    at: Place
+    nested: list[tuple[Draft, JoinDraft]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class UnionDraft:
+    """UNION [ALL] of queries with equally many columns; `distinct` of all rows together."""
+
+    sources: list[Draft]
+    distinct: bool
+    columns: tuple[str, ...]
+    at: Place
+
+
+Draft = SelectDraft | UnionDraft
+Read = StreamRead | LookupRead | SelectDraft | UnionDraft

@@ -1,0 +1,364 @@
+"""From sqlglot's tree of SELECTs to drafts: the clauses in our nodes, every name resolved to an input.
+
+Owns the reading of SELECT, FROM, JOIN, WITH, UNION and what may stand in them; a clause that is not read here
+is refused. What is computed where is decided afterwards, in `lowering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from elfmesh.control.ql.draft_groups import read_groups
+from elfmesh.control.ql.draft_types import (
+    Draft,
+    JoinDraft,
+    LookupRead,
+    Read,
+    SelectDraft,
+    StreamRead,
+    UnionDraft,
+)
+from elfmesh.control.ql.nodes import Call, Expr, Field, Literal, Scalar, Star
+from elfmesh.control.ql.paths import dotted_parts
+from elfmesh.control.ql.python_function import PythonFunction
+from elfmesh.control.ql.render import render
+from elfmesh.control.ql.scope import GROUP, LATE, Input, Scope
+from elfmesh.control.ql.selection import Select
+from elfmesh.control.ql.statement import LATEST, RESULT, OrderItem
+from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
+from elfmesh.control.ql.translate import Translator
+from elfmesh.control.ql.unnesting import Nested, Unnesting
+
+LOOKUP = "lookup"
+"""FROM and JOIN `lookup.name` mean a table from a file."""
+
+DEPTH_MAX = 32
+"""Queries inside queries."""
+
+_CLAUSES = {
+    "expressions", "from_", "from", "where", "group", "having", "order", "limit", "offset", "distinct",
+    "joins", "with_", "with",
+}  # fmt: skip
+_JOINS = {
+    ("", ""): "inner", ("", "INNER"): "inner", ("", "CROSS"): "cross", ("LEFT", ""): "left",
+    ("LEFT", "OUTER"): "left", ("RIGHT", ""): "right", ("RIGHT", "OUTER"): "right", ("FULL", ""): "full",
+    ("FULL", "OUTER"): "full", ("", "SEMI"): "semi", ("LEFT", "SEMI"): "semi", ("", "ANTI"): "anti",
+    ("LEFT", "ANTI"): "anti",
+}  # fmt: skip
+_JOIN_HINT = "Write [LEFT|RIGHT|FULL|LEFT SEMI|LEFT ANTI|CROSS] JOIN other ON a.x = b.y."
+
+
+@dataclass(slots=True)
+class Drafter:
+    """Reads the tree of one statement.
+
+    Attributes:
+        origin: its text.
+        labels: ON (...) of streams, by the offset of the stream's name.
+        latest: the offsets of jobs' names behind LATEST.
+        start: place of errors about what has none.
+        scalars: queries in brackets of which one value is needed, inner ones first.
+        functions: Python functions that the statement declares.
+    """
+
+    origin: SourceText
+    labels: Mapping[int, tuple[tuple[str, str], ...]]
+    latest: frozenset[int]
+    start: Place
+    scalars: list[tuple[str, Draft]] = field(default_factory=list)
+    functions: Mapping[str, PythonFunction] = field(default_factory=dict)
+    _depth: int = 0
+    _around: list[Scope] = field(default_factory=list)
+
+    def draft(self, tree: Any, named: Mapping[str, Any] | None = None) -> Draft:
+        """The draft of a query.
+
+        Args:
+            tree: SELECT, UNION, or one of them in brackets.
+            named: what WITH has defined so far: a name, lower case, and its tree and what it may name.
+
+        Raises:
+            QueryError: something ELF-QL does not have, or an unknown name.
+        """
+        self._depth += 1
+        try:
+            if self._depth > DEPTH_MAX:
+                raise self._error(tree, "queries are nested too deeply", "Write it flatter.")
+            return self._draft(tree, dict(named or {}))
+        finally:
+            self._depth -= 1
+
+    def _draft(self, tree: Any, named: dict[str, Any]) -> Draft:
+        for cte in self._with(tree):
+            name = cte.args["alias"].this.name
+            if cte.args["alias"].args.get("columns") or name.lower() in named:
+                raise self._error(cte, f"{name} is defined twice or renames columns", "Use AS in the SELECT.")
+            before = len(self.scalars)
+            self.draft(cte.this, named)  # wrong is wrong, whether anybody reads it or not
+            del self.scalars[before:]
+            named[name.lower()] = (cte.this, dict(named))
+        if isinstance(tree, exp.Subquery):
+            self._refuse_clauses(tree, {"this", "alias", "with_"})
+            return self.draft(tree.this, named)
+        if isinstance(tree, exp.Union):
+            return self._union(tree, named)
+        if not isinstance(tree, exp.Select):
+            raise self._error(tree, "this is not a SELECT", "Write SELECT ... FROM stream.")
+        return self._select(tree, named)
+
+    def _with(self, tree: Any) -> list[Any]:
+        given = tree.args.get("with_") or tree.args.get("with")
+        if given is None:
+            return []
+        if given.args.get("recursive"):
+            raise self._error(
+                given, "WITH RECURSIVE is not there", "Feed results back with a job of its own."
+            )
+        return list(given.expressions)
+
+    # -- SELECT
+
+    def _select(self, tree: exp.Select, named: Mapping[str, Any]) -> SelectDraft:
+        self._refuse_clauses(tree, _CLAUSES)
+        distinct = tree.args.get("distinct")
+        if distinct is not None and distinct.args.get("on"):
+            raise self._error(distinct, "DISTINCT ON is not there", "Use GROUP BY with min or max.")
+        if not tree.expressions:
+            raise self._error(None, "the query selects nothing", "Name columns after SELECT.")
+        given = tree.args.get("from_") or tree.args.get("from")
+        if given is None:
+            raise self._error(tree, "this SELECT does not say FROM which stream it reads", "Add FROM stream.")
+        read, one = self._input(given.this, named)
+        reads, inputs = [read], [one]
+        joins = tree.args.get("joins") or []
+        for join in joins:
+            read, one = self._input(join.this, named)
+            reads.append(read)
+            inputs.append(one)
+        tree, nested = self._unnested(tree)
+        aliases = {node.alias.lower() for node in tree.expressions if isinstance(node, exp.Alias)}
+        scope = Scope(self.origin, inputs, aliases, tuple(self._around))
+        translator = self._translator(named, scope)
+        joined = [self._join(join, translator, at + 1) for at, join in enumerate(joins)]
+        inner = [self._nested(each, named, translator) for each in nested]
+        items = self._items(tree, translator)
+        where, having = tree.args.get("where"), tree.args.get("having")
+        where = None if where is None else translator.expr(where.this)
+        with scope.within(GROUP):
+            group, sets = read_groups(tree, translator)
+        with scope.within(LATE):
+            having = None if having is None else translator.expr(having.this)
+            order = self._order(tree, translator)
+        place = translator.place(tree)
+        select = Select(
+            items, where, group, having, order, self._count(tree, "limit", translator), distinct is not None,
+            None, place if self._depth > 1 and place != NOWHERE else self.start,
+            self._count(tree, "offset", translator) or 0,
+        )  # fmt: skip
+        columns = tuple(name or render(expr) for name, expr in items)
+        return SelectDraft(select, scope, reads, joined, columns, sets, select.start, inner)
+
+    def _unnested(self, tree: exp.Select) -> tuple[exp.Select, list[Nested]]:
+        """The SELECT without the queries in brackets that depend on its rows, and these."""
+        if tree.find(exp.Exists, exp.Subquery) is None:
+            return tree, []
+        tree = tree.copy()
+        return tree, Unnesting(tree, self._error).nested
+
+    def _nested(
+        self, one: Nested, named: Mapping[str, Any], translator: Translator
+    ) -> tuple[Draft, JoinDraft]:
+        scope = translator.scope
+        self._around.append(scope)
+        draft = self.draft(one.query, named)
+        self._around.pop()
+        scope.nested.append(Input(one.name, draft.columns, self._place(one.query)))
+        return draft, JoinDraft(one.kind, translator.expr(one.on))
+
+    def _translator(self, named: Mapping[str, Any], scope: Scope) -> Translator:
+        def scalar(node: Any) -> Expr:
+            return self._scalar(node, named, scope)
+
+        return Translator(self.origin, scope, self.start, scalar, self.functions)
+
+    def _items(self, tree: exp.Select, translator: Translator) -> list[tuple[str | None, Expr]]:
+        scope = translator.scope
+        schemaless = not scope.joined and scope.inputs[0].columns is None
+        items: list[tuple[str | None, Expr]] = []
+        for node in tree.expressions:
+            if isinstance(node, exp.Alias):
+                items.append((node.alias, translator.expr(node.this)))
+                continue
+            expr = translator.expr(node)
+            if schemaless:
+                items.append((None, expr))
+            elif isinstance(expr, Star):
+                qualifier = node.table if isinstance(node, exp.Column) else ""
+                fields = scope.stars(qualifier, translator.place(node))
+                items += [(scope.plain(each.path), each) for each in fields]
+            elif isinstance(expr, Field):
+                plain = scope.plain(expr.path)
+                one = next((one for one in scope.inputs if one.find(plain)), None)
+                items.append((plain if one is not None else plain.rpartition(".")[2], expr))
+            elif isinstance(expr, Call) and expr.name == "field of":
+                items.append((expr.option if dotted_parts(node) else None, expr))
+            else:
+                items.append((None, expr))
+        return items
+
+    def _input(self, table: Any, named: Mapping[str, Any]) -> tuple[Read, Input]:
+        place = self._place(table)
+        alias = table.args.get("alias")
+        if alias is not None and alias.args.get("columns"):
+            raise self._error(table, "columns cannot be renamed here", "Use AS in the select list.")
+        called = table.alias
+        if isinstance(table, exp.Subquery):
+            self._refuse_clauses(table, {"this", "alias", "with_"})
+            draft = self.draft(table, named)
+            return draft, Input(called or "#", draft.columns, place)
+        if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+            raise self._error(
+                table, "FROM takes the name of a stream", "Write FROM stream alias ON (k = 'v')."
+            )
+        self._refuse_clauses(table, {"this", "alias", "db"})
+        name, space = table.name, table.db
+        if space.lower() == LOOKUP:
+            return LookupRead(name), Input(called or name, None, place, name)
+        if space:
+            at = (table.args["db"]._meta or {}).get("start", -1)
+            if at in self.labels:
+                raise self._error(table, "results have no labels", "ON (...) chooses agents of a stream.")
+            job = f"{LATEST if at in self.latest else ''}{space}{RESULT}{name}"
+            return StreamRead(job, ()), Input(called or name, None, place, name)
+        if name.lower() in named:
+            tree, before = named[name.lower()]
+            draft = self.draft(tree, before)
+            return draft, Input(called or name, draft.columns, place)
+        labels = self.labels.get((table.this._meta or {}).get("start", -1), ())
+        return StreamRead(name, labels), Input(called or name, None, place, name)
+
+    def _join(self, join: exp.Join, translator: Translator, at: int) -> JoinDraft:
+        self._refuse_clauses(join, {"this", "on", "using", "side", "kind"})
+        kind = _JOINS.get((join.side.upper(), join.kind.upper()))
+        if kind is None:
+            raise self._error(join, f"{join.side} {join.kind} JOIN is not there".strip(), _JOIN_HINT)
+        scope = translator.scope
+        later = scope.inputs[at + 1 :]
+        del scope.inputs[at + 1 :]  # ON sees what stands before it only
+        try:
+            on: Expr | None = None
+            if join.args.get("on") is not None:
+                on = translator.expr(join.args["on"])
+            for name in join.args.get("using") or ():
+                on = self._using(name, scope, at, on, translator)
+        finally:
+            scope.inputs += later
+        if (on is None) != (kind == "cross"):
+            message = "CROSS JOIN takes no ON" if on is not None else "this JOIN has no ON"
+            raise self._error(join, message, _JOIN_HINT)
+        return JoinDraft("inner" if kind == "cross" else kind, on)
+
+    def _using(self, name: Any, scope: Scope, at: int, on: Expr | None, translator: Translator) -> Expr:
+        if at > 1:
+            raise self._error(name, "USING in a chain of joins is not there", "Write ON a.x = b.x.")
+        place = translator.place(name)
+        sides = tuple(scope.field([one.name, name.name], True, place) for one in scope.inputs[:2])
+        equal = Call("=", sides, at=place)
+        return equal if on is None else Call("and", (on, equal), at=place)
+
+    def _order(self, tree: Any, translator: Translator) -> list[OrderItem]:
+        order = tree.args.get("order")
+        items = []
+        for node in order.expressions if order is not None else ():
+            if not isinstance(node, exp.Ordered) or node.args.get("with_fill"):
+                raise self._error(
+                    node, "this form of ORDER BY is not there", "Write ORDER BY a DESC NULLS LAST."
+                )
+            expr = translator.expr(node.this)
+            items.append(OrderItem(expr, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))))
+        return items
+
+    def _count(self, tree: Any, clause: str, translator: Translator) -> int | None:
+        given = tree.args.get(clause)
+        if given is None:
+            return None
+        plain = isinstance(given, exp.Limit | exp.Offset) and not any(
+            value for name, value in given.args.items() if name != "expression"
+        )
+        count = translator.expr(given.expression) if plain and given.expression else None
+        if (
+            not isinstance(count, Literal)
+            or count.kind != "bigint"
+            or not isinstance(count.value, int)
+            or count.value < 0
+        ):
+            name = clause.upper()
+            raise self._error(given, f"{name} takes a whole number", f"Write {name} 10.")
+        return count.value
+
+    def _scalar(self, node: Any, named: Mapping[str, Any], scope: Scope) -> Expr:
+        place = self._place(node)
+        self._around.append(scope)
+        draft = self.draft(node.this, named)
+        self._around.pop()
+        if len(draft.columns) != 1:
+            raise self.origin.error(
+                f"a query that stands for a value has one column, not {len(draft.columns)}", place
+            )
+        name = f"#q{len(self.scalars)}"
+        self.scalars.append((name, draft))
+        return Scalar(name, at=place)
+
+    # -- UNION
+
+    def _union(self, tree: exp.Union, named: Mapping[str, Any]) -> Draft:
+        known = {"this", "expression", "distinct", "order", "limit", "offset", "with_", "with"}
+        self._refuse_clauses(tree, known)
+        left, right = self.draft(tree.this, named), self.draft(tree.expression, named)
+        distinct = bool(tree.args.get("distinct"))
+        if len(left.columns) != len(right.columns):
+            raise self._error(
+                tree.expression,
+                f"UNION of {len(left.columns)} and {len(right.columns)} columns",
+                "Select equally many in each query.",
+            )
+        sources = [left]
+        if isinstance(left, UnionDraft) and not distinct and not left.distinct:
+            sources = left.sources
+        union = UnionDraft([*sources, right], distinct, left.columns, self._place(tree))
+        if not any(tree.args.get(name) for name in ("order", "limit", "offset")):
+            return union
+        scope = Scope(self.origin, [Input("#", union.columns, union.at)], set())
+        translator = self._translator(named, scope)
+        with scope.within(LATE):
+            order = self._order(tree, translator)
+        items = [(name, scope.field([name], True, union.at)) for name in union.columns]
+        select = Select(
+            list(items), None, None, None, order, self._count(tree, "limit", translator), False, None,
+            union.at if union.at != NOWHERE else self.start, self._count(tree, "offset", translator) or 0,
+        )  # fmt: skip
+        return SelectDraft(select, scope, [union], [], union.columns, None, select.start)
+
+    # -- places and errors
+
+    def _place(self, node: Any) -> Place:
+        for below in node.walk(bfs=False) if isinstance(node, exp.Expr) else ():
+            start = below._meta.get("start") if below._meta else None
+            if start is not None:
+                return self.origin.place(start)
+        return self.start
+
+    def _error(self, node: Any, message: str, hint: str = "") -> Exception:
+        return self.origin.error(message, self._place(node), hint)
+
+    def _refuse_clauses(self, node: Any, known: set[str]) -> None:
+        for name, given in node.args.items():
+            if given and name not in known:
+                one = given[0] if isinstance(given, list) else given
+                raise self._error(
+                    one if isinstance(one, exp.Expr) else node, f"{name.strip('_').upper()} is not there"
+                )

@@ -1,0 +1,207 @@
+"""GROUPING SETS and functions OVER rows: a SELECT below, an operation on its rows, and a SELECT above.
+
+Below stand all expressions that the operation and the select list need, as columns #0, #1, ...; above, the
+select list over these columns, DISTINCT, ORDER BY and LIMIT. Aliases and numbers in GROUP BY, HAVING and
+ORDER BY are replaced by what they stand for before the split.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from elfmesh.control.ql.aggregates import NULL
+from elfmesh.control.ql.draft_types import SelectDraft
+from elfmesh.control.ql.lowering import Lowering
+from elfmesh.control.ql.names import Item, Names
+from elfmesh.control.ql.nodes import (
+    Aggregate,
+    Call,
+    Expr,
+    Field,
+    Literal,
+    Over,
+    Scalar,
+    WindowBound,
+    WindowCall,
+    place_of,
+    rewrite,
+    walk,
+)
+from elfmesh.control.ql.relation import ROW, Framed, Joined, JoinKey, Ranked, Union
+from elfmesh.control.ql.relation_base import Relation
+from elfmesh.control.ql.selection import Select
+from elfmesh.control.ql.statement import OrderItem
+
+
+@dataclass(slots=True)
+class _Below:
+    """The columns of the SELECT below."""
+
+    exprs: list[Expr] = field(default_factory=list)
+    overs: list[Over] = field(default_factory=list)
+
+    def column(self, expr: Expr) -> Field:
+        """The column of an expression."""
+        if expr not in self.exprs:
+            self.exprs.append(expr)
+        return Field(f"#{self.exprs.index(expr)}", True, at=expr.at)
+
+    def lifted(self, expr: Expr) -> Expr:
+        """The expression over the columns below and those of the functions over rows."""
+        if isinstance(expr, Over):
+            count = len(expr.args)
+            args = tuple(self._argument(arg, expr.kind == "aggregate") for arg in expr.args)
+            over = expr.with_children((*args, *(self._argument(child) for child in expr.children[count:])))
+            assert isinstance(over, Over)
+            if over not in self.overs:
+                self.overs.append(over)
+            return Field(f"#w{self.overs.index(over)}", True, at=expr.at)
+        if any(isinstance(node, Over) for node in walk(expr)):
+            return expr.with_children(tuple(self.lifted(child) for child in expr.children))
+        return expr if isinstance(expr, Literal | Scalar) else self.column(expr)
+
+    def _argument(self, expr: Expr, over: bool = False) -> Expr:
+        """An operand of OVER; of an aggregate over rows, the aggregate itself stays."""
+        if over:
+            return expr.with_children(tuple(self._argument(child) for child in expr.children))
+        return expr if isinstance(expr, Literal) else self.column(expr)
+
+    def select(self, select: Select) -> Select:
+        """The SELECT below."""
+        items: list[tuple[str | None, Expr]] = [(f"#{at}", expr) for at, expr in enumerate(self.exprs)]
+        items = items or [("#0", Literal("bigint", 1))]
+        return replace(select, items=items, order=[], limit=None, offset=0, distinct=False)
+
+
+def over_rows(plan: Lowering, draft: SelectDraft) -> Relation:
+    """A SELECT with functions OVER the rows of an interval."""
+    select = _resolved(plan, draft)
+    below = _Below()
+    items: list[tuple[str | None, Expr]] = [
+        (name, below.lifted(expr)) for name, (_, expr) in zip(draft.columns, select.items, strict=True)
+    ]
+    order = [replace(item, expr=below.lifted(item.expr)) for item in select.order]
+    rows = plan.select(draft, below.select(select))
+    source = _with_aggregates(plan, rows, below)
+    source = _with_frames(plan, source, below)
+    ranked = tuple((f"#w{at}", over) for at, over in enumerate(below.overs) if over.kind != "aggregate")
+    if ranked:
+        source = Ranked((*source.columns, *(name for name, _ in ranked)), draft.at, source, ranked)
+    return plan.over(source, _above(select, items, order))
+
+
+def grouping_sets(plan: Lowering, draft: SelectDraft) -> Relation:
+    """A SELECT with several groupings: one SELECT below for each, and all their rows together."""
+    select = _resolved(plan, draft)
+    for expr in (*(expr for _, expr in select.items), *(item.expr for item in select.order)):
+        for node in walk(expr):
+            if isinstance(node, Over):
+                raise plan.origin.error(
+                    "OVER and GROUPING SETS cannot stand in one SELECT", node.at,
+                    "Write SELECT ... OVER (...) FROM (SELECT ... GROUP BY ROLLUP(...)).",
+                )  # fmt: skip
+    assert draft.sets is not None
+    assert select.group is not None
+    meant = dict(zip(draft.select.group or [], select.group, strict=True))
+    sets = [[meant[expr] for expr in one] for one in draft.sets]
+    below = _Below()
+    items: list[tuple[str | None, Expr]] = [
+        (name, below.column(expr)) for name, (_, expr) in zip(draft.columns, select.items, strict=True)
+    ]
+    order = [replace(item, expr=below.column(item.expr)) for item in select.order]
+    whole = below.select(select)
+    sources = tuple(plan.select(draft, _grouped(plan, whole, one)) for one in sets)
+    return plan.over(Union(sources[0].columns, draft.at, sources), _above(select, items, order))
+
+
+def _grouped(plan: Lowering, select: Select, chosen: list[Expr]) -> Select:
+    """The SELECT for one grouping: what is not grouped by is null, outside aggregates."""
+    every = [expr for expr in select.group or [] if not _is_window(expr)]
+    group = [expr for expr in select.group or [] if expr in chosen or _is_window(expr)]
+
+    def change(node: Expr) -> Expr | None:
+        if isinstance(node, Aggregate):
+            return node
+        if isinstance(node, Call) and node.name == "grouping":
+            if node.args[0] not in every:
+                raise plan.origin.error("grouping takes a column of GROUP BY", place_of(node))
+            return Literal("bigint", 0 if node.args[0] in chosen else 1, at=node.at)
+        return replace(NULL, at=node.at) if node in every and node not in chosen else None
+
+    items = [(name, rewrite(expr, change)) for name, expr in select.items]
+    having = None if select.having is None else rewrite(select.having, change)
+    return replace(select, items=items, group=group, having=having)
+
+
+def _is_window(expr: Expr) -> bool:
+    return isinstance(expr, WindowCall | WindowBound) or any(
+        isinstance(child, WindowCall) for child in expr.children
+    )
+
+
+def _above(select: Select, items: list[tuple[str | None, Expr]], order: list[OrderItem]) -> Select:
+    return Select(
+        items, None, None, None, order, select.limit, select.distinct, None, select.start, select.offset
+    )
+
+
+def _resolved(plan: Lowering, draft: SelectDraft) -> Select:
+    """The SELECT with aliases and numbers in GROUP BY, HAVING and ORDER BY replaced."""
+    select = draft.select
+    named = zip(draft.columns, select.items, strict=True)
+    items = [Item(name, expr, given is not None) for name, (given, expr) in named]
+    names = Names(plan.origin, items, select.where)
+
+    def numbered(expr: Expr) -> Expr | None:
+        if not isinstance(expr, Literal) or expr.kind != "bigint":
+            return None
+        assert isinstance(expr.value, int)
+        if not 1 <= expr.value <= len(items):
+            raise plan.origin.error(
+                f"there is no column {expr.value}", expr.at, f"The query has {len(items)} columns."
+            )
+        return items[expr.value - 1].expr
+
+    group = None
+    if select.group is not None:
+        group = [numbered(expr) or names.in_group_by(expr) for expr in select.group]
+    having = None if select.having is None else names.in_having(select.having, group or [])
+    order = [replace(item, expr=numbered(item.expr) or names.in_order_by(item.expr)) for item in select.order]
+    return replace(select, group=group, having=having, order=order)
+
+
+def _with_aggregates(plan: Lowering, rows: Relation, below: _Below) -> Relation:
+    """The rows with a column for each aggregate over the rows that agree in PARTITION BY."""
+    source = rows
+    whole = [(f"#w{at}", o) for at, o in enumerate(below.overs) if o.kind == "aggregate" and not o.order]
+    for partition in dict.fromkeys(over.partition for _, over in whole):
+        mine = [(name, over.args[0]) for name, over in whole if over.partition == partition]
+        keys: list[tuple[str | None, Expr]] = [
+            (f"#p{mine[0][0]}.{at}", expr) for at, expr in enumerate(partition)
+        ]
+        group = [expr for _, expr in keys] if partition else None
+        select = Select([*keys, *mine], None, group, None, [], None, False, None, rows.at)
+        totals = plan.over(rows, select)
+        joined = tuple(JoinKey(expr, Field(str(name), True), null_safe=True) for name, expr in keys)
+        columns = (*source.columns, *totals.columns)
+        source = Joined(columns, rows.at, "left", source, totals, joined, None)
+    return source
+
+
+def _with_frames(plan: Lowering, rows: Relation, below: _Below) -> Relation:
+    """The rows with a column for each aggregate over a part of the partition."""
+    source = rows
+    framed = [(f"#w{at}", o) for at, o in enumerate(below.overs) if o.kind == "aggregate" and o.order]
+    for _, first in framed:
+        mine = [(name, over) for name, over in framed if replace(over, args=first.args) == first]
+        if mine[0][0] in source.columns:
+            continue  # with those of the same frame
+        items: list[tuple[str | None, Expr]] = [(name, over.args[0]) for name, over in mine]
+        key = Field(ROW, True)
+        select = Select([(ROW, key), *items], None, [key], None, [], None, False, None, rows.at)
+        wider = replace(rows, columns=(*rows.columns, ROW))
+        statement = plan.over(wider, select).statement
+        zero = tuple(isinstance(call, Aggregate) and "count" in call.kind for _, call in items)
+        columns = (*source.columns, *(name for name, _ in mine))
+        source = Framed(columns, rows.at, source, first, statement, zero)
+    return source

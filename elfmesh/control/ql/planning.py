@@ -1,0 +1,39 @@
+"""From the draft of any query to its relation: which form of lowering it takes.
+
+Stands above the forms, which know each other only by `Lowering.query`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elfmesh.control.ql.draft_types import Draft, UnionDraft
+from elfmesh.control.ql.lowering import Lowering, late_expressions, refuse_grouping
+from elfmesh.control.ql.lowering_lists import exploded, explodes
+from elfmesh.control.ql.lowering_rows import grouping_sets, over_rows
+from elfmesh.control.ql.nodes import Over, walk
+from elfmesh.control.ql.relation import Union
+from elfmesh.control.ql.relation_base import Relation
+
+
+@dataclass(slots=True)
+class Planner(Lowering):
+    """Plans one statement."""
+
+    def query(self, draft: Draft) -> Relation:
+        """The relation of a query.
+
+        Raises:
+            QueryError: what is asked means nothing, or cannot be computed anywhere.
+        """
+        if isinstance(draft, UnionDraft):
+            union = Union(draft.columns, draft.at, tuple(self.query(each) for each in draft.sources))
+            return self.all_rows(union, distinct=True) if draft.distinct else union
+        if draft.sets is not None:
+            return grouping_sets(self, draft)
+        if explodes(draft):
+            return exploded(self, draft)
+        refuse_grouping(draft.select, self.origin)
+        if any(isinstance(node, Over) for expr in late_expressions(draft.select) for node in walk(expr)):
+            return over_rows(self, draft)
+        return self.select(draft, draft.select)

@@ -1,0 +1,92 @@
+"""The columns that a statement reduces to: keys, values, states, tables of distinct values, and folds.
+
+Owns: their names, k0, v0, a0, d0, f0, and that equal ones are one. Refuses to know: where they come from.
+
+Paper: ELF 2.2 (a PAO is what of a group is kept).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from elfmesh.control.ql.nodes import Call, Expr, Ref
+from elfmesh.control.ql.registry import FUNCTIONS
+from elfmesh.control.ql.statement import COUNT_COLUMN, MAIN, DistinctValues, Fold, TableSpec
+
+_CHOICES = ("case", "coalesce", "if", "iff", "nvl", "ifnull", "nvl2", "nullif")
+
+
+@dataclass(slots=True)
+class Columns:
+    """The columns a statement reduces to, collected while its expressions are split; equal ones are one."""
+
+    keys: list[Expr] = field(default_factory=list)
+    values: list[Expr] = field(default_factory=list)
+    aggregates: list[tuple[str, str | tuple[str, ...] | None]] = field(default_factory=list)
+    distincts: list[DistinctValues] = field(default_factory=list)
+    folds: list[Fold] = field(default_factory=list)
+
+    def key(self, expr: Expr) -> Ref:
+        """A key column."""
+        if expr not in self.keys:
+            self.keys.append(expr)
+        return Ref(f"k{self.keys.index(expr)}", at=expr.at)
+
+    def state(self, kind: str, *exprs: Expr) -> Ref:
+        """A state of the main table."""
+        names = tuple(self._value(expr) for expr in exprs)
+        given = (kind, names[0] if len(names) == 1 else names or None)
+        if given not in self.aggregates:
+            self.aggregates.append(given)
+        return Ref(f"a{self.aggregates.index(given)}")
+
+    def _value(self, expr: Expr) -> str:
+        if expr not in self.values:
+            self.values.append(expr)
+        return f"v{self.values.index(expr)}"
+
+    def fold(self, how: str, args: tuple[Expr, ...], where: Expr | None, ranks: tuple[float, ...]) -> Ref:
+        """A count of a table of distinct values, or a fold over it."""
+        counted = how not in ("count", "sum")
+        for table in self.distincts:
+            if (table.args, table.where, table.counted) == (args, where, counted):
+                break
+        else:
+            table = DistinctValues(f"d{len(self.distincts)}", args, where, counted)
+            self.distincts.append(table)
+        if how == "count":
+            return Ref(table.name)
+        for known in self.folds:
+            if (known.table, known.how, known.ranks) == (table.name, how, ranks):
+                return Ref(known.name)
+        self.folds.append(Fold(f"f{len(self.folds)}", table.name, how, ranks))
+        return Ref(self.folds[-1].name)
+
+    def tables(self) -> tuple[TableSpec, ...]:
+        """The tables, the main one first."""
+        keys = tuple(f"k{at}" for at in range(len(self.keys)))
+        main = TableSpec(MAIN, keys, {f"a{at}": given for at, given in enumerate(self.aggregates)})
+        others = [
+            TableSpec(
+                one.name,
+                (*keys, *distinct_columns(len(one.args))),
+                {COUNT_COLUMN: ("count", None)} if one.counted else {},
+            )
+            for one in self.distincts
+        ]
+        return (main, *others)
+
+
+def distinct_columns(count: int) -> tuple[str, ...]:
+    """Key columns of a distinct table after the group keys: x, x1, x2, ..."""
+    return tuple(f"x{at or ''}" for at in range(count))
+
+
+def makes_list(expr: Expr) -> bool:
+    """Whether an expression is a list by its functions: no key, so it is made of its fields at the end."""
+    if not isinstance(expr, Call):
+        return False
+    if expr.name in _CHOICES:
+        return any(makes_list(arg) for arg in expr.args)
+    known = FUNCTIONS.get(expr.name)
+    return known is not None and known.lists

@@ -1,0 +1,191 @@
+"""What the names of one SELECT mean: the inputs after FROM and JOIN, and the columns they have.
+
+A stream has no schema: any name may be a field of it. A query in brackets has known columns. Where Spark
+would ask the schema, the answer here is the same or there is none: a name that two inputs may have is
+refused until it says which.
+
+Names inside a join are called `input.column`; a SELECT over one input calls its columns as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from elfmesh.control.ql.nodes import Field
+from elfmesh.control.ql.text_source import Place, SourceText
+from elfmesh.errors import QueryError
+from elfmesh.text import suggest
+
+RECORD, GROUP, LATE = "record", "group", "late"
+"""Where a name stands: in a select item, WHERE or ON; in GROUP BY; in HAVING or ORDER BY."""
+
+
+@dataclass(slots=True)
+class Input:
+    """One input of a SELECT.
+
+    Attributes:
+        name: what it is called in the text: its alias, or its own name.
+        columns: known names; None: a stream or a lookup table, which may have any.
+        also: another name that qualifies its fields.
+        used: of unknown columns, those that are named, in order.
+        at: where it stands.
+    """
+
+    name: str
+    columns: tuple[str, ...] | None
+    at: Place
+    also: str = ""
+    used: dict[str, None] = field(default_factory=dict)
+
+    def answers_to(self, name: str) -> bool:
+        """Whether a qualifier means this input."""
+        return name.lower() in {each.lower() for each in (self.name, self.also) if each}
+
+    def find(self, name: str) -> str | None:
+        """Its own spelling of a known column; None if it has none."""
+        if self.columns is None:
+            return None
+        if name in self.columns:
+            return name
+        return next((column for column in self.columns if column.lower() == name.lower()), None)
+
+
+class Scope:
+    """Resolves the names of one SELECT.
+
+    Args:
+        source: for the places of errors.
+        inputs: after FROM and JOIN, in order.
+        aliases: output names of the SELECT, lower case.
+        around: of a query that stands for a value, the scopes it stands in.
+    """
+
+    def __init__(
+        self,
+        source: SourceText,
+        inputs: Sequence[Input],
+        aliases: set[str],
+        around: Sequence[Scope] = (),
+    ) -> None:
+        self._around = around
+        self._source = source
+        self.inputs = list(inputs)
+        self._aliases = aliases
+        self.clause = RECORD
+        self.joined = len(self.inputs) > 1
+        self.nested: list[Input] = []
+        """Queries in brackets that are joined to these; no name of the text is one of theirs."""
+        for one in self.inputs if self.joined else ():
+            one.also = ""  # with an alias it has no other name, or a stream could not be joined to itself
+        for at, one in enumerate(self.inputs):
+            if any(one.answers_to(other.name) for other in self.inputs[:at]):
+                raise source.error(
+                    f"two inputs are called {one.name}", one.at, f"Name one of them: {one.name} AS other."
+                )
+
+    @contextlib.contextmanager
+    def within(self, clause: str) -> Iterator[None]:
+        """Names stand in this clause; inside an aggregate they are fields whatever is around it."""
+        before, self.clause = self.clause, clause
+        try:
+            yield
+        finally:
+            self.clause = before
+
+    def qualifies(self, name: str) -> bool:
+        """Whether a name before a dot means an input."""
+        return any(one.answers_to(name) for one in self.inputs)
+
+    def field(self, parts: Sequence[str], quoted: bool, at: Place) -> Field:
+        """The field that a name means.
+
+        Raises:
+            QueryError: no input has it, or several may.
+        """
+        if len(parts) > 1:
+            for one in self.nested:
+                if one.name == parts[0]:
+                    return Field(".".join(parts), True, at=at)
+            for one in self.inputs:
+                if one.answers_to(parts[0]):
+                    return self._of(one, ".".join(parts[1:]), True, at)
+            if any(scope.qualifies(parts[0]) for scope in self._around):
+                raise self._source.error(
+                    f"{parts[0]} is outside: a query in brackets sees its own inputs only", at,
+                    "Join with the query instead: LEFT JOIN (SELECT k, max(x) AS x ... GROUP BY k) t ON ...",
+                )  # fmt: skip
+        name = ".".join(parts)
+        is_alias = not quoted and len(parts) == 1 and name.lower() in self._aliases
+        if not self.joined and self.inputs[0].columns is None:
+            return self._of(self.inputs[0], name, quoted, at)
+        if is_alias and self.clause == LATE:
+            return Field(name, False, at=at)
+        having = [one for one in self.inputs if one.find(name) is not None]
+        unknown = [one for one in self.inputs if one.columns is None]
+        if is_alias and not having and self.clause == GROUP:
+            return Field(name, False, at=at)
+        if len(having) + len(unknown) > 1 or (is_alias and unknown):
+            names = " or ".join(f"{one.name}.{name}" for one in [*having, *unknown])
+            raise self._source.error(f"{name} may be a column of several inputs", at, f"Write {names}.")
+        if not having and not unknown:
+            if is_alias:
+                return Field(name, False, at=at)
+            known = [column for one in self.inputs for column in one.columns or ()]
+            raise self._source.error(
+                f"there is no column {name}", at, suggest(name, known) or f"There are {', '.join(known)}."
+            )
+        return self._of((having or unknown)[0], name, True, at)
+
+    def structure(self, parts: Sequence[str]) -> int:
+        """How many names of a path are a known column of which the others are parts; 0: all are its name."""
+        known = [one for one in self.inputs if one.columns is not None]
+        named = [one for one in known if len(parts) > 2 and one.answers_to(parts[0])]
+        for one in named or known:
+            start = 1 if named else 0
+            column, whole = parts[start], ".".join(parts[start:])
+            if len(parts) > start + 1 and one.find(whole) is None and one.find(column) is not None:
+                return start + 1
+        return 0
+
+    def stars(self, qualifier: str, at: Place) -> list[Field]:
+        """The columns that `*` or `input.*` stands for.
+
+        Raises:
+            QueryError: one of the inputs is a stream.
+        """
+        chosen = [one for one in self.inputs if not qualifier or one.answers_to(qualifier)]
+        if not chosen:
+            raise self._source.error("`.*` works on the stream only", at, "Write * or name the fields.")
+        found = []
+        for one in chosen:
+            if one.columns is None:
+                raise self._source.error(
+                    f"* needs the columns of {one.name}, which has no schema", at, "Name the fields."
+                )
+            found += [self._of(one, column, True, at) for column in one.columns]
+        return found
+
+    def plain(self, path: str) -> str:
+        """The name of a column without its input."""
+        for one in self.inputs if self.joined else ():
+            if path.startswith(f"{one.name}."):
+                return path.removeprefix(f"{one.name}.")
+        return path
+
+    def error(self, message: str, at: Place, hint: str) -> QueryError:
+        """An error in the text of this SELECT."""
+        return self._source.error(message, at, hint)
+
+    def _of(self, one: Input, name: str, quoted: bool, at: Place) -> Field:
+        if one.columns is None:
+            one.used[name] = None
+        else:
+            known = one.find(name)
+            if known is None:
+                hint = suggest(name, one.columns) or f"There are {', '.join(one.columns)}."
+                raise self._source.error(f"{one.name} has no column {name}", at, hint)
+            name = known
+        return Field(f"{one.name}.{name}" if self.joined else name, quoted, at=at)

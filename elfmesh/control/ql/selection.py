@@ -1,0 +1,31 @@
+"""One SELECT between the parser and the analysis: plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elfmesh.control.ql.nodes import Expr
+from elfmesh.control.ql.statement import OrderItem, Window
+from elfmesh.control.ql.text_source import Place
+
+
+@dataclass(slots=True)
+class Select:
+    """The clauses of a SELECT in our own nodes, names not yet resolved.
+
+    Attributes:
+        window: of the statement; None: what GROUP BY says.
+        derived: the rows are those of a relation, of one interval already: nothing is dated any more.
+    """
+
+    items: list[tuple[str | None, Expr]]
+    where: Expr | None
+    group: list[Expr] | None
+    having: Expr | None
+    order: list[OrderItem]
+    limit: int | None
+    distinct: bool
+    window: Window | None
+    start: Place
+    offset: int = 0
+    derived: bool = False

@@ -1,0 +1,45 @@
+"""What is done to tokens before anybody reads them: neighbouring strings are one, brackets have partners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from elfmesh.control.ql.text_source import SourceText
+
+
+def merge_strings(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
+    """Join neighbouring strings: 'it''s' is one with a quote in it, 'a' 'b' is ab (as in Spark 4)."""
+    merged: list[Token] = []
+    for token in tokens:
+        last = merged[-1] if merged else None
+        if last is not None and last.token_type == token.token_type == TokenType.STRING:
+            quote = source.text[token.start] if last.end + 1 == token.start else ""
+            merged[-1] = Token(
+                TokenType.STRING, last.text + quote + token.text, line=last.line, col=last.col,
+                start=last.start, end=token.end,
+            )  # fmt: skip
+        else:
+            merged.append(token)
+    return merged
+
+
+def check_brackets(source: SourceText, tokens: Sequence[Token]) -> None:
+    """Refuse brackets without a partner, at the bracket itself.
+
+    Raises:
+        QueryError: one is open at the end, or closed without being open.
+    """
+    open_at: list[Token] = []
+    for token in tokens:
+        if token.token_type == TokenType.L_PAREN:
+            open_at.append(token)
+        elif token.token_type == TokenType.R_PAREN:
+            if not open_at:
+                raise source.error(
+                    "this `)` closes nothing", token.start, "Remove it, or add the `(` before it."
+                )
+            open_at.pop()
+    if open_at:
+        raise source.error("this `(` is never closed", open_at[-1].start, "Add a `)`.")

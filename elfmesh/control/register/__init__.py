@@ -1,0 +1,1 @@
+"""The control register of a job: CASPaxos on the agents closest to its id (D-4)."""

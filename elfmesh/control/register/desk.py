@@ -1,0 +1,74 @@
+"""The control registers an agent has to do with: where it votes, and which it changes.
+
+Owns the agent's acceptors and proposers and hands them their messages.
+
+Invariant: no ballot of this agent is ever used twice: its proposers live as long as it runs and count on, and
+`life` tells its lives apart.
+"""
+
+from __future__ import annotations
+
+from elfmesh.control.office import Office
+from elfmesh.control.register.acceptor import Acceptors, Custody
+from elfmesh.control.register.messages import Accept, Accepted, Conflict, Prepare, Promised
+from elfmesh.control.register.proposer import Proposer
+from elfmesh.machine import Contact, Message
+
+ACCEPTORS = 3
+"""How many agents vote on a job where there are as many: one of three may be away, two of five."""
+
+LIFE_BITS = 62
+
+
+class Registers:
+    """All control registers of one agent.
+
+    Args:
+        office: clock and way out.
+        custody: what this agent holds of jobs.
+        acceptors: how many shall vote on a job; odd.
+    """
+
+    def __init__(self, office: Office, custody: Custody, acceptors: int = ACCEPTORS) -> None:
+        if acceptors < 1 or acceptors % 2 == 0:
+            raise ValueError(f"an odd number of agents votes, not {acceptors}")
+        self._office, self.wanted = office, acceptors
+        self.acceptors = Acceptors(office, custody)
+        self._life = office.rng.getrandbits(LIFE_BITS)
+        self._proposers: dict[bytes, Proposer] = {}
+
+    def proposer(self, job: bytes, acceptors: tuple[Contact, ...]) -> Proposer:
+        """The one proposer of a job here."""
+        known = self._proposers.get(job)
+        if known is None:
+            known = self._proposers[job] = Proposer(
+                self._office, job, acceptors, self._life, lambda: self.acceptors.vote(job).promised
+            )
+        elif known.idle:
+            known.ask(acceptors)
+        return known
+
+    def voters(self, nearest: tuple[Contact, ...]) -> tuple[Contact, ...]:
+        """Who shall vote on a new job, of the agents closest to it: a small fleet has a register of one."""
+        return nearest[: self.wanted] if len(nearest) >= self.wanted else nearest[:1]
+
+    def received(self, sender: Contact, message: Message, payload: bytes) -> bool:
+        """Take a message about a register; False if it is none."""
+        match message:
+            case Prepare():
+                self.acceptors.prepare(sender, message)
+            case Accept():
+                self.acceptors.accept(sender, message, payload)
+            case Promised() | Accepted() | Conflict():
+                proposer = self._proposers.get(message.job)
+                if proposer is None:
+                    self._office.stats["control.stray_votes"] += 1
+                elif isinstance(message, Promised):
+                    proposer.promised(sender, message, payload)
+                elif isinstance(message, Accepted):
+                    proposer.accepted(sender, message)
+                else:
+                    proposer.refused(sender, message)
+            case _:
+                return False
+        return True

@@ -1,0 +1,176 @@
+"""Who votes on a job: the acceptors of its register, changed one at a time.
+
+Owns when an acceptor is added or replaced, seen from the job's master. The change itself, and that two never
+overlap, is the register's.
+
+Invariants: an acceptor is replaced only when look-ups have not found it for `GONE_S`, or when it says that it
+goes for good; who shall come is first given what an acceptor must hold, so that the change does not wait for
+it. Who goes is replaced if anybody can be found, and left out otherwise, unless it is the last.
+
+A fleet of one or two agents has a register of one; with a third agent it grows, one acceptor at a time.
+
+Paper: CASPaxos (Rystsov 2018) 2.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh.control.office import Office
+from elfmesh.control.register.proposer import Proposer
+from elfmesh.control.register.value import Cell, Exchange, Refused, RegisterValue, Settle
+from elfmesh.machine import Contact
+from elfmesh.overlay.events import LookupDone
+
+GONE_S = 60.0
+"""How long an acceptor is away before another votes for it: longer than a restart or a reboot's pause."""
+
+READY_S = 3.0
+"""How long who shall come has to complete its copy of the log."""
+
+
+class Electorate:
+    """Keeps the acceptors of one job's register at their number.
+
+    Args:
+        office: clock and look-ups.
+        proposer: of the register.
+        cell: its value as last chosen here.
+        invite: gives an agent what an acceptor holds.
+        changed: told of the value after a change.
+        wanted: how many shall vote.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        proposer: Proposer,
+        cell: Callable[[], Cell],
+        invite: Callable[[Contact], None],
+        changed: Callable[[Cell | Refused], None],
+        *,
+        wanted: int,
+        gone_s: float = GONE_S,
+    ) -> None:
+        self._office, self._proposer, self._cell = office, proposer, cell
+        self._invite, self._changed, self._wanted, self._gone_s = invite, changed, wanted, gone_s
+        self._invited: dict[bytes, float] = {}
+        self._away: dict[bytes, float] = {}
+        self._leaving: dict[bytes, None] = {}
+        self._looking_again = False
+        self._nearest: tuple[Contact, ...] = ()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Not the master any more."""
+        self._stopped = True
+
+    def resign(self, voter: bytes) -> bool:
+        """An agent goes for good. Returns: whether its vote is not counted on any more."""
+        value = self._cell().value
+        if value.deleted or voter not in {contact.id for contact in self._cell().contacts}:
+            return True
+        self._leaving[voter] = None
+        if self._nearest:
+            self.upkeep(self._nearest)
+            return [contact.id for contact in self._nearest] == [voter]  # there is nobody else
+        return False
+
+    def upkeep(self, nearest: tuple[Contact, ...]) -> None:
+        """Look who votes; `nearest`: the living agents closest to the job, this one too."""
+        value = self._cell().value
+        if self._stopped or not self._proposer.idle or value.deleted:
+            return
+        if value.former:
+            self._settle()
+            return
+        voting = {contact.id for contact in value.acceptors}
+        answered = {contact.id: contact for contact in nearest}
+        for contact in value.acceptors:
+            if contact.id in answered:
+                self._there(answered[contact.id])  # what a look-up of its own would say
+            elif contact.id != self._office.me.id:
+                self._look(contact.id)
+        self._nearest = nearest
+        staying = [contact for contact in nearest if contact.id not in self._leaving]
+        others = [contact for contact in staying if contact.id not in voting]
+        room = self._wanted - len(voting) if len(staying) >= self._wanted else 0
+        gone = self._gone(voting)
+        coming = others[: room if room > 0 else len(gone[:1])]
+        self._forget(voting, coming)
+        self._exchange(value, room, gone, coming)
+
+    def _forget(self, voting: set[bytes], coming: list[Contact]) -> None:
+        """What is known of agents that neither vote nor come any more would count when they are back."""
+        near = voting | {contact.id for contact in self._nearest}
+        invited = {contact.id for contact in coming}
+        self._away = {agent: since for agent, since in self._away.items() if agent in voting}
+        self._leaving = {agent: None for agent in self._leaving if agent in near}
+        self._invited = {agent: at for agent, at in self._invited.items() if agent in invited}
+
+    def _gone(self, voting: set[bytes]) -> list[bytes]:
+        """Acceptors that are to be replaced: who says so first, then who has been away for long."""
+        now = self._office.now
+        lost = [agent for agent, since in self._away.items() if now - since >= self._gone_s]
+        return [agent for agent in dict.fromkeys((*self._leaving, *lost)) if agent in voting]
+
+    def _exchange(self, value: RegisterValue, room: int, gone: list[bytes], coming: list[Contact]) -> None:
+        """Have the first of those that come vote, in the place of the first that goes if there is no room."""
+        now = self._office.now
+        if not coming and gone and gone[0] in self._leaving and len(value.acceptors) > 1:
+            change = Exchange(value.incarnation, value.epoch, None, gone[0])
+            self._proposer.submit(change, self._exchanged)
+            return
+        ready = bool(coming)
+        for contact in coming:
+            self._invite(contact)
+            ready &= now - self._invited.setdefault(contact.id, now) >= READY_S
+        if ready:
+            change = Exchange(value.incarnation, value.epoch, coming[0], None if room > 0 else gone[0])
+            self._proposer.submit(change, self._exchanged)
+        elif coming and self._leaving and not self._looking_again:
+            self._looking_again = True
+            self._office.after(READY_S, self._look_again)
+
+    def _look_again(self) -> None:
+        """Somebody waits to go: the next one is ready now."""
+        self._looking_again = False
+        self.upkeep(self._nearest)
+
+    def _look(self, agent: bytes) -> None:
+        def found(done: LookupDone | None) -> None:
+            if done is None:
+                return
+            if done.contacts and done.contacts[0].id == agent:
+                self._there(done.contacts[0])
+            else:
+                self._away.setdefault(agent, self._office.now)
+
+        self._office.lookup(agent, found)
+
+    @property
+    def restless(self) -> bool:
+        """Whether something about who votes is to be done, or may have to be."""
+        value = self._cell().value
+        few = len(value.acceptors) < self._wanted
+        return few or bool(value.former or self._away or self._leaving or self._invited)
+
+    def _there(self, contact: Contact) -> None:
+        self._away.pop(contact.id, None)
+        self._proposer.met(contact)
+
+    def _exchanged(self, outcome: Cell | Refused) -> None:
+        self._changed(outcome)
+        if isinstance(outcome, Cell) and not self._stopped:
+            self._office.stats["control.acceptors_changed"] += 1
+            self._settle()
+
+    def _settle(self) -> None:
+        self._proposer.submit(Settle(self._cell().value.incarnation), self._settled)
+
+    def _settled(self, outcome: Cell | Refused) -> None:
+        self._changed(outcome)
+        if isinstance(outcome, Cell) and outcome.value.former and not self._stopped:
+            self._settle()  # the joint value is chosen now; it may be settled
+        elif isinstance(outcome, Cell):
+            self.upkeep(self._nearest)

@@ -1,0 +1,98 @@
+"""What proposers and acceptors of control registers say to each other.
+
+Owns the shapes only; `register_acceptor.py` and `register_proposer.py` speak. The tail of a value, which is
+the records closed last, is the payload of the message that carries the value.
+
+Paper: CASPaxos (Rystsov 2018) 2.2: prepare, promise, accept, confirmation, conflict.
+"""
+
+from __future__ import annotations
+
+from elfmesh.control.register.rules import Ballot
+from elfmesh.control.register.value import RegisterValue
+from elfmesh.control.terms import Terms
+from elfmesh.machine import Contact, Id, Index, Message
+
+
+class Prepare(Message, frozen=True, tag="ctl.prepare"):
+    """Promise to accept nothing below this ballot, and say what you have accepted."""
+
+    job: Id
+    ballot: Ballot
+
+
+class Promised(Message, frozen=True, tag="ctl.promised"):
+    """An acceptor has promised.
+
+    Attributes:
+        job: whose register.
+        ballot: promised.
+        accepted: ballot of `value`.
+        value: accepted last, None if nothing was; the payload is its tail.
+        terms: what the acceptor holds for a successor.
+        latest: last record of the acceptor's copy of the results log.
+    """
+
+    job: Id
+    ballot: Ballot
+    accepted: Ballot
+    value: RegisterValue | None
+    terms: Terms | None
+    latest: Index | None
+
+
+class Accept(Message, frozen=True, tag="ctl.accept"):
+    """Accept this value; the payload is its tail.
+
+    Attributes:
+        job: whose register.
+        ballot: of the value.
+        value: to be accepted.
+        settled: ballot of the value that was chosen before this one by the same proposer.
+        terms: what a successor needs, if the acceptor may lack it.
+        sources: who has the records before the tail, if the acceptor lacks them.
+    """
+
+    job: Id
+    ballot: Ballot
+    value: RegisterValue
+    settled: Ballot | None = None
+    terms: Terms | None = None
+    sources: tuple[Contact, ...] = ()
+
+
+class Accepted(Message, frozen=True, tag="ctl.accepted"):
+    """An acceptor has accepted; it promises the ballot that follows to the same proposer."""
+
+    job: Id
+    ballot: Ballot
+
+
+class Conflict(Message, frozen=True, tag="ctl.conflict"):
+    """An acceptor refuses `ballot`: it has promised another, or it is `behind` and cannot vouch for it."""
+
+    job: Id
+    ballot: Ballot
+    promised: Ballot
+    behind: bool = False
+
+
+class Resign(Message, frozen=True, tag="ctl.resign"):
+    """An acceptor to the master of a job: I go for good; let another vote in my place."""
+
+    job: Id
+    incarnation: str
+    voter: Contact
+
+
+class Resigned(Message, frozen=True, tag="ctl.resigned"):
+    """The answer to `Resign`, once the register has settled without the acceptor."""
+
+    job: Id
+    incarnation: str
+
+
+REGISTER_MESSAGES: tuple[type[Message], ...] = (
+    *(Prepare, Promised, Accept, Accepted, Conflict),
+    *(Resign, Resigned),
+)

@@ -1,0 +1,347 @@
+"""Changing the control register of one job: one change after the other, tried until it is decided.
+
+Owns the round in progress, who has answered it, and when it is said again. Decides nothing about jobs.
+
+Invariants: changes are decided in the order they were submitted, each once; a change is reported as made
+only when a quorum has accepted it; who was not asked is not counted. Nothing is decided by a clock: a
+time-out only repeats what was said, or begins a round with a higher ballot.
+
+Paper: CASPaxos (Rystsov 2018) 2.2, proposers, and 2.2.1, one round trip.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from elfmesh.control.office import Office, Timer
+from elfmesh.control.register.acceptor import lane
+from elfmesh.control.register.messages import Accept, Accepted, Conflict, Prepare, Promised
+from elfmesh.control.register.rules import Ballot, Round
+from elfmesh.control.register.value import Cell, Change, Refused, RegisterValue, check_cell, plan_digest
+from elfmesh.control.stages import reverted
+from elfmesh.control.terms import Terms
+from elfmesh.errors import ProtocolError
+from elfmesh.machine import Contact
+
+AGAIN_S = (0.25, 0.5, 1.0, 2.0)
+"""Pauses before an acceptor that is silent is asked again; the last one is repeated."""
+
+ROUND_TRIES = 8
+"""How often a round is said again before another one begins: what it was built on may be gone by now."""
+
+BEHIND_S = 0.05
+"""When an acceptor that lacked something is asked again."""
+
+BACK_OFF_S = 0.02
+BACK_OFF_S_MAX = 2.0
+FAILURES_MAX = 8
+"""Losses after which the pause does not grow any more."""
+
+Decided = Callable[[Cell | Refused], None]
+"""Called with the value that was chosen, or with why the change may not be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an acceptor said it holds for a successor."""
+
+    contact: Contact
+    terms: Terms | None
+    latest: int | None
+
+
+@dataclass(slots=True)
+class _Wanted:
+    change: Change
+    then: Decided
+    terms: Terms | None
+
+
+class Proposer:
+    """One agent's changes of one job's register.
+
+    Args:
+        office: clock and way out.
+        job: whose register.
+        acceptors: whom to ask while the value is unknown.
+        life: drawn when this agent started.
+        seen: the highest ballot this agent knows of as an acceptor: one below it would be refused.
+    """
+
+    def __init__(
+        self,
+        office: Office,
+        job: bytes,
+        acceptors: tuple[Contact, ...],
+        life: int,
+        seen: Callable[[], Ballot] = Ballot,
+    ) -> None:
+        self._office, self._job, self._life, self._seen = office, job, life, seen
+        self._guess = tuple(contact.id for contact in acceptors)
+        self._contacts = {contact.id: contact for contact in acceptors}
+        self._wanted: deque[_Wanted] = deque()
+        self._round: Round[Cell] | None = None
+        self._won: Round[Cell] | None = None
+        self._counter = 0
+        self._tries = 0
+        self._failures = 0
+        self._timer: Timer | None = None
+        self._rosters: dict[bytes, int] = {}
+        self._behind: dict[bytes, None] = {}
+        self._settled: Ballot | None = None
+        self.reports: dict[bytes, Report] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Nothing waits for a decision."""
+        return not self._wanted
+
+    def submit(self, change: Change, then: Decided, terms: Terms | None = None) -> None:
+        """Make a change; `then` hears how it ended. `terms`: what acceptors may lack to vote for it."""
+        self._wanted.append(_Wanted(change, then, terms))
+        if len(self._wanted) == 1:
+            self._next()
+
+    def ask(self, acceptors: tuple[Contact, ...]) -> None:
+        """Ask these when the value is sought the next time."""
+        self._guess = tuple(contact.id for contact in acceptors)
+        self._contacts |= {contact.id: contact for contact in acceptors}
+        self._won = None
+        self._rosters.clear()
+
+    def met(self, contact: Contact) -> None:
+        """An agent is found at this address."""
+        if contact.id in self._contacts:
+            self._contacts[contact.id] = contact
+
+    def drop(self) -> None:
+        """Want nothing any more. What was sent may still be accepted."""
+        self._wanted.clear()
+        self._round = self._won = None
+        self._cancel()
+
+    # -- rounds ----------------------------------------------------------------------------------------
+
+    def _next(self) -> None:
+        won, self._won = self._won, None
+        if won is None:
+            self._prepare()
+        else:
+            self._round = won.following
+            self._counter = max(self._counter, self._round.ballot.counter)
+            self._propose(settled=won.ballot)
+
+    def _prepare(self) -> None:
+        self._cancel()
+        self._counter = max(self._counter, self._seen().counter) + 1
+        self._tries = 0
+        self._round = Round(Ballot(self._counter, self._office.me.id, self._life), self._guess)
+        self._ask()
+
+    def _propose(self, settled: Ballot | None = None) -> None:
+        assert self._round is not None
+        wanted = self._wanted[0]
+        found = self._round.found
+        try:
+            cell = wanted.change.apply(found, certain=self._round.certain)
+        except Refused as refused:
+            self._round = None
+            self._decide(refused)
+            return
+        for contact in cell.contacts:
+            self._contacts.setdefault(contact.id, contact)
+        self._round = self._round.proposed(cell)
+        self._settled = settled
+        self._tries = 0
+        self._ask()
+
+    def _ask(self) -> None:
+        """Say it to all who have not answered, and again after a while."""
+        begun = self._round
+        assert begun is not None
+        done = begun.accepted if begun.proposal else tuple(promise.agent for promise in begun.promises)
+        for agent in begun.asked:
+            if agent not in done:
+                self._tell(agent)
+        if self._round is begun:
+            pause = AGAIN_S[min(self._tries, len(AGAIN_S) - 1)]
+            self._tries += 1
+            self._wait(self._office.jittered(pause), self._again)
+
+    def _tell(self, agent: bytes) -> None:
+        begun, contact = self._round, self._contacts.get(agent)
+        if begun is None or contact is None:
+            return
+        if begun.proposal is None:
+            self._office.send(contact, Prepare(self._job, begun.ballot))
+            return
+        cell, terms = begun.proposal, self._terms(begun.proposal)
+        known = self._rosters.get(agent, -1) >= cell.value.roster
+        sources = self._sources(cell, agent) if agent in self._behind else ()
+        message = Accept(
+            self._job, begun.ballot, cell.value, self._settled, None if known else terms, sources
+        )
+        self._office.send(contact, message, cell.tail, lane=lane(cell.tail))
+
+    def _terms(self, cell: Cell) -> Terms | None:
+        """What an acceptor may lack: the newest of who wants the change and of what acceptors told."""
+        own = self._wanted[0].terms if self._wanted else None
+        return newest_terms(self.reports, cell.value, own)
+
+    def _sources(self, cell: Cell, agent: bytes) -> tuple[Contact, ...]:
+        """Who has the records before the tail, and has answered: who accepted the value found among them."""
+        before = cell.value.before
+        found = [
+            report
+            for report in self.reports.values()
+            if report.contact.id != agent and before is not None and (report.latest or before - 1) >= before
+        ]
+        found.sort(key=lambda report: (-(report.latest or 0), report.contact.id))
+        return tuple(report.contact for report in found)
+
+    def _again(self) -> None:
+        """Somebody is silent: it may have another address by now, or it is gone and the others must do.
+
+        A round that one acceptor has refused, or that has waited for long, is begun anew: it would wait for
+        ever for an acceptor that is gone, while a majority is there.
+        """
+        begun = self._round
+        if begun is None:
+            return
+        done = begun.accepted if begun.proposal else tuple(promise.agent for promise in begun.promises)
+        for agent in begun.asked:
+            if agent not in done and agent != self._office.me.id:
+                self._find(agent)
+        if begun.refused or self._tries >= ROUND_TRIES:
+            self._lose()
+        else:
+            self._ask()
+
+    def _find(self, agent: bytes) -> None:
+        def found(contacts: tuple[Contact, ...]) -> None:
+            if contacts and contacts[0].id == agent and contacts[0] != self._contacts.get(agent):
+                self._contacts[agent] = contacts[0]
+                self._tell(agent)
+
+        self._office.lookup(agent, lambda done: found(done.contacts if done else ()))
+
+    # -- answers ---------------------------------------------------------------------------------------
+
+    def promised(self, sender: Contact, message: Promised, tail: bytes) -> None:
+        """An acceptor has promised."""
+        begun = self._round
+        if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
+            self._stray()
+            return
+        cell = None if message.value is None else Cell(message.value, tail)
+        try:
+            if cell is not None:
+                check_cell(self._job, cell)
+        except ProtocolError:
+            self._office.stats["control.malformed"] += 1
+            return
+        self._contacts[sender.id] = sender
+        self.reports[sender.id] = Report(sender, message.terms, message.latest)
+        told = begun.promised(sender.id, message.accepted, cell)
+        for contact in cell.contacts if cell is not None else ():
+            self._contacts.setdefault(contact.id, contact)
+        self._round = told
+        if told is not begun and told.prepared:
+            self._propose()
+        else:
+            for agent in told.asked:
+                if agent not in begun.asked:
+                    self._tell(agent)
+
+    def accepted(self, sender: Contact, message: Accepted) -> None:
+        """An acceptor has accepted."""
+        begun = self._round
+        if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
+            self._stray()
+            return
+        told = self._round = begun.accepting(sender.id)
+        if told.proposal is None:
+            return
+        self._rosters[sender.id] = told.proposal.value.roster
+        self._behind.pop(sender.id, None)
+        if told.chosen:
+            self._round, self._won, self._failures = None, told, 0
+            self._guess = told.asked
+            self._decide(told.proposal)
+
+    def refused(self, sender: Contact, message: Conflict) -> None:
+        """An acceptor has refused."""
+        begun = self._round
+        if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
+            self._stray()
+            return
+        if message.behind:
+            self._rosters.pop(sender.id, None)
+            self._behind[sender.id] = None
+            if self._tries <= 1:
+                self._wait(BEHIND_S, self._ask)
+            return
+        told = self._round = begun.refusing(sender.id)
+        self._counter = max(self._counter, message.promised.counter)
+        if told.hopeless:
+            self._lose()
+
+    def _lose(self) -> None:
+        """Begin a higher round soon."""
+        self._round = None
+        self._failures += 1
+        self._office.stats["control.rounds_lost"] += 1
+        most = min(BACK_OFF_S * 2 ** min(self._failures, FAILURES_MAX), BACK_OFF_S_MAX)
+        self._wait(self._office.rng.uniform(BACK_OFF_S, most), self._prepare)
+
+    def _stray(self) -> None:
+        """Late, repeated, or from somebody who was not asked."""
+        self._office.stats["control.stray_votes"] += 1
+
+    def _decide(self, outcome: Cell | Refused) -> None:
+        self._cancel()
+        wanted = self._wanted.popleft()
+        before = len(self._wanted)
+        wanted.then(outcome)
+        if before and self._wanted and self._round is None:
+            self._next()
+
+    def _wait(self, delay_s: float, call: Callable[[], None]) -> None:
+        self._cancel()
+        self._timer = self._office.after(delay_s, call)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def newest_terms(reports: dict[bytes, Report], value: RegisterValue, own: Terms | None) -> Terms | None:
+    """The newest terms that acceptors or this agent hold of an incarnation.
+
+    Those that know the roster which the register names come first: who has only heard of a new master holds
+    an old roster under a new epoch.
+    """
+    found = [
+        fitting(terms, value)
+        for terms in (own, *(report.terms for report in reports.values()))
+        if terms is not None and terms.manifest.incarnation == value.incarnation
+    ]
+
+    def rank(terms: Terms) -> tuple[bool, bool, int, int]:
+        return plan_of(terms) == value.plan, terms.version >= value.roster, terms.epoch, terms.version
+
+    return max(found, key=rank, default=None)
+
+
+def fitting(terms: Terms, value: RegisterValue) -> Terms:
+    """The terms by the version that the register names: they may be of a change that was never chosen."""
+    before = None if plan_of(terms) == value.plan else reverted(terms)
+    return before if before is not None and plan_of(before) == value.plan else terms
+
+
+def plan_of(terms: Terms) -> bytes:
+    """What the register says of these terms' newest version."""
+    return plan_digest(terms.manifest, terms.effective, terms.evaluated)

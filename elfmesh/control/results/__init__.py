@@ -1,0 +1,1 @@
+"""Results: records, their pages, the log that keeps them."""

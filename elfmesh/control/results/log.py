@@ -1,0 +1,390 @@
+"""Results on disk: one append-only log per job, readable by interval index.
+
+Owns files only; the records' meaning is the control machine's. Plain and synchronous: one thread uses it.
+
+    DIR/<job id hex>/meta               incarnation and unified schema of the rows, replaced atomically
+    DIR/<job id hex>/<first index>.seg  framed records (see pages.py), indices ascending
+    DIR/journal                         records that segments may not have durably yet (see resultsjournal.py)
+
+Invariants: a record is either whole and checksummed or not there (a torn tail is cut off when the log is
+opened); indices only grow, so that appending a record again changes nothing; retention drops whole segments,
+oldest first, and never the newest; `append` returns when the record is durable (D-17), in its segment or, of
+several at once, in the journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from elfmesh.control.events import LOG_PAGE_BYTES_MAX, Append, LogInfo, LogRead, ReadLog
+from elfmesh.control.results.journal import FILE_NAME, Entry, Journal
+from elfmesh.control.results.pages import encode_frame
+from elfmesh.control.results.records import ResultRecord, ipc_schema
+from elfmesh.control.results.segment import (
+    Meta,
+    Segment,
+    cut,
+    read_meta,
+    scan,
+    sync_directory,
+    sync_file,
+    write_meta,
+)
+from elfmesh.errors import DiskFull, ElfError, StorageError
+
+INTERVALS_MAX = 10_000
+"""Intervals kept per job: a week of minutes."""
+
+BYTES_MAX = 256 << 20
+SEGMENT_BYTES = 8 << 20
+"""A segment is closed beyond this size; retention works in such steps."""
+
+SEGMENT_RECORDS = 1000
+JOURNAL_BYTES_MAX = 8 << 20
+"""A journal beyond this size is emptied: what it held is synced where it belongs."""
+
+LOGS_OPEN_MAX = 256
+
+
+class ResultsLog:
+    """The log of one job.
+
+    Args:
+        directory: of this job, created if need be.
+        incarnation: of the results; a log of another one is dropped. None: whatever is there.
+        intervals_max: records kept, roughly (whole segments are dropped).
+        bytes_max: bytes kept, likewise.
+        segment_bytes: size at which a new segment begins.
+        segment_records: number of records at which a new segment begins.
+
+    Raises:
+        StorageError: the disk refuses, or a segment is damaged in its middle.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        incarnation: str | None,
+        *,
+        intervals_max: int = INTERVALS_MAX,
+        bytes_max: int = BYTES_MAX,
+        segment_bytes: int = SEGMENT_BYTES,
+        segment_records: int = SEGMENT_RECORDS,
+    ) -> None:
+        self._directory = directory
+        self._intervals_max, self._bytes_max = intervals_max, bytes_max
+        self._segment_bytes = segment_bytes
+        self._segment_records = max(1, min(segment_records, intervals_max // 4 or 1))
+        directory.mkdir(parents=True, exist_ok=True)
+        self._meta = read_meta(directory)
+        if incarnation is not None and incarnation != self._meta.incarnation:
+            for path in directory.glob("*.seg"):
+                path.unlink()
+            self._write_meta(Meta(incarnation))
+        self._segments = self._open_segments()
+        self._unsynced = False
+        # Whether the directory durably names the last segment.
+        self._named = True
+        self._learned = b""
+
+    @property
+    def incarnation(self) -> str:
+        """Of the results."""
+        return self._meta.incarnation
+
+    @property
+    def earliest(self) -> int | None:
+        """First index held."""
+        return self._segments[0].indices[0] if self._segments else None
+
+    @property
+    def latest(self) -> int | None:
+        """Last index held."""
+        return self._segments[-1].indices[-1] if self._segments else None
+
+    def append(self, record: ResultRecord, rows: bytes) -> None:
+        """Add a record behind the last one; durable when this returns. Lower indices change nothing."""
+        if self.write(record, rows):
+            self.sync()
+
+    def write(self, record: ResultRecord, rows: bytes) -> bytes:
+        """The same, durable after the next `sync`; returns the framed record, b"" if nothing has changed.
+
+        Raises:
+            OSError: the disk refuses; nothing has changed.
+        """
+        if self.latest is not None and record.index <= self.latest:
+            return b""
+        segment = self._segments[-1] if self._segments else None
+        full = segment is not None and (
+            segment.size >= self._segment_bytes or len(segment.indices) >= self._segment_records
+        )
+        if segment is None or full:
+            self.sync()
+            segment = Segment(self._directory / f"{record.index:+020d}.seg")
+        self._learn(rows)
+        frame = encode_frame(record, rows)
+        try:
+            with segment.path.open("ab") as file:
+                file.write(frame)
+        except OSError:
+            cut(segment.path, segment.size)
+            raise
+        if not segment.indices:
+            self._segments.append(segment)
+            self._named = False
+        self._unsynced = True
+        segment.ends.append(segment.size + len(frame))
+        segment.indices.append(record.index)
+        self._retain()
+        return frame
+
+    def distrust(self) -> None:
+        """Sync the last segment again: a process that was killed may have written to it and not synced it."""
+        if self._segments:
+            self._unsynced, self._named = True, False
+
+    def sync(self) -> None:
+        """Make everything written durable."""
+        if not self._unsynced:
+            return
+        segment = self._segments[-1]
+        with segment.path.open("r+b") as file:
+            sync_file(file.fileno(), segment.path)
+        if not self._named:
+            sync_directory(self._directory)
+            self._named = True
+        self._unsynced = False
+
+    def read(self, start: int | None, stop: int | None, limit: int) -> tuple[bytes, int | None]:
+        """A page of records with start <= index < stop, and the index to go on from (None if empty).
+
+        At most `limit` records and, but for a first large one, LOG_PAGE_BYTES_MAX bytes.
+        """
+        parts: list[bytes] = []
+        size, following = 0, None
+        for segment in self._segments:
+            position = 0 if start is None else bisect_left(segment.indices, start)
+            if position >= len(segment.indices):
+                continue
+            with segment.path.open("rb") as file:
+                for place in range(position, len(segment.indices)):
+                    offset, length = segment.span(place)
+                    index = segment.indices[place]
+                    over = bool(parts) and size + length > LOG_PAGE_BYTES_MAX
+                    if len(parts) >= limit or over or (stop is not None and index >= stop):
+                        return b"".join(parts), following
+                    file.seek(offset)
+                    parts.append(file.read(length))
+                    size += length
+                    following = index + 1
+        return b"".join(parts), following
+
+    def describe(self, token: int, page: bytes = b"", following: int | None = None) -> LogRead:
+        """The answer to a `ReadLog`."""
+        return LogRead(
+            token,
+            page,
+            following,
+            self.earliest,
+            self.latest,
+            self._meta.expired,
+            self._meta.schema,
+        )
+
+    # -- files -----------------------------------------------------------------------------------------
+
+    def _write_meta(self, meta: Meta) -> None:
+        write_meta(self._directory, meta)
+        self._meta = meta
+
+    def _open_segments(self) -> list[Segment]:
+        paths = sorted(self._directory.glob("*.seg"), key=lambda path: int(path.stem))
+        segments: list[Segment] = []
+        for path in paths:
+            last = path == paths[-1]
+            segment = scan(path, cut=last)
+            if segment.indices:
+                segments.append(segment)
+            else:
+                path.unlink()
+        return segments
+
+    def _learn(self, rows: bytes) -> None:
+        """Widen the log's schema by that of these rows, so that readers know the columns of all of them."""
+        message = _schema_message(rows)
+        if not rows or message == self._learned:
+            return
+        new = ipc_schema(rows)
+        known = pa.ipc.read_schema(pa.py_buffer(self._meta.schema)) if self._meta.schema else None
+        try:
+            merged = new if known is None else pa.unify_schemas([known, new], promote_options="permissive")
+        except pa.ArrowException:
+            self._learned = message
+            return  # nothing both fit into: readers cast what they get and say what does not fit
+        if known is None or not merged.equals(known):
+            schema = merged.remove_metadata().serialize().to_pybytes()
+            self._write_meta(msgspec.structs.replace(self._meta, schema=schema))
+        self._learned = message
+
+    def _retain(self) -> None:
+        count = sum(len(segment.indices) for segment in self._segments)
+        size = sum(segment.size for segment in self._segments)
+        while len(self._segments) > 1 and (count > self._intervals_max or size > self._bytes_max):
+            oldest = self._segments[0]
+            count, size = count - len(oldest.indices), size - oldest.size
+            with contextlib.suppress(OSError):  # readers see what is the earliest all the same
+                self._write_meta(msgspec.structs.replace(self._meta, expired=oldest.indices[-1]))
+            del self._segments[0]
+            oldest.path.unlink()
+
+
+def _schema_message(rows: bytes) -> bytes:
+    """What an Arrow IPC stream begins with, unread: where it is equal, so are the schemas."""
+    return rows[: 8 + int.from_bytes(rows[4:8], "little")]
+
+
+class ResultsLogs:
+    """All results logs of one agent; what the pump carries `Append`, `DropLog` and `ReadLog` out on.
+
+    Args:
+        directory: of all of them, created if need be.
+        intervals_max: records kept per job.
+        bytes_max: bytes kept per job.
+        journal_bytes_max: see JOURNAL_BYTES_MAX.
+
+    Raises:
+        StorageError: the disk refuses, or a log is damaged.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        intervals_max: int = INTERVALS_MAX,
+        bytes_max: int = BYTES_MAX,
+        journal_bytes_max: int = JOURNAL_BYTES_MAX,
+    ) -> None:
+        self._directory = directory
+        self._intervals_max, self._bytes_max = intervals_max, bytes_max
+        self._journal_bytes_max = journal_bytes_max
+        self._half_done = False
+        self._open: OrderedDict[bytes, ResultsLog] = OrderedDict()
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._journal = Journal(directory / FILE_NAME)
+            sync_directory(directory)
+            self._put_back()
+        except OSError as error:
+            raise StorageError(f"cannot create it: {error.strerror}", where=str(directory)) from None
+
+    def append(self, *effects: Append) -> None:
+        """Add records, in this order; all are durable when this returns.
+
+        Raises:
+            DiskFull: there is no room; the same may be tried again.
+            StorageError: the disk refuses.
+
+        Cost: one sync; of several records two writes each.
+        """
+        try:
+            self._append(effects)
+        except OSError as error:
+            self._half_done = True
+            if error.errno in DiskFull.ERRNOS:
+                hint = "Make room there."
+                raise DiskFull("the disk is full", where=str(self._directory), hint=hint) from None
+            raise StorageError(f"cannot write results: {error}", where=str(self._directory)) from None
+
+    def _append(self, effects: Sequence[Append]) -> None:
+        if len(effects) == 1 and not self._half_done:
+            self._log(effects[0].job, effects[0].incarnation).append(effects[0].record, effects[0].rows)
+            return
+        entries = []
+        for effect in effects:
+            log = self._log(effect.job, effect.incarnation)
+            frame = log.write(effect.record, effect.rows)
+            if frame:
+                entries.append(Entry(effect.job, effect.incarnation, frame))
+        if entries:
+            self._journal.append(entries)
+        if self._journal.size > self._journal_bytes_max:
+            self._empty_journal()
+        if self._half_done:  # what was written then is in no journal
+            self._empty_journal()
+            self._half_done = False
+
+    def drop(self, job: bytes) -> None:
+        """Delete a job's log."""
+        self._open.pop(job, None)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._path(job))
+
+    def read(self, effect: ReadLog) -> LogRead:
+        """A page of a job's log; a log that is not there is an empty one."""
+        if not self._path(effect.job).exists():
+            return LogRead(effect.token)
+        try:
+            log = self._log(effect.job, None)
+            page, following = b"", None
+            if effect.limit:
+                page, following = log.read(effect.start, effect.stop, effect.limit)
+            return log.describe(effect.token, page, following)
+        except (OSError, ElfError) as error:
+            return LogRead(effect.token, error=str(error))
+
+    def found(self) -> tuple[LogInfo, ...]:
+        """The logs on disk.
+
+        Raises:
+            StorageError: one of them is damaged.
+        """
+        logs = []
+        for path in sorted(self._directory.iterdir()):
+            with contextlib.suppress(ValueError):
+                job = bytes.fromhex(path.name)
+                log = self._log(job, None)
+                logs.append(LogInfo(job, log.incarnation, log.latest))
+        return tuple(logs)
+
+    def _log(self, job: bytes, incarnation: str | None) -> ResultsLog:
+        log = self._open.get(job)
+        if log is None or (incarnation is not None and log.incarnation != incarnation):
+            log = ResultsLog(
+                self._path(job),
+                incarnation,
+                intervals_max=self._intervals_max,
+                bytes_max=self._bytes_max,
+            )
+            self._open[job] = log
+        self._open.move_to_end(job)
+        while len(self._open) > LOGS_OPEN_MAX:
+            _, oldest = self._open.popitem(last=False)
+            oldest.sync()
+        return log
+
+    def _put_back(self) -> None:
+        """Write again what a power cut took from the segments; logs that were dropped stay so."""
+        for entry in self._journal.entries():
+            if self._path(entry.job).exists():
+                log = self._log(entry.job, None)
+                if log.incarnation == entry.incarnation:
+                    log.distrust()
+                    log.write(*entry.result())
+        self._empty_journal()
+
+    def _empty_journal(self) -> None:
+        for log in self._open.values():
+            log.sync()
+        self._journal.clear()
+
+    def _path(self, job: bytes) -> Path:
+        return self._directory / job.hex()
