@@ -1,5 +1,5 @@
 """`python -m elfmesh.agent` is the `elf` command, for where no script is installed."""
 
-from elfmesh.agent.cli import main
+from elfmesh.agent.cli.entry import main
 
 main()

@@ -14,24 +14,33 @@ from typing import Any
 import elfmesh
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.core import AgentCore
-from elfmesh.agent.deadletters import DeadLetters
-from elfmesh.agent.framelog import FrameLog
+from elfmesh.agent.disk.deadletters import DeadLetters
+from elfmesh.agent.disk.framelog import FrameLog
+from elfmesh.agent.disk.statelog import StateLog
+from elfmesh.agent.disk.storage import Storage
+from elfmesh.agent.functions.host import FunctionHost
+from elfmesh.agent.hands import Results
 from elfmesh.agent.heavy import Compute
 from elfmesh.agent.host import Executor
 from elfmesh.agent.ingest import HELD_BYTES_MAX
-from elfmesh.agent.jobs import Reader
-from elfmesh.agent.parsers import static_schema
-from elfmesh.agent.pump import Pump, Results, no_logs
-from elfmesh.agent.statelog import StateLog
-from elfmesh.agent.storage import Storage
-from elfmesh.agent.transport import Transport
+from elfmesh.agent.lookups import LookupTables
+from elfmesh.agent.net.transport import Transport
+from elfmesh.agent.pump import Pump
+from elfmesh.agent.stream_formats import format_of
+from elfmesh.agent.worker.reader import Reader
 from elfmesh.agent.workers import WorkerHost
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.events import LocalStreams, Recompute, Recomputed, StreamInfo
 from elfmesh.control.machine import Control
+from elfmesh.limits import FANOUT_MAX
 from elfmesh.machine import Contact
 from elfmesh.overlay import Overlay
 from elfmesh.srt import Forest
+
+
+def no_logs(effect: Recompute) -> Recomputed:
+    """The recheck of an agent whose logs cannot be read twice."""
+    return Recomputed(effect.token, error="this agent cannot read its logs again")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +64,15 @@ class Parts:
         memory: the budget of all open intervals; None: without limit.
         tidy: called in a thread when intervals were sealed.
         recheck: computes intervals again from the raw logs.
+        inputs: what is known of streams that are no files.
+        sinks: what is known of its sinks.
+        sink_problems: why results do not get to them.
         self_check: one interval in so many is verified by its master; 0: none.
+        lookups: its lookup tables.
+        cpu_s: CPU time of the calling thread.
+        functions: decides which Python functions run here; None: none do.
+        disk_bytes: limit of its frame log; None: no limit.
+        fanout: children that it takes in one tree.
     """
 
     me: Contact
@@ -74,7 +91,15 @@ class Parts:
     memory: MemoryBudget | None = None
     tidy: Callable[[], None] = lambda: None
     recheck: Callable[[Recompute], Recomputed] = no_logs
+    inputs: Callable[[], Mapping[str, Any]] = dict
+    sinks: Callable[[], Mapping[str, Any]] = dict
+    sink_problems: Callable[[], Mapping[str, str]] = dict
     self_check: int = 0
+    lookups: LookupTables | None = None
+    disk_bytes: int | None = None
+    cpu_s: Callable[[], float] = lambda: 0.0
+    functions: FunctionHost | None = None
+    fanout: int = FANOUT_MAX
 
 
 class LocalAgent:
@@ -93,11 +118,12 @@ class LocalAgent:
             return random.Random(rng.getrandbits(64))
 
         self.overlay = Overlay(me, rng=own(), digest=self._digest, clock_us=parts.wall_us)
-        self.forest = Forest(me, rng=own(), next_hop=self.overlay.next_hop)
+        self.forest = Forest(me, rng=own(), next_hop=self.overlay.next_hop, fanout=parts.fanout)
         self.control = Control(me, parts.name, rng=own(), facts=self.facts)
         self.core = AgentCore(self.overlay, self.forest, self.control)
-        self.frames = FrameLog(parts.storage)
+        self.frames = FrameLog(parts.storage, limit_bytes=parts.disk_bytes)
         self.dead_letters = DeadLetters(parts.storage, parts.name)
+        self.functions = parts.functions or FunctionHost(None, parts.storage, parts.wall_us)
         self.pump = Pump(
             self.core,
             me=me,
@@ -110,15 +136,18 @@ class LocalAgent:
             workers=self._workers,
             wall_us=parts.wall_us,
             recheck=parts.recheck,
+            try_functions=self.functions.tried,
         )
 
     def start(self, seeds: tuple[tuple[str, int], ...]) -> None:
         """Restore, open, join."""
         streams = tuple(
-            StreamInfo(name, config.format, static_schema(config.format))
+            StreamInfo(name, config.format, format_of(config, name=name).static_schema)
             for name, config in self._parts.streams.items()
         )
-        self.pump.start(LocalStreams(streams, tuple(sorted(self._parts.labels.items()))), seeds)
+        lookups = () if self._parts.lookups is None else self._parts.lookups.names
+        labels = tuple(sorted(self._parts.labels.items()))
+        self.pump.start(LocalStreams(streams, labels, lookups), seeds)
 
     @property
     def attached(self) -> bool:
@@ -127,7 +156,12 @@ class LocalAgent:
         return bool(trees) and all(info.root or info.parent is not None for info in trees)
 
     def facts(self, topic: str) -> dict[str, Any]:
-        """What this agent knows about itself: "agent", "trees" or "limits"."""
+        """What this agent knows about itself: "agent", "trees", "limits", "functions" or "problem"."""
+        if topic == "problem":
+            problem = self.pump.problem or self.host.problem
+            return {"problem": problem, "sinks": dict(self._parts.sink_problems())}
+        if topic == "functions":
+            return {"problem": self.functions.problem}
         if topic == "limits":
             return {"self_check": self._parts.self_check}
         if topic == "trees":
@@ -142,13 +176,25 @@ class LocalAgent:
             "skew_seconds": _rounded(self.overlay.skew_s),
             "labels": dict(sorted(parts.labels.items())),
             "sources": self.host.describe(),
+            "inputs": dict(parts.inputs()),
+            "sinks": dict(parts.sinks()),
+            "programs": self.control.programs.describe(),
             "overlay_stats": self.overlay.stats(),
             "tree_stats": self.forest.stats(),
             "control_stats": self.control.stats(),
             "transport": parts.transport.stats(),
             "memory": _memory(parts.memory),
             "dead_letters": self.dead_letters.describe(),
-            "frame_log": {"bytes": self.frames.size, "jobs": len(self.frames.jobs)},
+            "functions": self.functions.describe(),
+            "frame_log": {
+                "bytes": self.frames.size,
+                "limit_bytes": self.frames.limit_bytes,
+                "jobs": len(self.frames.jobs),
+            },
+            "problem": (self.pump.problem or self.host.problem) or None,
+            "waits_for_disk": {
+                name: self.pump.counters[name] for name in ("disk_full", "not_sent_disk_full")
+            },
         }
 
     def _fatal(self, error: BaseException) -> None:
@@ -172,6 +218,10 @@ class LocalAgent:
             seed=parts.rng.getrandbits(63),
             encode=parts.compute.encode,
             tidy=parts.tidy,
+            labels=parts.labels,
+            lookups=parts.lookups,
+            cpu_s=parts.cpu_s,
+            functions=self.functions,
         )
         return self.host
 

@@ -13,11 +13,24 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
-from elfmesh.cbt import Content, SortedContent, encode_known, encode_parts, finish_parts, merge_known
+from elfmesh.agent.job_rows import latest_tables, result_block
+from elfmesh.agent.worker.worker import JobWorker
+from elfmesh.cbt import (
+    Content,
+    SortedContent,
+    encode_known,
+    encode_parts,
+    finish_blocks,
+    finish_parts,
+    merge_known,
+    merged_parts,
+)
 from elfmesh.control import ql
-from elfmesh.control.events import Finalise
+from elfmesh.control.events import Finalise, Finalised
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.records import table_to_ipc
+from elfmesh.control.ql import sessions
+from elfmesh.control.ql.finalise_parts import Reduced
+from elfmesh.control.results.records import NOT_COUNTED, ipc_to_table, table_to_ipc
 
 QUERIES_MAX = 256
 """Compiled queries kept: one per job mastered here, and nobody masters so many."""
@@ -58,6 +71,7 @@ class PartialCompute:
     """`Compute` of the pump, and how the workers encode."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # guards _queries
         self._queries: OrderedDict[tuple[bytes, str, int], ql.Query] = OrderedDict()
         self._known = KnownPartials()
 
@@ -91,17 +105,63 @@ class PartialCompute:
         assert window is not None, "a job has intervals"
         start = effect.interval * window.slide_us
         parts = [part for partition in effect.parts for part in partition]
-        tables = finish_parts(parts, self._known.take(parts))
+        tables: dict[str, Reduced] = dict(finish_parts(parts, self._known.take(parts)))
+        for name, start_us, rows in effect.inputs:
+            tables |= latest_tables(query, name, start_us, ipc_to_table(rows))
         return table_to_ipc(query.finalise_parts(tables, (start, start + window.size_us)))
+
+    def close_sessions(self, effect: Finalise) -> Finalised:
+        """The sessions that end with an interval, and those that are open behind it.
+
+        Raises:
+            DataError: they are too many.
+            ProtocolError: a part or the open sessions are damaged.
+            TypeConflict: a column has types without a common one.
+        """
+        query, text = self._query(effect.manifest), effect.manifest.text
+        window = query.statement.window
+        assert window is not None, "a job has intervals"
+        assert effect.open is not None, "the job has sessions"
+        start = effect.interval * window.slide_us
+        parts = [part for partition in effect.parts for part in partition]
+        pane = merged_parts(parts, self._known.take(parts))
+        before = sessions.read_open(effect.open, text)
+        step = sessions.step(query.statement, before, pane, effect.completeness)
+        rows = table_to_ipc(query.finalise_parts(step.ended, (start, start + window.size_us)))
+        return Finalised(
+            effect.job, effect.epoch, effect.interval, rows, rev=effect.rev,
+            open=sessions.write_open(step.open, text), completeness=step.completeness,
+        )  # fmt: skip
+
+    def derive(self, effect: Finalise) -> tuple[bytes, tuple[int, ...]]:
+        """The rows of an interval that is made of other jobs' results, and the counts of its records.
+
+        Raises:
+            QueryError: the rows do not fit the query.
+            ProtocolError: they are damaged.
+        """
+        statement = self._query(effect.manifest).statement
+        window = statement.window
+        assert window is not None, "a job has intervals"
+        worker = JobWorker(statement, max_future_us=None, strict=True)
+        for name, start_us, rows in effect.inputs:
+            worker.feed(*result_block(statement, name, start_us, ipc_to_table(rows)), 0)
+        counts, tables = NOT_COUNTED, {}
+        for interval in worker.take(worker.end_index):  # others only have a part of their records here
+            if interval.index == effect.interval:
+                counts, tables = interval.counts, finish_blocks(interval.tables or {})
+        start = effect.interval * window.slide_us
+        table = worker.query.finalise_parts(tables, (start, start + window.size_us))
+        return table_to_ipc(table), counts
 
     def _query(self, manifest: Manifest) -> ql.Query:
         key = (manifest.job_id, manifest.incarnation, manifest.version)
-        if key not in self._queries:
-            self._queries[key] = ql.Query(ql.parse(manifest.text))
+        with self._lock:
+            query = self._queries.pop(key, None) or ql.Query(ql.parse(manifest.text))
+            self._queries[key] = query
             if len(self._queries) > QUERIES_MAX:
                 self._queries.popitem(last=False)
-        self._queries.move_to_end(key)
-        return self._queries[key]
+            return query
 
 
 def _bytes_of(partial: bytes, tables: Mapping[str, SortedContent]) -> int:

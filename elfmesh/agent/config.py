@@ -9,50 +9,91 @@ believed; a listen or API address elsewhere is refused. An address in use is fou
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from elfmesh.agent.addresses import is_loopback, parse_address
+from elfmesh.agent.functions.settings import FunctionsConfig, check_functions
+from elfmesh.agent.inputs.address import parse_listen
+from elfmesh.agent.inputs.kafka_config import KafkaInput, check_kafka
+from elfmesh.agent.sinks.config import TYPES, SinkConfig, check_sink
 from elfmesh.errors import ConfigError
 from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us, parse_size
 
-T = TypeVar("T", bound=msgspec.Struct)
 LISTEN_DEFAULT = "127.0.0.1:7400"
 API_DEFAULT = "127.0.0.1:7401"
 MEMORY_BYTES_MIN = 16_000_000
 """Below, every batch would go to disk."""
 
+SPOOL_BYTES_MIN = 64_000_000
+"""Below, one body of an HTTP request could be more than there may ever be."""
+
+DISK_BYTES_MIN = 1_000_000
+"""Below, the frame log would be rewritten all the time."""
+
+_MATCH = re.compile(r"_{0,2}[A-Z0-9][A-Z0-9_]*=[^\x00\n]*")
+_LISTEN = re.compile(r"(?:udp|tcp|http|unix|unix-stream|program)://")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
-_STREAM_OPTION = re.compile(r",(?=(?:format|read_from|idle|ts)=)")
+_STREAM_OPTION = re.compile(r",(?=(?:format|read_from|idle|ts|timezone|multiline|multiline_timeout|spool)=)")
 
 
 class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One stream of this host.
 
     Attributes:
-        path: file name or glob pattern.
-        format: auto, json, combined, common, logfmt, csv or regex:PATTERN.
+        path: file name or glob pattern; a stream has this, `listen`, `journal` or `kafka`.
+        listen: udp://HOST:PORT, tcp://HOST:PORT, http://HOST:PORT, unix:///PATH or unix-stream:///PATH;
+            program://NAMESPACE/NAME for what programs of that name insert.
+        journal: matches of the systemd journal, as journalctl's; none of them: all of it.
+        kafka: a topic: {servers, topic, partitions, options}.
+        spool: disk under the data directory for what `listen`, `journal` and `kafka` bring.
+        format: what its lines look like: a name of the page on log formats, or auto.
         read_from: where to begin in files seen for the first time.
         idle: after so long without a new line the stream's event time advances with the clock.
         ts: field that carries the time; "" picks the format's own.
+        timezone: of times that name none.
+        year: of times that name none (RFC 3164); without it, by the file's time of change.
+        types: column -> bool, int, float or string, for formats that carry none.
+        patterns: name -> pattern, for grok.
+        multiline: which lines are one record: start:PATTERN, continue:PATTERN, indent, timestamp, trace.
+        multiline_lines_max: a record of more lines ends.
+        multiline_bytes_max: so does one of more bytes.
+        multiline_timeout: after so long without growth the last record of a file ends.
         on_overload: "wait": reading waits, nothing is dropped. "shed": the stream is read on; blocks for
             which there is no memory, and sealed intervals for which there is no spool, are dropped and
             counted.
     """
 
-    path: str
+    path: str = ""
+    listen: str = ""
+    journal: tuple[str, ...] | None = None
+    kafka: KafkaInput | None = None
+    spool: str = "1 GB"
     format: str = "auto"
     read_from: Literal["beginning", "end"] = "beginning"
     idle: str = "5 s"
     ts: str = ""
+    timezone: str = "UTC"
+    year: int | None = None
+    types: dict[str, str] = {}
+    patterns: dict[str, str] = {}
+    multiline: str = ""
+    multiline_lines_max: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1000
+    multiline_bytes_max: str = "1 MB"
+    multiline_timeout: str = "1 s"
     on_overload: Literal["wait", "shed"] = "wait"
+
+    @property
+    def spool_bytes(self) -> int:
+        """`spool` in bytes."""
+        return parse_size(self.spool)
 
     @property
     def idle_us(self) -> int:
@@ -70,6 +111,9 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             blocks that are being read. The process itself takes about 100 MB more.
         spill: disk space under the data directory for open intervals that do not fit in memory; "0" for none.
             When neither has room, reading waits.
+        disk: what the frame log may take: contributions that are not closed yet. At this size reading
+            waits, or goes on and drops what there is no room for, as the stream's `on_overload` says; "0"
+            for no limit. While it is rewritten, it takes up to as much again.
         self_check: one interval in so many of the jobs that are led here is verified against the raw logs of
             all its agents (`elf verify`); 0 for none. It costs each of them a read of all its logs.
     """
@@ -77,6 +121,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cpu_percent: float | None = None
     memory: str = "200 MB"
     spill: str = "4 GB"
+    disk: str = "4 GB"
     self_check: int = 0
 
     @property
@@ -94,11 +139,10 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """`spill` in bytes."""
         return parse_size(self.spill)
 
-
-class FunctionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What code of others may run here: none."""
-
-    python: Literal["off"] = "off"
+    @property
+    def disk_bytes(self) -> int | None:
+        """`disk` in bytes, None for no limit."""
+        return parse_size(self.disk) or None
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -116,6 +160,8 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         name: how results name this agent; "" makes one of host name and id.
         labels: what jobs select agents by.
         streams: name to stream.
+        lookups: name to a file that is joined to records: its path, format, types and patterns.
+        sinks: name to where results of jobs are carried on to.
     """
 
     data_dir: str = ""
@@ -128,6 +174,8 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     name: str = ""
     labels: dict[str, str] = {}
     streams: dict[str, StreamConfig] = {}
+    lookups: dict[str, StreamConfig] = {}
+    sinks: dict[str, SinkConfig] = {}
     limits: LimitsConfig = LimitsConfig()
     functions: FunctionsConfig = FunctionsConfig()
 
@@ -170,34 +218,25 @@ def load_config(path: str | None, **overrides: Any) -> AgentConfig:
 
     Args:
         path: agent.toml, or None for defaults only.
-        overrides: values of `AgentConfig` fields; None and empty ones change nothing. `labels` and `streams`
-            are merged by name, `join` is replaced.
+        overrides: values of `AgentConfig` fields; None and empty ones change nothing. `labels`, `streams` and
+            `lookups` are merged by name, `join` is replaced.
 
     Raises:
         ConfigError: unreadable file, wrong key, type or value.
     """
     raw = _read(path) if path else {}
     given = {key: value for key, value in overrides.items() if value not in (None, (), {}, "")}
-    for key in ("labels", "streams"):
+    for key in ("labels", "streams", "lookups"):
         if key in given and isinstance(raw.get(key, {}), dict):
             given[key] = {**raw.get(key, {}), **given[key]}
-    source = path or "command line"
-    config = _convert({**raw, **given}, source)
+    return config_of({**raw, **given}, path or "command line")
+
+
+def config_of(raw: dict[str, Any], source: str) -> AgentConfig:
+    """The configuration of what a file says; raises ConfigError as `load_config`."""
+    config: AgentConfig = _convert(raw, source)
     _check(config, source)
     return config
-
-
-def parse_address(text: str, *, where: str) -> tuple[str, int]:
-    """Host and port of "host:port" or "[v6]:port".
-
-    Raises:
-        ConfigError: no host, or no port in 0..65535.
-    """
-    host, _, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isascii() or not port.isdigit() or int(port) > 0xFFFF:
-        raise ConfigError(f"{text!r} is not an address", where=where, hint="Write HOST:PORT.")
-    return host, int(port)
 
 
 def parse_label(text: str) -> tuple[str, str]:
@@ -208,25 +247,17 @@ def parse_label(text: str) -> tuple[str, str]:
     return key, value
 
 
-def parse_stream(text: str) -> tuple[str, dict[str, str]]:
-    """Name and settings of `--stream name=path[,format=F][,read_from=R][,idle=D][,ts=FIELD]`."""
+def parse_stream(text: str, option: str = "--stream") -> tuple[str, dict[str, str]]:
+    """Name and settings of `--stream name=path[,format=F][,read_from=R][,idle=D][,ts=FIELD]...`."""
     head, *options = _STREAM_OPTION.split(text)
     name, equals, path = head.partition("=")
     if not equals or not path:
-        raise ConfigError(f"{text!r} is not a stream", where="--stream", hint="Write --stream NAME=PATH.")
-    settings = {"path": path}
+        raise ConfigError(f"{text!r} is no name and path", where=option, hint=f"Write {option} NAME=PATH.")
+    settings = {"listen" if _LISTEN.match(path) else "path": path}
     for option in options:
         key, _, value = option.partition("=")
         settings[key] = value
     return name, settings
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this host only."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -242,16 +273,18 @@ def _read(path: str) -> dict[str, Any]:
         raise ConfigError(f"is not TOML: {error}", where=path) from None
 
 
-def _convert(raw: dict[str, Any], source: str) -> AgentConfig:
-    streams = raw.get("streams", {})
-    if isinstance(streams, dict):
-        # one by one, because msgspec does not name the key of a dict it found an error under
-        checked = {str(k): _convert_one(v, StreamConfig, source, f"streams.{k}") for k, v in streams.items()}
-        raw = {**raw, "streams": checked}
+def _convert(raw: dict[str, Any], source: str) -> Any:
+    kinds: dict[str, Any] = {"streams": StreamConfig, "lookups": StreamConfig, "sinks": SinkConfig}
+    for key, kind in kinds.items():
+        given = raw.get(key, {})
+        if isinstance(given, dict):
+            # one by one, because msgspec does not name the key of a dict it found an error under
+            checked = {str(k): _convert_one(v, kind, source, f"{key}.{k}") for k, v in given.items()}
+            raw = {**raw, key: checked}
     return _convert_one(raw, AgentConfig, source, "")
 
 
-def _convert_one(raw: Any, kind: type[T], source: str, prefix: str) -> T:
+def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
@@ -261,9 +294,13 @@ def _convert_one(raw: Any, kind: type[T], source: str, prefix: str) -> T:
         if unknown := re.search(r"unknown field `(.*?)`", message):
             message = f"unknown key {unknown[1]!r}"
             section = {"limits": LimitsConfig, "functions": FunctionsConfig}.get(place, kind)
+            if kind is SinkConfig:
+                section = TYPES[raw["type"]]
             hint = suggest(unknown[1], section.__struct_fields__)
         elif missing := re.search(r"missing required field `(.*?)`", message):
             message = f"{missing[1]!r} is missing"
+        elif kind is SinkConfig and message.startswith("Invalid value"):
+            message, hint = f"{raw['type']!r} is no type of sink", f"One of {', '.join(TYPES)}."
         where = f"{source}: {place}" if place else source
         raise ConfigError(message, where=where, hint=hint) from None
 
@@ -285,6 +322,9 @@ def _check(config: AgentConfig, source: str) -> None:
     _check_values(source, "join_timeout", [config.join_timeout])
     _check_values(source, "limits.memory", [config.limits.memory], size=True)
     _check_values(source, "limits.spill", [config.limits.spill], size=True)
+    _check_values(source, "limits.disk", [config.limits.disk], size=True)
+    if config.limits.disk_bytes is not None and config.limits.disk_bytes < DISK_BYTES_MIN:
+        raise ConfigError(f"is less than {DISK_BYTES_MIN // 10**6} MB", where=f"{source}: limits.disk")
     if config.limits.self_check < 0:
         raise ConfigError("is less than 0", where=f"{source}: limits.self_check")
     if config.limits.memory_bytes < MEMORY_BYTES_MIN:
@@ -292,6 +332,10 @@ def _check(config: AgentConfig, source: str) -> None:
     cpu = config.limits.cpu_percent
     if cpu is not None and not 0 < cpu <= 100:
         raise ConfigError("is not in (0, 100]", where=f"{source}: limits.cpu_percent")
+    check_functions(config.functions, f"{source}: functions")
+    for name, lookup in config.lookups.items():
+        if not lookup.path:
+            raise ConfigError("is empty", where=f"{source}: lookups.{name}.path")
     for name, stream in config.streams.items():
         if not _NAME.fullmatch(name):
             raise ConfigError(
@@ -299,9 +343,32 @@ def _check(config: AgentConfig, source: str) -> None:
                 where=f"{source}: streams",
                 hint="Use letters, digits, '_', '-' and '.'; begin with a letter.",
             )
-        if not stream.path:
-            raise ConfigError("is empty", where=f"{source}: streams.{name}.path")
+        _check_source(stream, f"{source}: streams.{name}")
         _check_values(source, f"streams.{name}.idle", [stream.idle])
+        _check_values(source, f"streams.{name}.multiline_timeout", [stream.multiline_timeout])
+        _check_values(source, f"streams.{name}.multiline_bytes_max", [stream.multiline_bytes_max], size=True)
+    for name, sink in config.sinks.items():
+        check_sink(name, sink, source)
+
+
+def _check_source(stream: StreamConfig, where: str) -> None:
+    """Where a stream's lines come from: exactly one place, and one that only this host can reach."""
+    given = [bool(stream.path), bool(stream.listen), stream.journal is not None, stream.kafka is not None]
+    if sum(given) != 1:
+        what = "says nothing of where it comes from" if not any(given) else "comes from several places"
+        raise ConfigError(what, where=where, hint="One of path, listen, journal and kafka.")
+    if stream.listen:
+        parse_listen(stream.listen, where=f"{where}.listen")
+    if kafka := stream.kafka:
+        check_kafka(kafka.servers, kafka.topic, kafka.options, f"{where}.kafka")
+    for match in stream.journal or ():
+        if not _MATCH.fullmatch(match):
+            raise ConfigError(
+                f"{match!r} is no match", where=f"{where}.journal", hint="As in _SYSTEMD_UNIT=nginx.service."
+            )
+    _check_values(where.rpartition(": ")[0], f"{where.rpartition(': ')[2]}.spool", [stream.spool], size=True)
+    if stream.spool_bytes < SPOOL_BYTES_MIN:
+        raise ConfigError(f"is less than {SPOOL_BYTES_MIN // 10**6} MB", where=f"{where}.spool")
 
 
 def _check_values(source: str, key: str, values: Sequence[str], *, size: bool = False) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from elfmesh.control import events as ctl
 from elfmesh.control import messages as control_messages
-from elfmesh.machine import Effect, Event, Machine, Received, Tick
+from elfmesh.machine import Effect, Event, Machine, Received, Send, Tick, earliest
 from elfmesh.overlay import events as ov
 from elfmesh.overlay import messages as overlay_messages
 from elfmesh.srt import events as srt
@@ -49,6 +49,8 @@ _INSIDE = frozenset(
 )
 """Effects that never leave the agent. Some have no reader: they are there for traces and tests."""
 _AS_ROOT = (srt.Publish, srt.Recollect, srt.Hasten)
+_QUESTIONS = (ov.Lookup, ov.Probe)
+_ANSWERS = (ov.LookupDone, ov.ProbeDone)
 _SEEN_OUTSIDE = frozenset({ov.Joined, ov.JoinFailed})
 """What the host wants to know as well."""
 
@@ -62,7 +64,7 @@ def codec() -> Codec:
 class _Asked:
     """Whose look-up or probe it was, and what it called it."""
 
-    machine: str
+    machine: Machine
     token: int
 
 
@@ -85,19 +87,19 @@ class AgentCore:
 
     def __init__(self, overlay: Machine, forest: Trees, control: Machine) -> None:
         self.overlay, self.forest, self.control = overlay, forest, control
-        self._machines: dict[str, Machine] = {"overlay": overlay, "forest": forest, "control": control}
-        self._readers: dict[type[Any], tuple[str, ...]] = {}
-        for name, kinds in (("overlay", _TO_OVERLAY), ("forest", _TO_FOREST), ("control", ctl.INPUTS)):
+        self._machines = (overlay, forest, control)
+        self._readers: dict[type[Any], tuple[Machine, ...]] = {}
+        for machine, kinds in ((overlay, _TO_OVERLAY), (forest, _TO_FOREST), (control, ctl.INPUTS)):
             for kind in kinds:
                 if kind not in (Tick, Received):
-                    self._readers[kind] = (*self._readers.get(kind, ()), name)
-        for name, messages in (
-            ("overlay", overlay_messages.MESSAGES),
-            ("forest", srt_messages.MESSAGES),
-            ("control", control_messages.MESSAGES),
+                    self._readers[kind] = (*self._readers.get(kind, ()), machine)
+        for machine, messages in (
+            (overlay, overlay_messages.MESSAGES),
+            (forest, srt_messages.MESSAGES),
+            (control, control_messages.MESSAGES),
         ):
             for message in messages:
-                self._readers[message] = (name,)
+                self._readers[message] = (machine,)
         self._asked: dict[int, _Asked] = {}
         self._token = 0
         self.overtaken = 0
@@ -105,45 +107,49 @@ class AgentCore:
     @property
     def deadline(self) -> float | None:
         """When the first of the machines wants a `Tick`."""
-        deadlines = [machine.deadline for machine in self._machines.values()]
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return earliest(self.overlay.deadline, self.forest.deadline, self.control.deadline)
 
     def step(self, event: Event, now: float) -> list[Effect]:
         """Apply an event and everything that follows from it inside; return what concerns the outside."""
         outside: list[Effect] = []
-        queue: deque[tuple[str, Event]] = deque()
-        if isinstance(event, Tick):
+        queue: deque[tuple[Machine, Event]] = deque()
+        kind: type[Any] = type(event)
+        if kind is Tick:
             # Each only when due, so that a tick costs no more than what it is for.
-            for name, machine in self._machines.items():
-                if machine.deadline is not None and machine.deadline <= now:
-                    queue.append((name, event))
+            for machine in self._machines:
+                deadline = machine.deadline
+                if deadline is not None and deadline <= now:
+                    queue.append((machine, event))
         else:
-            kind = type(event.message) if isinstance(event, Received) else type(event)
-            queue.extend((name, event) for name in self._readers[kind])
+            for machine in self._readers[type(event.message) if isinstance(event, Received) else kind]:
+                queue.append((machine, event))
         for _ in range(STEPS_MAX):
             if not queue:
                 return outside
-            name, event = queue.popleft()
+            machine, event = queue.popleft()
             if isinstance(event, _AS_ROOT) and not self.forest.is_root(event.tree):
                 self.overtaken += 1  # the order was given before the news of the lost root was read
                 continue
-            for effect in self._machines[name].step(event, now):
-                self._pass_on(name, effect, queue, outside)
-        raise RuntimeError(f"the machines do not come to rest; last was {type(event).__name__} to {name}")
+            for effect in machine.step(event, now):
+                if type(effect) is Send:  # nearly all of them
+                    outside.append(effect)
+                else:
+                    self._pass_on(machine, effect, queue, outside)
+        raise RuntimeError(f"the machines do not come to rest; last was {type(event).__name__} to {machine}")
 
     def _pass_on(
-        self, source: str, effect: Effect, queue: deque[tuple[str, Event]], outside: list[Effect]
+        self, source: Machine, effect: Effect, queue: deque[tuple[Machine, Event]], outside: list[Effect]
     ) -> None:
-        if isinstance(effect, ov.Lookup | ov.Probe):
+        if isinstance(effect, _QUESTIONS):
             self._token += 1
             self._asked[self._token] = _Asked(source, effect.token)
-            queue.append(("overlay", replace(effect, token=self._token)))
-        elif isinstance(effect, ov.LookupDone | ov.ProbeDone):
+            queue.append((self.overlay, replace(effect, token=self._token)))
+        elif isinstance(effect, _ANSWERS):
             asked = self._asked.pop(effect.token)
             queue.append((asked.machine, replace(effect, token=asked.token)))
         elif type(effect) in _INSIDE:
             assert isinstance(effect, Event)
-            queue.extend((name, effect) for name in self._readers.get(type(effect), ()))
+            queue.extend((machine, effect) for machine in self._readers.get(type(effect), ()))
         else:
             outside.append(effect)
         if type(effect) in _SEEN_OUTSIDE:

@@ -44,6 +44,10 @@ PLACES = {
     "results.append": "a closed interval is about to be added to its results log",
     "results.appended": "a closed interval is durable, nobody was told",
     "letter": "a dead letter is about to be written",
+    "kafka.noted": "what comes from Kafka is noted and not in the spool",
+    "kafka.spooled": "what comes from Kafka is in the spool, nothing was noted behind it",
+    "sink.write": "a result is about to be written to a sink (detail: its type)",
+    "sink.written": "a sink has a result, its position is not behind it yet (detail: its type)",
     "persist": "a piece of state is about to be written (detail: its kind)",
     "persisted": "a piece of state is durable, what waits for it was not sent (detail: its kind)",
 }

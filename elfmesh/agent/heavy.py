@@ -1,9 +1,10 @@
-"""The heavy work of an agent: merges and last steps, off the loop, in the order in which they were asked for.
+"""The heavy work of an agent: merges and last steps, off the loop, small and large ones in a thread each.
 
 What waits is handed to the thread together as long as it is small: where many jobs close an interval at once,
 a hand-over each would cost as much as the work. Owns what waits. Decides nothing.
 
-Invariants: outcomes come in the order of the requests; a request that fails costs no other one.
+Invariants: outcomes of small requests come in their order, and so do those of large ones, which never keep a
+small one waiting; a request that fails costs no other one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from elfmesh.srt.events import Merged, MergeRequest
 
 log = logging.getLogger("elf.agent")
 Request = MergeRequest | ctl.Finalise
+LANES = ("compute", "bulk")
+BULK_BYTES = 256 << 10
+"""Payloads of a large request: its job has many keys, and others must not wait while they are merged."""
+
 TOGETHER_MAX, TOGETHER_BYTES_MAX = 32, 1 << 20
 """Requests done in one go, and the bytes of their payloads: the first waits for the last one's outcome."""
 
@@ -42,13 +47,21 @@ class Compute(Protocol):
         """The rows of an interval as Arrow IPC."""
         ...
 
+    def close_sessions(self, effect: ctl.Finalise) -> ctl.Finalised:
+        """The same of a job with session windows, with what is open behind the interval."""
+        ...
+
+    def derive(self, effect: ctl.Finalise) -> tuple[bytes, tuple[int, ...]]:
+        """The same of an interval that is made of other jobs' results, and the counts of its records."""
+        ...
+
 
 class HeavyWork:
     """See the module.
 
     Args:
         compute: does it.
-        executor: its threads; the lane is "compute".
+        executor: its threads; the lanes are `LANES`.
         spawn: runs a coroutine on the loop.
         step: takes the outcomes.
         counters: of work that failed.
@@ -64,28 +77,30 @@ class HeavyWork:
     ) -> None:
         self._compute, self._executor, self._spawn, self._step = compute, executor, spawn, step
         self._counters = counters
-        self._waiting: deque[Request] = deque()
-        self._working = False
+        self._waiting: dict[str, deque[Request]] = {lane: deque() for lane in LANES}
+        self._working = dict.fromkeys(LANES, False)
 
     def ask(self, request: Request) -> None:
         """Do it soon. Cost: no waiting."""
-        self._waiting.append(request)
-        if not self._working:
-            self._working = True
-            self._spawn(self._work())
+        lane = LANES[_bytes_of(request) > BULK_BYTES]
+        self._waiting[lane].append(request)
+        if not self._working[lane]:
+            self._working[lane] = True
+            self._spawn(self._work(lane))
 
-    async def _work(self) -> None:
-        while self._waiting:
-            batch = [self._waiting.popleft()]
+    async def _work(self, lane: str) -> None:
+        waiting = self._waiting[lane]
+        while waiting:
+            batch = [waiting.popleft()]
             size = _bytes_of(batch[0])
-            while self._waiting and len(batch) < TOGETHER_MAX:
-                size += _bytes_of(self._waiting[0])
+            while waiting and len(batch) < TOGETHER_MAX:
+                size += _bytes_of(waiting[0])
                 if size > TOGETHER_BYTES_MAX:
                     break
-                batch.append(self._waiting.popleft())
-            for event in await self._executor.run("compute", partial(self._outcomes, batch)):
+                batch.append(waiting.popleft())
+            for event in await self._executor.run(lane, partial(self._outcomes, batch)):
                 self._step(event)
-        self._working = False
+        self._working[lane] = False
 
     def _outcomes(self, batch: list[Request]) -> list[Event]:
         return [
@@ -101,6 +116,11 @@ class HeavyWork:
     def _finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
         job, epoch, interval, rev = effect.job, effect.epoch, effect.interval, effect.rev
         try:
+            if effect.open is not None:
+                return self._compute.close_sessions(effect)
+            if effect.inputs and not effect.parts:
+                rows, counts = self._compute.derive(effect)
+                return ctl.Finalised(job, epoch, interval, rows, rev=rev, counts=counts)
             return ctl.Finalised(job, epoch, interval, self._compute.finalise(effect), rev=rev)
         except Exception as error:  # as above
             return ctl.Finalised(job, epoch, interval, error=self._peers_fault("finalise", error), rev=rev)
@@ -116,4 +136,5 @@ def _bytes_of(request: Request) -> int:
     """Payloads that the work reads."""
     if isinstance(request, MergeRequest):
         return sum(map(len, request.parts))
-    return sum(len(part) for partition in request.parts for part in partition)
+    read = len(request.open or b"") + sum(len(rows) for _, _, rows in request.inputs)
+    return read + sum(len(part) for partition in request.parts for part in partition)

@@ -21,15 +21,19 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from elfmesh.agent.storage import Storage
+from elfmesh.agent.disk.storage import Storage
 from elfmesh.errors import StorageError
 from elfmesh.ids import ID_BYTES
 
 T = TypeVar("T")
 Lane: TypeAlias = str
-"""Names a queue of calls: "compute", "store", or one of a stream ("read:<stream>", "work:<stream>")."""
-OWN_LANES = ("compute", "store")
+"""Names a queue of calls: one of `OWN_LANES`, or of a stream ("read:<stream>", "work:<stream>")."""
+OWN_LANES = ("compute", "bulk", "store")
+SLOW = "slow:"
+"""Begins the lanes of work that waits for other processes: none of it keeps a thread from the others."""
+
 INGEST_THREADS_MAX = 4
+SLOW_THREADS_MAX = 16
 IDENTITY_FILE = "id"
 
 
@@ -46,7 +50,7 @@ class Executor(Protocol):
 
 
 class ThreadExecutor:
-    """A thread each for merging ("compute") and for syncing ("store"), and a few that all other lanes share.
+    """Two threads for merging ("compute", "bulk"), one for syncing ("store"), a few that all others share.
 
     The others are what reads and evaluates streams: each lane keeps its order, and different lanes run at
     the same time, on as many threads as there are cores (at most `INGEST_THREADS_MAX`: a web server has work
@@ -58,6 +62,7 @@ class ThreadExecutor:
         count = threads or max(2, min(cores, INGEST_THREADS_MAX))
         self._shared = ThreadPoolExecutor(count, thread_name_prefix="elf-ingest")
         self._own = {lane: ThreadPoolExecutor(1, thread_name_prefix=f"elf-{lane}") for lane in OWN_LANES}
+        self._slow = ThreadPoolExecutor(SLOW_THREADS_MAX, thread_name_prefix="elf-slow")
         self._lanes: dict[Lane, _SharedLane] = {}
 
     async def run(self, lane: Lane, work: Callable[[], T]) -> T:
@@ -65,12 +70,12 @@ class ThreadExecutor:
         if lane in self._own:
             return await asyncio.get_running_loop().run_in_executor(self._own[lane], work)
         if lane not in self._lanes:
-            self._lanes[lane] = _SharedLane(self._shared)
+            self._lanes[lane] = _SharedLane(self._slow if lane.startswith(SLOW) else self._shared)
         return await asyncio.wrap_future(self._lanes[lane].submit(work))
 
     def close(self) -> None:
         """Wait for what runs, drop what has not begun."""
-        for pool in (self._shared, *self._own.values()):
+        for pool in (self._shared, self._slow, *self._own.values()):
             pool.shutdown(wait=True, cancel_futures=True)
 
 

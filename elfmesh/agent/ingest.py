@@ -15,25 +15,22 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from elfmesh.agent.framelog import Sealed
-from elfmesh.agent.host import Executor
-from elfmesh.agent.jobs import LocalJob
-from elfmesh.agent.stream import Polled, Stream
+from elfmesh.agent.disk.frames import Sealed
+from elfmesh.agent.host import SLOW, Executor
+from elfmesh.agent.stream import BACKLOG_BYTES, Polled, Stream
+from elfmesh.agent.worker.jobs import LocalJob
 from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")
 T = TypeVar("T")
 POLL_MIN_S, POLL_MAX_S = 0.02, 0.1
 """How often a stream is looked at: soon after it has grown, more rarely while it is silent."""
-BUSY_BYTES = 1 << 20
-"""A poll that brought so much is followed by the next at once: the reader is behind."""
 HELD_BYTES_MAX = 64 << 20
 """Sealed but not closed partials of one job; above it the job stops reading until half is closed."""
 
@@ -68,7 +65,10 @@ class Ingest:
         ended: told of jobs that failed.
         memory: shared by all streams of the agent; None: without limit.
         held_bytes_max: see HELD_BYTES_MAX.
+        crowded: whether the frame log has room for counts only: a stream that sheds then drops its rows.
+        slow: told of a job that holds up the others.
         tidy: called in a thread when intervals were sealed, which frees much memory.
+        waits: evaluation waits for other processes.
     """
 
     def __init__(
@@ -82,13 +82,17 @@ class Ingest:
         ended: Callable[[bytes], None],
         memory: Memory | None = None,
         held_bytes_max: int = HELD_BYTES_MAX,
+        crowded: Callable[[], bool] = lambda: False,
+        slow: Callable[[bytes], None] = lambda job: None,
         tidy: Callable[[], None] = lambda: None,
+        waits: bool = False,
     ) -> None:
         self.stream = stream
         self._executor, self._wall_us, self._write, self._emit = executor, wall_us, write, emit
         self._ended, self._memory, self._held_bytes_max = ended, memory, held_bytes_max
-        self._tidy = tidy
-        self._reading, self._working = f"read:{stream.name}", f"work:{stream.name}"
+        self._tidy, self._slow = tidy, slow
+        working = SLOW if waits else "work:"
+        self._reading, self._working = f"read:{stream.name}", f"{working}{stream.name}"
         self._wake = asyncio.Event()
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._failed: list[LocalJob] = []
@@ -97,8 +101,7 @@ class Ingest:
         self._finished = False
         self._over_memory = False
         self._sheds = stream.config.on_overload == "shed"
-        if self._sheds:
-            stream.spool_bytes_max = held_bytes_max
+        self._crowded = crowded
 
     def wake(self) -> None:
         """Look at the stream soon."""
@@ -147,8 +150,8 @@ class Ingest:
             polled = await self._executor.run(self._reading, poll)
             await self._settle()
             self._evaluating = asyncio.get_running_loop().create_task(self._evaluate(polled))
-            if polled.bytes_read >= BUSY_BYTES:
-                continue
+            if polled.bytes_read >= BACKLOG_BYTES:
+                continue  # the reader is behind
             await self._settle()
             pause = POLL_MIN_S if polled.bytes_read else min(POLL_MAX_S, pause * 1.5)
             ahead = (self.stream.next_due_us() or 0) - self._wall_us()
@@ -189,12 +192,16 @@ class Ingest:
 
     async def _evaluate(self, polled: Polled) -> None:
         """Feed the jobs and hand out what they sealed, on disk first."""
+        if self._sheds:
+            self.stream.spool_bytes_max = 0 if self._crowded() else self._held_bytes_max
         outcome = await self._executor.run(self._working, partial(self.stream.evaluate, polled))
         if outcome.frames:
             await self._write(outcome.frames)
         for event in outcome.events:
             self.stream.given(event)
             self._emit(event)
+        if outcome.slow is not None:
+            self._slow(outcome.slow.manifest.job_id)
         for job in outcome.failed:
             self._failed.append(job)
             self._ended(job.manifest.job_id)
@@ -228,6 +235,8 @@ class Ingest:
         return over
 
     async def _sleep(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
+        timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()

@@ -5,8 +5,9 @@ part of the outside world is handed in (transport, storage, executor, workers, r
 the simulator runs this very pump. Decides nothing about jobs, trees or peers.
 
 Invariants: the core is only ever stepped here, one event at a time; effects happen in the order they were
-given, and nothing that comes after a write to disk happens before it is durable; a failed write is fatal and
-ends the agent, never silently retried (D-1).
+given, and nothing that comes after a write to disk happens before it is durable; a failed sync is fatal and
+ends the agent, never silently retried (D-1). Where there is no room to write, nothing was written, and the
+agent waits for room: to its peers it is away meanwhile, since what it would have said is not said.
 """
 
 from __future__ import annotations
@@ -16,81 +17,34 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from elfmesh.agent.core import AgentCore
+from elfmesh.agent.disk.durable import Durable
+from elfmesh.agent.disk.statelog import StateLog
 from elfmesh.agent.failpoints import reach
+from elfmesh.agent.hands import Results, Workers
 from elfmesh.agent.heavy import Compute, HeavyWork
-from elfmesh.agent.host import Executor
-from elfmesh.agent.statelog import StateLog
-from elfmesh.agent.transport import Transport
+from elfmesh.agent.host import SLOW, Executor
+from elfmesh.agent.net.transport import Transport
+from elfmesh.agent.programs import ProgramSessions
 from elfmesh.control import events as ctl
-from elfmesh.errors import Unreachable
+from elfmesh.control.events_functions import FunctionsTried, TryFunctions
+from elfmesh.errors import DiskFull, Unreachable
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Send, Tick
 from elfmesh.overlay.events import ConnectionLost, Joined, JoinFailed, Leave, Start
 from elfmesh.srt.events import MergeRequest
 
 log = logging.getLogger("elf.agent")
 Store = ctl.Persist | ctl.Append | ctl.DeadLetter | ctl.DropLog | ctl.ReadLog
+FULL_RETRY_S = 0.5
+"""How often a full disk is tried again."""
+
+HARMLESS = ("health", "agent")
+"""Questions whose answers promise nothing: they are answered while the disk is full, too."""
+
 WRITES_MAX = 128
 """Writes that are made durable at once: who waits for the first one waits for the last."""
-
-
-class Workers(Protocol):
-    """Who reads streams and evaluates jobs on them; reports by events."""
-
-    def start_job(self, effect: ctl.StartWorker) -> None:
-        """Begin, or go on after a restart."""
-        ...
-
-    def stop_job(self, effect: ctl.StopWorker) -> None:
-        """End and forget."""
-        ...
-
-    def pause_job(self, job: bytes) -> None:
-        """Stop reading."""
-        ...
-
-    def resume_job(self, job: bytes) -> None:
-        """Go on reading."""
-        ...
-
-    def release(self, job: bytes, stop: int) -> None:
-        """Intervals below `stop` are closed."""
-        ...
-
-    async def close(self) -> None:
-        """Stop reading, seal nothing early, flush the frame log."""
-        ...
-
-    def kill(self) -> None:
-        """Stop at once, finish nothing."""
-        ...
-
-
-class Results(Protocol):
-    """The results logs of the jobs mastered here; synchronous, durable when a call returns."""
-
-    def append(self, *effects: ctl.Append) -> None:
-        """Add records, in this order."""
-        ...
-
-    def drop(self, job: bytes) -> None:
-        """Delete a log."""
-        ...
-
-    def read(self, effect: ctl.ReadLog) -> ctl.LogRead:
-        """Read a page."""
-        ...
-
-    def found(self) -> tuple[ctl.LogInfo, ...]:
-        """The logs on disk."""
-        ...
-
-
-def no_logs(effect: ctl.Recompute) -> ctl.Recomputed:
-    """The recheck of an agent whose logs cannot be read twice."""
-    return ctl.Recomputed(effect.token, error="this agent cannot read its logs again")
 
 
 class Pump:
@@ -106,7 +60,7 @@ class Pump:
         dead_letter: keeps a dead letter durably.
         workers: made with the function that takes their events.
         wall_us: wall clock, for people only.
-        recheck: computes an interval again from the raw logs.
+        recheck, try_functions: carry out `Recompute` and `TryFunctions`, in a thread.
     """
 
     def __init__(
@@ -122,13 +76,15 @@ class Pump:
         dead_letter: Callable[[ctl.DeadLetter], None],
         workers: Callable[[Callable[[Event], None]], Workers],
         wall_us: Callable[[], int],
-        recheck: Callable[[ctl.Recompute], ctl.Recomputed] = no_logs,
+        recheck: Callable[[ctl.Recompute], ctl.Recomputed],
+        try_functions: Callable[[TryFunctions], FunctionsTried],
     ) -> None:
-        self._recheck, self._dead_letter = recheck, dead_letter
+        self._recheck, self._dead_letter, self._try_functions = recheck, dead_letter, try_functions
         self.core, self.me, self.transport = core, me, transport
         self._state, self._executor, self._results = state, executor, results
+        self._durable = Durable(state, results)
         self._wall_us = wall_us
-        self.workers = workers(self.step)
+        self.workers, self.programs = workers(self.step), ProgramSessions(self.step)
         self.counters: Counter[str] = Counter()
         self._heavy = HeavyWork(compute, executor, self._spawn, self.step, self.counters)
         self.joined, self.left = asyncio.Event(), asyncio.Event()
@@ -137,8 +93,10 @@ class Pump:
         self._outbox: deque[Effect] = deque()
         self._stored = asyncio.Event()  # clear while effects wait behind a write
         self._stored.set()
+        self.problem = ""
+        self._harmless: dict[int, None] = {}
         self._stepping = False
-        self._stopped = False
+        self._stopped = self._closing = False
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -156,6 +114,7 @@ class Pump:
 
     async def stop(self) -> None:
         """Leave: stop reading, finish writing, say good-bye. The transport is closed, the storage is not."""
+        self._closing = True
         await self.workers.close()
         self.step(Leave())
         if not self.failed.done():
@@ -188,6 +147,8 @@ class Pump:
         token = self._token
         future: asyncio.Future[ctl.Reply] = asyncio.get_running_loop().create_future()
         self._replies[token] = future
+        if verb in HARMLESS:
+            self._harmless[token] = None
         try:
             self.step(ctl.ClientRequest(token, verb, body, self._wall_us()))
             async with asyncio.timeout(timeout_s):
@@ -196,6 +157,7 @@ class Pump:
             raise Unreachable(f"no answer to {verb!r} within {timeout_s:g} s") from None
         finally:
             del self._replies[token]
+            self._harmless.pop(token, None)
 
     # -- called by the transport -----------------------------------------------------------------------
 
@@ -221,16 +183,17 @@ class Pump:
             now = asyncio.get_running_loop().time()
             while self._inbox:
                 self._outbox.extend(self.core.step(self._inbox.popleft(), now))
+                if self.problem:
+                    self._give_up_sending()
                 self._drain()
-            self._arm()
+            self._arm(self.core.deadline)
         except Exception as error:
             self.fail(error)
         finally:
             self._stepping = False
 
-    def _arm(self) -> None:
+    def _arm(self, deadline: float | None) -> None:
         """Keep one timer, never later than the core's deadline; an early one is harmless."""
-        deadline = self.core.deadline
         if deadline is None or self._stopped:
             return
         if self._timer is not None:
@@ -242,7 +205,11 @@ class Pump:
 
     def _tick(self) -> None:
         self._timer = None
-        self.step(Tick())
+        deadline = self.core.deadline
+        if deadline is not None and deadline > asyncio.get_running_loop().time():
+            self._arm(deadline)  # what it was set for, an answer mostly, has come: the usual case
+        else:
+            self.step(Tick())
 
     def _drain(self) -> None:
         """Carry out effects until one has to wait for the disk."""
@@ -254,6 +221,18 @@ class Pump:
             else:
                 self._carry_out(effect)
 
+    def _give_up_sending(self) -> None:
+        """The disk is full: messages behind the write may be lost as on any network; answers may pass it."""
+        kept: deque[Effect] = deque()
+        for effect in self._outbox:
+            if isinstance(effect, Send):
+                self.counters["not_sent_disk_full"] += 1
+            elif isinstance(effect, ctl.Reply) and effect.token in self._harmless:
+                self._carry_out(effect)
+            else:
+                kept.append(effect)
+        self._outbox = kept
+
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Send():
@@ -261,11 +240,15 @@ class Pump:
             case MergeRequest() | ctl.Finalise():
                 self._heavy.ask(effect)
             case ctl.Recompute():
-                self._spawn(self._recompute(effect))
+                self._spawn(self._answer("verify", partial(self._recheck, effect)))
+            case TryFunctions():
+                self._spawn(self._answer(f"{SLOW}{effect.token % 8}", partial(self._try_functions, effect)))
             case ctl.Reply():
                 future = self._replies.get(effect.token)
                 if future is not None and not future.done():
                     future.set_result(effect)
+            case ctl.ToProgram():
+                self.programs.deliver(effect)
             case ctl.StartWorker():
                 reach("activate")
                 self.workers.start_job(effect)
@@ -276,7 +259,7 @@ class Pump:
             case ctl.ResumeWorker():
                 self.workers.resume_job(effect.job)
             case ctl.ReleaseWorker():
-                self.workers.release(effect.job, effect.stop)
+                self.workers.release(effect.job, effect.stop, effect.heard)
             case ctl.Left():
                 self.left.set()
             case Joined():
@@ -316,14 +299,14 @@ class Pump:
             self._stopped = True
             self.failed.set_result(error)
 
-    async def _recompute(self, effect: ctl.Recompute) -> None:
-        self.step(await self._executor.run("verify", partial(self._recheck, effect)))
+    async def _answer(self, lane: str, work: Callable[[], Event]) -> None:
+        self.step(await self._executor.run(lane, work))
 
     async def _store(self, effect: Store) -> None:
         match effect:
             case ctl.Append() | ctl.Persist():
                 # In a task: by now all that this turn of the loop has for the disk is there.
-                await self._executor.run("store", partial(self._write, [effect, *self._more_writes()]))
+                await self._with_room(partial(self._durable.write, [effect, *self._more_writes()]))
             case ctl.DropLog():
                 await self._executor.run("store", partial(self._results.drop, effect.job))
             case ctl.ReadLog():
@@ -335,6 +318,27 @@ class Pump:
                 await self._executor.run("store", partial(self._dead_letter, effect))
         self._stored.set()
         self._drain()
+
+    async def _with_room(self, write: Callable[[], None]) -> None:
+        """Write; while there is no room, again and again."""
+        while True:
+            try:
+                await self._executor.run("store", write)
+            except DiskFull as error:
+                self.counters["disk_full"] += 1
+                if not self.problem:
+                    log.error("the agent waits, and is away to its peers: %s", error)
+                self.problem = str(error)
+                self._give_up_sending()
+                if self._closing:  # as if it had been killed
+                    self._outbox.clear()
+                    return
+                await asyncio.sleep(FULL_RETRY_S)
+            else:
+                if self.problem:
+                    log.info("there is room on disk again")
+                self.problem = ""
+                return
 
     def _more_writes(self) -> list[ctl.Append | ctl.Persist]:
         """Take the writes out of the effects that wait, up to one of another kind: earlier is harmless."""
@@ -350,37 +354,3 @@ class Pump:
                 break
         self._outbox.extendleft(reversed(kept))
         return found
-
-    def _write(self, effects: list[ctl.Append | ctl.Persist]) -> None:
-        """Make them durable, in two syncs: what is remembered, then records.
-
-        Nothing is remembered before a record of the same job that came first: a vote for an interval vouches
-        for those before it.
-        """
-        while effects:
-            state: list[ctl.Persist] = []
-            records: list[ctl.Append] = []
-            for effect in effects:
-                if isinstance(effect, ctl.Append):
-                    records.append(effect)
-                elif any(effect.key.startswith(record.job) for record in records):
-                    break
-                else:
-                    state.append(effect)
-            effects = effects[len(state) + len(records) :]
-            self._remember(state)
-            self._append(records)
-
-    def _remember(self, effects: list[ctl.Persist]) -> None:
-        for effect in effects:
-            reach("persist", effect.kind)
-        if effects:
-            self._state.apply(effects)
-        for effect in effects:
-            reach("persisted", effect.kind)
-
-    def _append(self, effects: list[ctl.Append]) -> None:
-        if effects:
-            reach("results.append")
-            self._results.append(*effects)
-            reach("results.appended")

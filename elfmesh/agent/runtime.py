@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
@@ -23,18 +24,24 @@ from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.config import AgentConfig, StreamConfig
 from elfmesh.agent.core import codec
+from elfmesh.agent.disk.spill import SpillStore
+from elfmesh.agent.disk.storage import DiskStorage
+from elfmesh.agent.functions.host import FunctionHost, trust_of
 from elfmesh.agent.host import ThreadExecutor, load_identity, wall_clock_us
+from elfmesh.agent.inputs.host import Inputs
+from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.memory import Seldom
 from elfmesh.agent.native import fallback_reasons
+from elfmesh.agent.net.transport import TcpTransport
 from elfmesh.agent.parsers import StreamFormat
-from elfmesh.agent.recheck import Recheck
-from elfmesh.agent.sources import StreamReader
-from elfmesh.agent.spill import SpillStore
-from elfmesh.agent.storage import DiskStorage
-from elfmesh.agent.transport import TcpTransport
+from elfmesh.agent.sinks.host import Sinks
+from elfmesh.agent.stream_formats import format_of
+from elfmesh.agent.tap import Taps
+from elfmesh.agent.worker.recheck import Recheck
 from elfmesh.cbt.budget import MemoryBudget
-from elfmesh.control.resultslog import ResultsLogs
-from elfmesh.errors import ConfigError, ElfError, RuntimeFailure, Unreachable
+from elfmesh.control.results.log import ResultsLogs
+from elfmesh.control.web.programs import ProgramHost
+from elfmesh.errors import ElfError, RuntimeFailure, Unreachable
 from elfmesh.machine import Contact
 
 log = logging.getLogger("elf.agent")
@@ -65,7 +72,7 @@ def run(config: AgentConfig, *, ready: Ready) -> int:
     if config.limits.cpu_percent is not None:
         log.warning("limits.cpu_percent is not enforced by this version")
     for name, stream in config.streams.items():
-        if not glob.glob(stream.path, recursive=True):  # noqa: PTH207 - Path.glob takes no absolute pattern
+        if stream.path and not glob.glob(stream.path, recursive=True):  # noqa: PTH207 - Path.glob takes no absolute pattern
             log.warning("stream %s: no file is there yet at %s", name, stream.path)
     for reason in fallback_reasons():
         log.warning("%s", reason)
@@ -88,10 +95,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def _format(name: str, stream: StreamConfig) -> StreamFormat:
-    try:
-        return StreamFormat(stream.format, host=socket.gethostname(), timestamp=stream.ts or None)
-    except ConfigError as error:
-        raise ConfigError(error.message, where=f"streams.{name}.format", hint=error.hint) from None
+    return format_of(stream, name=name, host=socket.gethostname())
 
 
 async def _main(
@@ -103,45 +107,59 @@ async def _main(
     sys.setswitchinterval(SWITCH_S)
     async with AsyncExitStack() as stack:
         memory = _memory(config, stack)
+        functions = FunctionHost(trust_of(config.functions, config.cluster), storage, wall_clock_us)
         executor = ThreadExecutor()
         stack.callback(executor.close)
-        transport = TcpTransport(*config.listen_address, codec(), cluster=config.cluster)
-        try:
-            bound = await transport.listen()
-        except OSError as error:
-            raise _cannot_bind("listen", config.listen, error) from None
-        stack.push_async_callback(transport.close)
+        transport, bound = await _transport(config, stack)
         api_socket = _bind_api(config)
         stack.callback(api_socket.close)
+        inputs = Inputs(config.streams, config.directory / "spool", executor)
+        stack.push_async_callback(inputs.close)
+        sinks = Sinks(config.sinks, config.directory / "sinks")
+        stack.push_async_callback(sinks.close)
         host, port = config.advertise_address or bound
         identity = load_identity(storage)
         me = Contact(identity.id, host, port, identity.incarnation, config.labels.get("rack", ""))
+        lookups = LookupTables(config.lookups)
         agent = LocalAgent(
             Parts(
                 me=me,
                 name=config.name or f"{socket.gethostname()}-{me.id.hex()[:6]}",
                 labels=config.labels,
-                streams=config.streams,
+                streams=inputs.streams,
                 rng=identity.rng,
                 transport=transport,
                 storage=storage,
                 executor=executor,
                 compute=PartialCompute(),
                 results=ResultsLogs(config.directory / "results"),
-                open_reader=lambda name, stream: StreamReader(stream.path, formats[name]),
+                open_reader=lambda name, stream: inputs.reader(name, stream, formats[name]),
                 wall_us=wall_clock_us,
                 held_bytes_max=config.limits.memory_bytes // 4,
                 memory=memory,
                 tidy=Seldom(),
-                recheck=Recheck(config.streams, _format, spill_dir=config.directory / "verify"),
+                recheck=_recheck(config, inputs, lookups, functions),
+                lookups=lookups,
+                inputs=inputs.describe,
+                sinks=sinks.describe,
+                sink_problems=sinks.problems,
                 self_check=config.limits.self_check,
+                disk_bytes=config.limits.disk_bytes,
+                cpu_s=time.thread_time,
+                functions=functions,
             )
         )
         stack.push_async_callback(agent.pump.stop)
+        stack.push_async_callback(sinks.close)  # before the pump: they ask it
+        stack.push_async_callback(inputs.close)  # before the pump: making room asks the frame log
         agent.start(config.join_addresses)
         if not await _joined(agent, config, stopping):
             return
-        stack.push_async_callback(await _serve(agent, api_socket))
+        taps = Taps(inputs.streams, _format, executor)
+        programs = ProgramHost(agent.pump.programs, inputs.inserts)
+        stack.push_async_callback(await _serve(agent, api_socket, taps, sinks.metrics, programs))
+        await inputs.start(agent.frames)
+        sinks.start(agent.pump.request)
         # What was imported stays: every full collection would go through all of it again.
         gc.collect()
         gc.freeze()
@@ -150,6 +168,29 @@ async def _main(
         if agent.pump.failed.done():
             raise _fatal(agent.pump.failed.result())
         log.info("stopping")
+
+
+def _recheck(config: AgentConfig, inputs: Inputs, lookups: LookupTables, functions: FunctionHost) -> Recheck:
+    """What computes an interval again from the raw logs."""
+    return Recheck(
+        inputs.streams,
+        _format,
+        spill_dir=config.directory / "verify",
+        labels=config.labels,
+        lookups=lookups,
+        functions=functions.again,
+    )
+
+
+async def _transport(config: AgentConfig, stack: AsyncExitStack) -> tuple[TcpTransport, tuple[str, int]]:
+    """What speaks to other agents, and where it listens."""
+    transport = TcpTransport(*config.listen_address, codec(), cluster=config.cluster)
+    try:
+        bound = await transport.listen()
+    except OSError as error:
+        raise _cannot_bind("listen", config.listen, error) from None
+    stack.push_async_callback(transport.close)
+    return transport, bound
 
 
 def _memory(config: AgentConfig, stack: AsyncExitStack) -> MemoryBudget:
@@ -181,13 +222,24 @@ async def _joined(agent: LocalAgent, config: AgentConfig, stopping: asyncio.Even
     return agent.pump.joined.is_set()
 
 
-async def _serve(agent: LocalAgent, sock: socket.socket) -> Callable[[], Awaitable[None]]:
+async def _serve(
+    agent: LocalAgent,
+    sock: socket.socket,
+    taps: Taps,
+    metrics: Callable[[], bytes] | None,
+    programs: ProgramHost,
+) -> Callable[[], Awaitable[None]]:
     """Start the HTTP API; the way to end it, which waits for nobody's long poll."""
     from aiohttp import web
 
     from elfmesh.control.api import make_app
 
-    runner = web.AppRunner(make_app(agent.pump), access_log=None, logger=_api_log(), shutdown_timeout=0.2)
+    runner = web.AppRunner(
+        make_app(agent.pump, taps, metrics, programs),
+        access_log=None,
+        logger=_api_log(),
+        shutdown_timeout=0.2,
+    )
     await runner.setup()
     await web.SockSite(runner, sock).start()
     return runner.cleanup

@@ -11,8 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from elfmesh.agent.config import StreamConfig
-from elfmesh.agent.jobs import LocalJob, Outcome, Reader
+from elfmesh.agent.several import check_apart
+from elfmesh.agent.slowness import Slowness
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
+from elfmesh.agent.worker.jobs import LocalJob, Outcome
+from elfmesh.agent.worker.reader import Reader
 from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
@@ -21,6 +24,8 @@ from elfmesh.errors import ElfError
 from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")
+BACKLOG_BYTES = 1 << 20
+"""A poll that brought so much is one of many: all jobs are late, and what is shared is worth more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,9 @@ class Stream:
         memory: MemoryBudget | None = None,
         seed: int = 0,
         encode: Encode = encode_parts,
+        cpu_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        self._cpu_s, self._slowness = cpu_s, Slowness()
         self.name, self.config, self.reader = name, config, reader
         self.memory, self.seed, self.encode = memory, seed, encode
         self.jobs: dict[str, LocalJob] = {}
@@ -107,13 +114,18 @@ class Stream:
     def evaluate(self, polled: Polled) -> Outcome:
         """Feed every job, seal what is due. What several jobs compute of a block is computed once."""
         outcome = Outcome()
+        costs: dict[str, float] = {}
         shared = [BlockRows(delivery.parsed.arrays, delivery.parsed.rows) for delivery in polled.deliveries]
         try:
             for name, place in polled.places.items():
+                began = self._cpu_s()
                 self._evaluate(name, place, polled, shared, outcome)
+                costs[name] = self._cpu_s() - began
         finally:
             for records in shared:
                 records.release()
+        slow = self._slowness.polled(costs) if polled.bytes_read < BACKLOG_BYTES else None
+        outcome.slow = None if slow is None else self.jobs[slow]
         return outcome
 
     def _evaluate(
@@ -123,13 +135,14 @@ class Stream:
         if job.failed:
             return
         try:
+            check_apart(place.sources)
             job.lose(place.gaps)
             for delivery, records in zip(polled.deliveries, shared, strict=True):
                 if name in delivery.jobs:
                     take = job.worker.shed if polled.shedding else job.worker.feed
                     take(delivery.parsed, delivery.block, polled.now_us, records)
             job.worker.observe(place.sources, polled.now_us)
-            job.seal(place.positions, outcome, self.spool_bytes_max)
+            job.seal(place.positions, polled.now_us, outcome, self.spool_bytes_max)
             job.report(outcome)
         except Exception as error:  # one bad job must not hurt the others
             if not isinstance(error, ElfError):
@@ -141,10 +154,10 @@ class Stream:
 
     def given(self, event: Event) -> None:
         """An event of one of the jobs goes to the control plane now."""
-        if isinstance(event, ctl.Sealed):
-            for job in self.jobs.values():
-                if job.manifest.job_id == event.job:
-                    job.given(event)
+        if isinstance(event, ctl.Sealed | ctl.Revised):
+            job = self.jobs.get(LocalJob.frame_key(event.job, event.incarnation))
+            if job is not None:
+                job.given(event)
 
     def next_due_us(self) -> int | None:
         """The next moment of the wall clock at which a live stream may close an interval."""

@@ -1,7 +1,7 @@
 """The workers of one agent: streams read once, every job fed, every sealed interval on disk before it leaves.
 
-Owns the jobs that are evaluated here and what the control plane wants of them, one thing after the other;
-the loop over each stream is `elfmesh.agent.ingest`. Knows no peer and no master; evaluates nothing itself.
+Owns the jobs that are evaluated here and what the control plane wants of each, one thing after the other; the
+loop over each stream is `elfmesh.agent.ingest`. Knows no peer and no master; evaluates nothing itself.
 
 Invariants: the `Sealed` events of a job follow each other without a gap and are durable before they are
 given; a job that fails stops alone, with a report, and never costs another job a record; nothing is sealed
@@ -16,23 +16,34 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
+from typing import Any, TypeAlias
 
 from elfmesh.agent.config import StreamConfig
-from elfmesh.agent.framelog import Forgotten, Frame, FrameLog, Released
+from elfmesh.agent.disk.framelog import FrameLog
+from elfmesh.agent.disk.frames import Forgotten, Frame, Released
+from elfmesh.agent.functions.host import FunctionHost
+from elfmesh.agent.functions.of_job import has_functions
 from elfmesh.agent.host import Executor
 from elfmesh.agent.ingest import HELD_BYTES_MAX, Ingest
-from elfmesh.agent.jobs import LocalJob, Reader
+from elfmesh.agent.lookups import LookupTables
+from elfmesh.agent.several import SeveralReader, together
 from elfmesh.agent.stream import Stream
+from elfmesh.agent.worker.jobs import LocalJob
+from elfmesh.agent.worker.reader import Reader
 from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
-from elfmesh.control.records import FIRST
+from elfmesh.control.results.records import FIRST
 from elfmesh.errors import DiskFull, RuntimeFailure, StorageError
 from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")
+Command: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+APART_MAX = 8
+"""Jobs read by themselves, those over several streams among them; each parses its lines for itself."""
+
 FULL_RETRY_S = 0.5
 """How often a full disk is tried again."""
 
@@ -53,6 +64,10 @@ class WorkerHost:
         tidy: see `Ingest`.
         seed: of the tables of keys, so that nobody can choose keys that collide.
         encode: see `JobWorker`.
+        labels: of this agent.
+        lookups: its lookup tables.
+        cpu_s: CPU time of the calling thread; constant: no job is ever found to be slow.
+        functions: decides which Python functions run here; None: none do.
     """
 
     def __init__(
@@ -70,14 +85,21 @@ class WorkerHost:
         seed: int = 0,
         encode: Encode = encode_parts,
         tidy: Callable[[], None] = lambda: None,
+        labels: Mapping[str, str] | None = None,
+        lookups: LookupTables | None = None,
+        cpu_s: Callable[[], float] = lambda: 0.0,
+        functions: FunctionHost | None = None,
     ) -> None:
+        self._lookups, self._functions = lookups, functions
+        self._labels, self._streams, self._open_reader = labels, streams, open_reader
         self._held_bytes_max = held_bytes_max
         self._emit, self._frames, self._executor, self._wall_us = emit, frames, executor, wall_us
         self._fatal = fatal
         self._jobs: dict[bytes, LocalJob] = {}
-        self._ingests = {
-            name: Ingest(
-                Stream(name, config, open_reader(name, config), memory=memory, seed=seed, encode=encode),
+
+        def ingest(name: str, config: StreamConfig, reader: Reader, waits: bool = False) -> Ingest:
+            return Ingest(
+                Stream(name, config, reader, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s),
                 executor,
                 wall_us=wall_us,
                 write=self._write,
@@ -85,37 +107,44 @@ class WorkerHost:
                 ended=self._ended,
                 memory=memory,
                 held_bytes_max=held_bytes_max,
+                crowded=lambda: frames.crowded,
+                slow=self._too_slow,
                 tidy=tidy,
+                waits=waits,
             )
-            for name, config in streams.items()
-        }
-        self._commands: asyncio.Queue[Callable[[], object]] = asyncio.Queue()
-        self._closing = False
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._guard(self._obey()))]
-        self._tasks += [loop.create_task(self._guard(ingest.run())) for ingest in self._ingests.values()]
 
-    # -- what the control plane wants; carried out one after the other -----------------------------------
+        self._new_ingest = ingest
+        self._ingests = {
+            name: ingest(name, config, open_reader(name, config)) for name, config in streams.items()
+        }
+        self.problem = ""
+        self._commands: dict[bytes, deque[Command]] = {}
+        self._closing = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        for each in self._ingests.values():
+            self._spawn(each.run)
+
+    # -- what the control plane wants; of one job carried out one after the other ------------------------
 
     def start_job(self, effect: ctl.StartWorker) -> None:
         """Begin a job, or go on with it after a restart."""
-        self._commands.put_nowait(partial(self._start, effect))
+        self._command(effect.manifest.job_id, partial(self._start, effect))
 
     def stop_job(self, effect: ctl.StopWorker) -> None:
         """End a job and forget its frames."""
-        self._commands.put_nowait(partial(self._stop, effect))
+        self._command(effect.job, partial(self._stop, effect))
 
     def pause_job(self, job: bytes) -> None:
         """Stop reading for a job."""
-        self._commands.put_nowait(partial(self._hold, job, "control", True))
+        self._command(job, partial(self._hold, job, "control", True))
 
     def resume_job(self, job: bytes) -> None:
         """Go on reading for a job."""
-        self._commands.put_nowait(partial(self._hold, job, "control", False))
+        self._command(job, partial(self._hold, job, "control", False))
 
-    def release(self, job: bytes, stop: int) -> None:
-        """Intervals of a job below `stop` are closed."""
-        self._commands.put_nowait(partial(self._release, job, stop))
+    def release(self, job: bytes, stop: int, heard: int) -> None:
+        """Intervals of a job below `stop` are closed, revisions up to `heard` accounted for."""
+        self._command(job, partial(self._release, job, stop, heard))
 
     async def close(self) -> None:
         """Stop reading where we are and flush the frame log."""
@@ -124,8 +153,9 @@ class WorkerHost:
         self._closing = True
         for ingest in self._ingests.values():
             ingest.close()
-        self._commands.put_nowait(lambda: None)
-        await asyncio.wait(self._tasks)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        self._end_functions()
         for ingest in self._ingests.values():
             await ingest.at_rest(ingest.stream.reader.close)
         await self._executor.run("store", self._frames.close)
@@ -133,8 +163,13 @@ class WorkerHost:
     def kill(self) -> None:
         """Stop at once, finish nothing."""
         self._closing = True
+        self._end_functions()
         for task in self._tasks:
             task.cancel()
+
+    def _end_functions(self) -> None:
+        for job in self._jobs.values():
+            job.functions.close()
 
     def describe(self) -> dict[str, object]:
         """What this agent reads and evaluates, for people."""
@@ -142,33 +177,52 @@ class WorkerHost:
 
     # -- commands ------------------------------------------------------------------------------------------
 
-    async def _guard(self, work: object) -> None:
+    def _command(self, job: bytes, command: Command) -> None:
+        """Have something done about a job, after what was wanted of it before; no other job waits for it."""
+        waiting = self._commands.setdefault(job, deque())
+        waiting.append(command)
+        if len(waiting) == 1:
+            self._spawn(partial(self._obey, job))
+
+    async def _obey(self, job: bytes) -> None:
+        waiting = self._commands[job]
+        await waiting[0]()
+        waiting.popleft()
+        while waiting and not self._closing:
+            await waiting[0]()
+            waiting.popleft()
+        del self._commands[job]
+
+    def _spawn(self, work: Command) -> None:
+        task = asyncio.get_running_loop().create_task(self._guard(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guard(self, work: Command) -> None:
         try:
-            await work  # type: ignore[misc]  # any awaitable: a coroutine of ours or of the executor
+            await work()
         except Exception as error:
             log.exception("the worker host has failed")
             self._fatal(error)
 
-    async def _obey(self) -> None:
-        while not self._closing:
-            command = await self._commands.get()
-            outcome = command()
-            if asyncio.iscoroutine(outcome):
-                await outcome
-
     async def _start(self, effect: ctl.StartWorker) -> None:
         manifest = effect.manifest
-        if manifest.job_id in self._jobs:
+        before = self._jobs.get(manifest.job_id)
+        if before is not None:
             await self._drop(manifest.job_id)
+        same = before is not None and before.manifest.incarnation == manifest.incarnation
+        held = before.held if before is not None and same else set()
+        job: LocalJob | None = None
         try:
-            job = LocalJob(manifest, effect.start)
-            ingest = self._ingests.get(job.stream)
-            if ingest is None:
-                raise RuntimeFailure(f"no stream {job.stream!r} here")
+            job = LocalJob(manifest, effect.start, self._labels, effect.stages, self._lookups)
+            if has_functions(job.stages) and self._functions is not None:
+                await self._executor.run("store", partial(job.functions.admit, self._functions, job.stages))
+            ingest = self._home(job)
             recovered = await self._executor.run("store", partial(job.recover, self._frames))
+            if job.unwritten:
+                await self._write(job.unwritten)
             for event in recovered:
-                if isinstance(event, ctl.Sealed):
-                    job.given(event)
+                job.given(event)
                 self._emit(event)
             begin = await ingest.at_rest(partial(job.begin, ingest.stream))
         except StorageError:
@@ -176,10 +230,15 @@ class WorkerHost:
         except Exception as error:  # one bad job must not hurt the others
             log.warning("job %s cannot begin: %r", manifest.qualified, error)
             self._emit(ctl.WorkerReport(manifest.job_id, error=str(error) or type(error).__name__))
+            if job is not None:
+                job.functions.close()
+            self._leave(job.home if job is not None else manifest.qualified)
             return
         self._jobs[manifest.job_id] = job
         if begin is not None:
             await self._write([begin])
+        for reason in sorted(held - {"memory"}):
+            await self._hold(manifest.job_id, reason, True)
         start = job.worker.next_index
         begins = "the beginning of its logs" if start == FIRST else f"interval {start}"
         log.info("job %s from %s", manifest.qualified, begins)
@@ -195,29 +254,94 @@ class WorkerHost:
 
     async def _drop(self, job_id: bytes) -> None:
         job = self._jobs.pop(job_id)
-        ingest = self._ingests[job.stream]
+        ingest = self._ingests[job.home]
         await ingest.at_rest(partial(job.end, ingest.stream))
+        self._leave(job.home)
+
+    def _home(self, job: LocalJob) -> Ingest:
+        """Where a job is read: with all jobs of its stream, or by itself if it reads several of ours."""
+        names = job.reads(self._streams)
+        if not names:
+            raise RuntimeFailure(f"no stream {job.stream!r} here")
+        job.stream = job.home = names[0]
+        if len(names) == 1 and not has_functions(job.stages):
+            return self._ingests[job.home]
+        configs = {name: self._streams[name] for name in names}
+        readers = {name: self._open_reader(name, config) for name, config in configs.items()}
+        job.home = f"{' + '.join(names)} for {job.manifest.qualified}"
+        if len(names) > 1:
+            read_from = {name: config.read_from for name, config in configs.items()}
+            reader: Reader = SeveralReader(readers, read_from, job.fields_of)
+            job.stream = job.home
+        else:
+            reader = readers[job.stream]
+        config = together(list(configs.values()))
+        ingest = self._ingests[job.home] = self._new_ingest(
+            job.home, config, reader, has_functions(job.stages)
+        )
+        self._spawn(ingest.run)
+        return ingest
+
+    def _too_slow(self, job_id: bytes) -> None:
+        self._command(job_id, partial(self._set_apart, job_id))
+
+    async def _set_apart(self, job_id: bytes) -> None:
+        """Let a job that holds up the others of its stream be read by itself: they do not wait for it then.
+
+        What it reads is read and parsed once more. Its next version begins among the others.
+        """
+        job = self._jobs.get(job_id)
+        if job is None or job.home not in self._streams or self._apart >= APART_MAX:
+            return
+        log.warning("job %s is slow: it is read by itself from now on", job.manifest.qualified)
+        old, config = self._ingests[job.home], self._streams[job.home]
+        name = f"{job.home} for {job.manifest.qualified}"
+        new = self._new_ingest(name, config, self._open_reader(job.home, config))
+        await old.at_rest(partial(job.move, old.stream, new.stream, self._wall_us()))
+        self._ingests[name], job.home = new, name
+        if self._jobs.get(job_id) is not job:  # it has failed meanwhile
+            self._leave(name)
+        if self._closing:
+            new.close()
+        self._spawn(new.run)
+
+    @property
+    def _apart(self) -> int:
+        return sum(job.home not in self._streams for job in self._jobs.values())
+
+    def _leave(self, name: str) -> None:
+        """Nobody reads here any more; the reader of several streams goes with its job."""
+        ingest = None if name in self._streams else self._ingests.pop(name, None)
+        if ingest is not None:
+            ingest.close()
+            self._spawn(partial(self._end, ingest))
+
+    async def _end(self, ingest: Ingest) -> None:
+        """Close the files of an ingest that ends."""
+        await ingest.at_rest(ingest.stream.reader.close)
 
     async def _hold(self, job_id: bytes, reason: str, held: bool) -> None:
         job = self._jobs.get(job_id)
         if job is not None:
-            ingest = self._ingests[job.stream]
+            ingest = self._ingests[job.home]
             await ingest.at_rest(partial(job.hold, ingest.stream, reason, held, self._wall_us()))
             ingest.wake()
 
-    async def _release(self, job_id: bytes, stop: int) -> None:
+    async def _release(self, job_id: bytes, stop: int, heard: int) -> None:
         job = self._jobs.get(job_id)
         if job is None:
             return
         job.release(stop)
-        released = Released(job.key, stop)
+        released = Released(job.key, stop, heard)
         await self._executor.run("store", partial(self._write_released, released))
         if "memory" in job.held and job.held_bytes < self._held_bytes_max // 2:
             await self._hold(job_id, "memory", False)
 
     def _ended(self, job_id: bytes) -> None:
         """A job has failed by itself."""
-        self._jobs.pop(job_id, None)
+        job = self._jobs.pop(job_id, None)
+        if job is not None:
+            self._leave(job.home)
 
     async def _write(self, frames: Sequence[Frame]) -> None:
         """Make frames durable; while the disk is full, who waits for this does not read on."""
@@ -231,11 +355,12 @@ class WorkerHost:
                     raise
                 if not waiting:
                     log.error("reading waits: %s", error)
-                waiting = True
+                waiting, self.problem = True, f"reading waits: {error}"
                 await asyncio.sleep(FULL_RETRY_S)
             else:
                 if waiting:
                     log.info("there is room on disk again")
+                    self.problem = ""
                 return
 
     def _append(self, frames: deque[Frame]) -> None:

@@ -8,9 +8,9 @@ from elfmesh.agent.parsers.formats import (
     discover_columns,
     found_columns,
     known_columns,
-    sniff,
     static_schema,
 )
+from elfmesh.agent.parsers.sniff import sniff
 
 __all__ = [
     "META_COLUMNS",

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from elfmesh.agent.parsers.base import TIMESTAMP, Columns, LazyArrays, Parser, sample, strings
 from elfmesh.agent.parsers.cells import Grid, event_times
@@ -35,6 +36,7 @@ from elfmesh.agent.parsers.lines import SPACE, Lines, Positions
 COMMON_COLUMNS = ("host", "ident", "user", "ts", "method", "path", "protocol", "status", "bytes", "request")
 COMBINED_COLUMNS = (*COMMON_COLUMNS[:-1], "referer", "agent", "request")
 INTEGERS = ("status", "bytes")
+VHOST_COLUMNS = ("vhost", "port")
 QUOTE, BACKSLASH, OPEN, CLOSE, DASH, ZERO, NINE = b'"\\[]-09'
 DIGITS_MAX = 18
 """Of a byte count: what surely fits int64."""
@@ -61,6 +63,10 @@ class AccessParser(Parser):
         self._combined = combined
         self._patterns = _COMBINED if combined else _COMMON
         self._known = COMBINED_COLUMNS if combined else COMMON_COLUMNS
+
+    def known_columns(self) -> tuple[str, ...] | None:
+        """Those of its variant."""
+        return self._known
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
         """Cut what the fast way is certain of; take the rest line by line, in the order of the lines."""
@@ -261,3 +267,37 @@ def _integers(
         valid &= ~here | ((digit >= ZERO) & (digit <= NINE)) | missing
         values = np.where(here, values * 10 + digit - ZERO, values)
     return np.where(missing, 0, values), missing, valid
+
+
+class VhostParser(AccessParser):
+    """Access logs with the virtual host in front of each line, as Apache's `%v:%p` or `%v` write it.
+
+    What stands behind the first space is a line of the variant without it, and read as one.
+    """
+
+    def __init__(self, source: str = "", host: str = "", *, combined: bool = True) -> None:
+        super().__init__(source, host, combined=combined)
+        self.name = f"vhost_{self.name}"
+
+    def known_columns(self) -> tuple[str, ...] | None:
+        """The host in front, and those of its variant."""
+        return (*VHOST_COLUMNS, *self._known)
+
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+        """The columns behind the host, and the host of the lines that are good."""
+        spaces = _positions(lines, SPACE, len(lines.data))
+        gaps = np.minimum(spaces[np.searchsorted(spaces, lines.starts)], lines.ends)
+        found = super().columns(lines.part(np.minimum(gaps + 1, lines.ends), lines.ends), wanted)
+        if not any(name in VHOST_COLUMNS for name in wanted):
+            return found
+        rows = slice(None) if found.rows is None else found.rows
+        names = lines.cut(lines.starts[rows], gaps[rows])
+        parts = pc.extract_regex(names, r"^(?P<vhost>.*?)(?::(?P<port>\d{1,5}))?$")
+        port = parts.field("port")
+        arrays = {
+            "vhost": parts.field("vhost"),
+            "port": pc.cast(pc.if_else(pc.equal(port, ""), None, port), pa.int64()),
+        }
+        merged = {name: partial(found.arrays.__getitem__, name) for name in found.arrays}
+        merged |= {name: partial(arrays.__getitem__, name) for name in VHOST_COLUMNS}
+        return Columns(LazyArrays(merged), found.rows, found.samples)

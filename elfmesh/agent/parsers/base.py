@@ -9,7 +9,7 @@ they were asked for, a column the format does not have is all null.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from elfmesh.agent.parsers.framing import Framing
 from elfmesh.agent.parsers.lines import Lines
 
 META_COLUMNS = ("_raw", "_source", "_host")
@@ -125,6 +126,8 @@ class Parser(ABC):
     """
 
     name = ""
+    framing: Framing | None = None
+    """Which lines are one record; None: each is one."""
 
     def __init__(self, source: str = "", host: str = "") -> None:
         self.source = source
@@ -134,6 +137,18 @@ class Parser(ABC):
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
         """Cut the wanted columns (never `_raw` and its like) out of non-blank lines."""
 
+    def known_columns(self) -> tuple[str, ...] | None:
+        """The format's own columns, in the order `SELECT *` means; None while only the data tells."""
+        return None
+
+    def header_columns(self, block: bytes) -> tuple[str, ...] | None:
+        """The columns that the head of a file names, if it does; nothing of the block is used up."""
+        return None
+
+    def line_fields(self, text: str) -> Iterable[str]:
+        """The columns that one line shows, where only the data tells."""
+        return ()
+
     def parse(self, block: bytes, columns: Sequence[str]) -> Parsed:
         """Parse one block of whole lines.
 
@@ -142,6 +157,10 @@ class Parser(ABC):
             columns: dotted paths; only these are made.
         """
         lines = Lines(block)
+        return self.parse_lines(lines if self.framing is None else self.framing.merge(lines), columns)
+
+    def parse_lines(self, lines: Lines, columns: Sequence[str]) -> Parsed:
+        """The same for a block that was split."""
         found = self.columns(lines, [name for name in columns if name not in META_COLUMNS])
         total = len(lines)
         good = total if found.rows is None else len(found.rows)
@@ -167,6 +186,26 @@ class Parser(ABC):
         if name == "_raw":
             return lines.raw() if rows is None else lines.cut(lines.starts[rows], lines.ends[rows])
         return pa.repeat(pa.scalar(source if name == "_source" else self.host), good)
+
+
+def join_parsed(parts: Sequence[Parsed]) -> Parsed:
+    """Parts of one block as one; all were asked for the same columns."""
+
+    def column(name: str) -> pa.Array:
+        arrays = [part.arrays[name] for part in parts]
+        kinds = [array.type for array in arrays if not pa.types.is_null(array.type)]
+        kind = kinds[0] if kinds else pa.null()
+        return pa.concat_arrays([array.cast(kind) for array in arrays])
+
+    return Parsed(
+        arrays=LazyArrays({name: partial(column, name) for name in parts[0].arrays}),
+        rows=sum(part.rows for part in parts),
+        lines=sum(part.lines for part in parts),
+        errors=sum(part.errors for part in parts),
+        samples=[each for part in parts for each in part.samples][:SAMPLES_MAX],
+        field_errors=sum(part.field_errors for part in parts),
+        replaced=max(part.replaced for part in parts),
+    )
 
 
 def make_batch(arrays: list[pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:

@@ -56,8 +56,12 @@ class JsonParser(Parser):
     ) -> None:
         super().__init__(source, host)
         self.schema = schema if schema is not None else StreamSchema()
-        self._timestamps = (timestamp,) if timestamp else TIMESTAMP_FIELDS
+        self._timestamps: Sequence[str] = (timestamp,) if timestamp else TIMESTAMP_FIELDS
         self._plans: dict[tuple[str, ...], Plan] = {}
+
+    def line_fields(self, text: str) -> Iterable[str]:
+        """An object's own fields."""
+        return json_fields(text)
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
         """One typed column per wanted path: by the scanner, else by the decoder."""

@@ -74,6 +74,18 @@ class Lines:
             keep[row] = bool(self.data[starts[row] : ends[row]].strip(b" \t"))
         return (starts, ends) if keep.all() else (starts[keep], ends[keep])
 
+    def part(self, starts: Positions, ends: Positions) -> Lines:
+        """The same block with other lines: some of them, parts of them, or several as one."""
+        other = Lines.__new__(Lines)
+        other._buffer, other.scan, other.data, other.replaced = (
+            self._buffer,
+            self.scan,
+            self.data,
+            self.replaced,
+        )
+        other.starts, other.ends = starts, ends
+        return other
+
     def __len__(self) -> int:
         return len(self.starts)
 

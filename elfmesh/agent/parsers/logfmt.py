@@ -12,7 +12,7 @@ equal.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,11 @@ class LogfmtParser(TextParser):
     name = "logfmt"
     _plan: tuple[Any, Sequence[str], Any] = (None, (), None)
 
-    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[dict[str, Texts], Kept, list[str]]:
+    def line_fields(self, text: str) -> Iterable[str]:
+        """Its keys."""
+        return logfmt_fields(text) or ()
+
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
         """By the scanner, else one dict per line, read by name."""
         scanned = self._scanned(lines, names) if lines.scan is not None and len(lines) else None
         if scanned is not None:
@@ -45,7 +49,9 @@ class LogfmtParser(TextParser):
         rows, records, samples = _pairs(lines, range(len(lines)))
         return {name: [record.get(name) for record in records] for name in names}, rows, samples
 
-    def _scanned(self, lines: Lines, names: Sequence[str]) -> tuple[dict[str, Texts], Kept, list[str]] | None:
+    def _scanned(
+        self, lines: Lines, names: Sequence[str]
+    ) -> tuple[Mapping[str, Texts], Kept, list[str]] | None:
         """By the scanner, with lines that it refused put in by the expression; None: too many of them."""
         grid = Grid(lines.scan, lines.data, len(names), len(lines))
         grid.side += BARE.encode()

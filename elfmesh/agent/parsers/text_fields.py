@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.agent.parsers.base import TIMESTAMP_FIELDS, Columns, Parser, sample, strings
-from elfmesh.agent.parsers.cells import event_times
+from elfmesh.agent.parsers.base import TIMESTAMP, TIMESTAMP_FIELDS, Columns, Parser, sample, strings
+from elfmesh.agent.parsers.clock import LocalClock
 from elfmesh.agent.parsers.lines import Lines, Positions
 from elfmesh.errors import ConfigError
 
@@ -29,28 +30,37 @@ Kept = list[int] | Positions | None
 """The lines that are good, ascending; None: all."""
 
 
+@dataclass(frozen=True)
+class TextOptions:
+    """What a stream says about its values.
+
+    Attributes:
+        declared: types of columns; all others are what the format says, or strings.
+        timestamp: the field that `ts` is taken from; None tries the usual names.
+        clock: what times mean that name no zone or no year.
+    """
+
+    declared: Mapping[str, pa.DataType] = field(default_factory=dict)
+    timestamp: str | None = None
+    clock: LocalClock = field(default_factory=LocalClock)
+
+
 class TextParser(Parser):
     """Common part: `ts`, declared types, one row per line that `rows` accepts.
 
     Args:
-        declared: types of columns; all others are strings.
-        timestamp: the declared field that `ts` is taken from.
+        options: of the stream.
     """
 
-    def __init__(
-        self,
-        source: str = "",
-        host: str = "",
-        *,
-        declared: Mapping[str, pa.DataType] | None = None,
-        timestamp: str | None = None,
-    ) -> None:
+    def __init__(self, source: str = "", host: str = "", options: TextOptions | None = None) -> None:
         super().__init__(source, host)
-        self._declared = dict(declared or {})
-        self._timestamps = (timestamp,) if timestamp else TIMESTAMP_FIELDS
+        options = options or TextOptions()
+        self._declared = dict(options.declared)
+        self._timestamps: Sequence[str] = (options.timestamp,) if options.timestamp else TIMESTAMP_FIELDS
+        self._clock = options.clock
 
     @abstractmethod
-    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[dict[str, Texts], Kept, list[str]]:
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
         """The named fields as text, the good lines (None: all) and samples of bad ones."""
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
@@ -84,7 +94,7 @@ class TextParser(Parser):
             found = texts if found is None else pc.coalesce(found, texts)
             if not found.null_count:
                 break
-        return event_times(strings([None] * rows) if found is None else found, scan)
+        return pa.nulls(rows, TIMESTAMP) if found is None else self._clock.times(found, scan, self.source)
 
 
 def _cast(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[str]]:
@@ -117,17 +127,20 @@ class RegexParser(TextParser):
         self,
         source: str = "",
         host: str = "",
+        options: TextOptions | None = None,
         *,
         pattern: str,
-        declared: Mapping[str, pa.DataType] | None = None,
-        timestamp: str | None = None,
     ) -> None:
-        super().__init__(source, host, declared=declared, timestamp=timestamp)
+        super().__init__(source, host, options)
         self._pattern, self.groups = compile_pattern(pattern)
         self._text = pattern
         self._optional = any(sign in pattern for sign in ("|", ")?", ")*", "){"))
 
-    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[dict[str, Texts], Kept, list[str]]:
+    def known_columns(self) -> tuple[str, ...] | None:
+        """The groups."""
+        return self.groups
+
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
         """All lines at once when every group takes part in every match, else line by line."""
         known = [name for name in names if name in self.groups]
         if len(lines) and not self._optional:
@@ -145,7 +158,7 @@ class RegexParser(TextParser):
                 samples.append(sample("the pattern does not match", text))
         return {name: [match[name] for match in found] for name in known}, rows, samples
 
-    def _block(self, lines: Lines, known: Sequence[str]) -> tuple[dict[str, Texts], Kept, list[str]]:
+    def _block(self, lines: Lines, known: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
         """Arrow's extraction, which is RE2 too but cannot tell an empty group from one that took no part."""
         found = pc.extract_regex(lines.raw(), self._text)
         samples: list[str] = []

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from elfmesh.agent.sources.position import FilePosition
+from elfmesh.agent.sources.position import FilePosition, SourceId
 from elfmesh.errors import DataError, RuntimeFailure
 from elfmesh.limits import LINE_BYTES_MAX
 
@@ -49,6 +49,7 @@ class Block:
         overlong_sample: the beginning of the first of them.
         head: the first bytes of the file when the block is not its beginning, else None.
         mark: of `end`.
+        stream: which stream it is from, where several are read for one job; else None.
     """
 
     data: bytes
@@ -59,6 +60,12 @@ class Block:
     overlong_sample: bytes = b""
     head: bytes | None = None
     mark: bytes = b""
+    stream: str | None = None
+
+    @property
+    def origin(self) -> SourceId | str:
+        """The source of a watermark it belongs to."""
+        return self.position.id if self.position is not None else self.source
 
     @property
     def behind(self) -> FilePosition | None:
@@ -73,7 +80,7 @@ class LineCutter:
         line_bytes_max: longer lines are left out and counted.
     """
 
-    __slots__ = ("_dropped", "_limit", "_rest", "overlong", "sample", "taken")
+    __slots__ = ("_dropped", "_limit", "_rest", "_whole", "overlong", "sample")
 
     def __init__(self, line_bytes_max: int = LINE_BYTES_MAX) -> None:
         self._limit = line_bytes_max
@@ -81,8 +88,21 @@ class LineCutter:
         self._dropped = 0
         self.overlong = 0
         self.sample = b""
-        self.taken = 0
+        self._whole = 0
+
+    @property
+    def taken(self) -> int:
         """Bytes of all whole lines so far, dropped ones included: the offset behind the last line's end."""
+        return self._whole
+
+    @property
+    def held(self) -> int:
+        """Bytes of whole lines that are kept back."""
+        return 0
+
+    def flush(self) -> bytes:
+        """The whole lines that are kept back."""
+        return b""
 
     @property
     def pending(self) -> int:
@@ -96,7 +116,7 @@ class LineCutter:
             if newline < 0:
                 self._dropped += len(chunk)
                 return b""
-            self.taken += self._dropped + newline + 1
+            self._whole += self._dropped + newline + 1
             self.overlong += 1
             chunk = chunk[newline + 1 :]
             self._dropped = 0
@@ -107,7 +127,7 @@ class LineCutter:
         # A chunk that is whole lines passes as it is: at these speeds a copy costs as much as the reading.
         whole = newline + 1 == len(chunk)
         data = chunk if whole and not self._rest else b"".join((self._rest, memoryview(chunk)[: newline + 1]))
-        self.taken += len(data)
+        self._whole += len(data)
         self._hold(chunk[newline + 1 :])
         return self._without_overlong(data) if len(data) > self._limit else data
 
@@ -115,7 +135,7 @@ class LineCutter:
         """The last line of a file that does not end in a newline; b"" if there is none."""
         data, self._rest = self._rest, b""
         self.overlong += self._dropped > 0
-        self.taken += len(data) + self._dropped
+        self._whole += len(data) + self._dropped
         self._dropped = 0
         return data
 
@@ -160,6 +180,7 @@ def read_blocks(
     *,
     block_bytes: int = BLOCK_BYTES,
     line_bytes_max: int = LINE_BYTES_MAX,
+    new_cutter: Callable[[int], LineCutter] = LineCutter,
     stdin: BinaryIO | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Generator[Block]:
@@ -169,6 +190,7 @@ def read_blocks(
         path: a file, plain or compressed with gzip or zstd, or "-" for standard input.
         block_bytes: size of a block, more or less.
         line_bytes_max: longer lines are left out and counted.
+        new_cutter: cuts at the ends of records, where these are not lines.
         stdin: what "-" reads.
         on_bytes: called with the number of bytes taken from the file, before decompression, each time.
 
@@ -176,7 +198,7 @@ def read_blocks(
         RuntimeFailure: the file is missing or must not be read, standard input is closed.
         DataError: the compressed file is damaged or cut off.
     """
-    cutter = LineCutter(line_bytes_max)
+    cutter = new_cutter(line_bytes_max)
     for chunk in _chunks(path, block_bytes, stdin, on_bytes or _ignore):
         data = cutter.push(chunk)
         overlong, start = cutter.take_overlong()

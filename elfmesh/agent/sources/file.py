@@ -6,6 +6,7 @@ Owns a descriptor (or a compressed file that is unfolded) and the cutting into l
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from elfmesh.agent.sources.blocks import Block, LineCutter, read_whole_lines
 from elfmesh.agent.sources.contents import READ_ONLY, Inflated, head_of, is_compressed
@@ -29,12 +30,17 @@ class OpenFile:
         path: what it is called.
         fd: open for reading; closed by `close`.
         identity: device and inode it is known by; of a copy, those of the original.
-        line_bytes_max: longer lines are left out and counted.
+        new_cutter: makes what cuts it into lines or records.
         inflated: unfolds it, if it is compressed; stands at the beginning.
     """
 
     def __init__(
-        self, path: str, fd: int, identity: SourceId, line_bytes_max: int, inflated: Inflated | None = None
+        self,
+        path: str,
+        fd: int,
+        identity: SourceId,
+        new_cutter: Callable[[], LineCutter],
+        inflated: Inflated | None = None,
     ) -> None:
         self.path = path
         self.fd = fd
@@ -45,7 +51,8 @@ class OpenFile:
         self.attached = True
         self.silent_since: float | None = None
         self.inflated = inflated
-        self._limit = line_bytes_max
+        self.grown_at = 0.0
+        self._new_cutter = new_cutter
         self._changed_ns = -1
         self._changed_at = 0.0
         self._before = b""
@@ -74,7 +81,7 @@ class OpenFile:
             OSError, DataError: the file cannot be read, or not unfolded to there.
         """
         self._base = offset
-        self.cutter = LineCutter(self._limit)
+        self.cutter = self._new_cutter()
         if self.inflated is not None:
             self._before = self.inflated.skip(offset)[1]
         else:
@@ -126,22 +133,29 @@ class OpenFile:
             OSError, DataError: the file cannot be read.
         """
         before = self.position
-        at = self.offset + self.pending
         inflated = self.inflated
+        at = self.offset + self.pending
         chunk = read_whole_lines(self.fd, at, room) if inflated is None else inflated.read(room)
-        data = self.cutter.push(chunk)
+        return self._block(before, self.cutter.push(chunk), chunk), len(chunk)
+
+    def close_record(self) -> Block | None:
+        """The record that was kept back because it may have gone on; None if there is none."""
+        before = self.position
+        return self._block(before, self.cutter.flush(), b"")
+
+    def _block(self, before: FilePosition, data: bytes, chunk: bytes) -> Block | None:
         if self.offset > before.offset:
             end = len(chunk) - self.pending
             if end >= MARK_BYTES:
                 self._before = chunk[end - MARK_BYTES : end]
             else:  # of a compressed file it is not known
-                self._before = self._bytes_before(self.offset) if inflated is None else b""
+                self._before = self._bytes_before(self.offset) if self.inflated is None else b""
         overlong, beginning = self.cutter.take_overlong()
         if not data and not overlong:
-            return None, len(chunk)
+            return None
         head = self.head if before.offset else None
         mark = mark_of(self._before)
-        return Block(data, self.path, before, self.offset, overlong, beginning, head, mark), len(chunk)
+        return Block(data, self.path, before, self.offset, overlong, beginning, head, mark)
 
     def _bytes_before(self, offset: int) -> bytes:
         start = max(0, offset - MARK_BYTES)
@@ -155,7 +169,7 @@ class OpenFile:
             os.close(self.fd)
 
 
-def open_file(path: str, identity: SourceId, line_bytes_max: int) -> OpenFile:
+def open_file(path: str, identity: SourceId, new_cutter: Callable[[], LineCutter]) -> OpenFile:
     """Open a file, plain or compressed, at its beginning.
 
     Raises:
@@ -163,5 +177,5 @@ def open_file(path: str, identity: SourceId, line_bytes_max: int) -> OpenFile:
     """
     if is_compressed(path):
         inflated = Inflated(path)
-        return OpenFile(path, inflated.fd, identity, line_bytes_max, inflated)
-    return OpenFile(path, os.open(path, READ_ONLY), identity, line_bytes_max)
+        return OpenFile(path, inflated.fd, identity, new_cutter, inflated)
+    return OpenFile(path, os.open(path, READ_ONLY), identity, new_cutter)

@@ -11,13 +11,16 @@ stand in tail.py; here they become decisions:
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
 from elfmesh.agent.sources import contents
+from elfmesh.agent.sources.blocks import LineCutter
 from elfmesh.agent.sources.file import SETTLED_S, OpenFile, open_file
 from elfmesh.agent.sources.position import (
     FINISHED,
@@ -63,6 +66,7 @@ class Followed:
         heads: see `Tail`.
         line_bytes_max: longest line.
         files_max: descriptors at most.
+        new_cutter: see `read_blocks`.
 
     Attributes:
         gaps: what was lost; whoever takes note of it empties the list.
@@ -81,6 +85,7 @@ class Followed:
         heads: dict[SourceId, int],
         line_bytes_max: int,
         files_max: int,
+        new_cutter: Callable[[int], LineCutter] = LineCutter,
     ) -> None:
         self.gaps: list[Gap] = []
         self.problems: dict[str, str] = {}
@@ -93,10 +98,10 @@ class Followed:
         self._from_end = read_from == "end"
         self._replay = replay
         self._limit, self._files_max = line_bytes_max, files_max
+        self._new_cutter = partial(new_cutter, line_bytes_max)
         self._files: dict[SourceId, OpenFile] = {}
-        self._copies: dict[
-            SourceId, OpenFile
-        ] = {}  # what is read in place of a lost file, by its own identity
+        # What is read in place of a lost file, by its own identity.
+        self._copies: dict[SourceId, OpenFile] = {}
         self._sizes: dict[SourceId, tuple[int, float]] = {}
         self._nearby: dict[SourceId, Entry] = {}
         self._listed: dict[SourceId, Entry] = {}
@@ -352,9 +357,14 @@ class Followed:
     def _open(self, each: Entry, identity: SourceId, place: FilePosition | None) -> OpenFile | None:
         """The file, at its place; None, a problem, and the watermark waits, if it cannot be read."""
         try:
-            file = open_file(each.path, identity, self._limit)
+            file = open_file(each.path, identity, self._new_cutter)
         except OSError as error:
             self._cannot(each, error)
+            return None
+        status = os.fstat(file.fd)
+        if (status.st_dev, status.st_ino) != each.id:  # rotated since it was listed: the next look knows more
+            file.close()
+            self._cannot(each, OSError(errno.ESTALE, "another file has its name since a moment ago"))
             return None
         try:
             if place is not None:
@@ -386,11 +396,3 @@ class Followed:
             return False
         self.shut(min(idle, key=lambda file: file.silent_since or 0.0))
         return True
-
-
-def replay_ends(boundaries: Iterable[FilePosition]) -> dict[FileKey, int]:
-    """By file, the furthest of some positions."""
-    ends: dict[FileKey, int] = {}
-    for place in boundaries:
-        ends[place.key] = max(place.offset, ends.get(place.key, 0))
-    return ends

@@ -6,6 +6,7 @@ Owns file identity. Knows nothing of how files are found or read.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -40,6 +41,7 @@ class FilePosition(msgspec.Struct, frozen=True, array_like=True):
         offset: bytes from the beginning, always at a line's beginning.
         mark: hash of the (at most) MARK_BYTES before `offset`; b"" where it is not known.
         role: READING, FINISHED or FOREIGN.
+        stream: which stream it is in, where several are read for one job; else "".
     """
 
     path: str
@@ -50,6 +52,7 @@ class FilePosition(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     mark: bytes = b""
     role: int = READING
+    stream: str = ""
 
     @property
     def key(self) -> FileKey:
@@ -108,3 +111,11 @@ def digest(data: bytes) -> bytes:
 def mark_of(before: bytes) -> bytes:
     """The mark of an offset with these bytes before it; b"" at the beginning of a file."""
     return digest(before[-MARK_BYTES:]) if before else b""
+
+
+def replay_ends(boundaries: Iterable[FilePosition]) -> dict[FileKey, int]:
+    """By file, the furthest of some positions."""
+    ends: dict[FileKey, int] = {}
+    for place in boundaries:
+        ends[place.key] = max(place.offset, ends.get(place.key, 0))
+    return ends

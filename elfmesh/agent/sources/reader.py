@@ -19,6 +19,7 @@ from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
 from elfmesh.agent.parsers.base import SAMPLES_MAX, sample
 from elfmesh.agent.parsers.lines import Lines
 from elfmesh.agent.sources.blocks import BLOCK_BYTES, Block
+from elfmesh.agent.sources.directives import head_before
 from elfmesh.agent.sources.position import FileKey, FilePosition, Gap, SourceState
 from elfmesh.agent.sources.tail import FILES_MAX, GRACE_S, POLL_BYTES, ReadFrom, Tail
 
@@ -44,11 +45,20 @@ class Delivery:
 
 @dataclass(slots=True)
 class _Group:
-    """Jobs at one place. Invariant: every block goes to all of `jobs`, in order."""
+    """Jobs at one place. Invariant: every block goes to all of `jobs`, in order.
+
+    `states` and `places` are what the tail said since it last moved, for all jobs; None: not asked.
+    """
 
     tail: Tail
     jobs: dict[str, tuple[str, ...]]
     parsers: dict[FileKey, Parser] = field(default_factory=dict)
+    states: list[SourceState] | None = None
+    places: tuple[FilePosition, ...] | None = None
+
+    def moved(self) -> None:
+        """The tail is about to be moved."""
+        self.states = self.places = None
 
     def columns(self) -> tuple[str, ...]:
         return tuple(sorted({name for wanted in self.jobs.values() for name in wanted}))
@@ -83,6 +93,7 @@ class StreamReader:
         self._clock = clock
         self._files_max = files_max
         self._groups: list[_Group] = []
+        self._group_of: dict[str, _Group] = {}
         self._gaps: dict[str, list[Gap]] = {}
 
     @property
@@ -125,17 +136,20 @@ class StreamReader:
             grace_s=self._grace_s,
             clock=self._clock,
             files_max=self._files_max,
+            framing=self.formats.framing,
         )
         tail.discover()
         self._gaps[job] = tail.take_gaps()
-        self._groups.append(_Group(tail, {job: tuple(columns)}))
+        group = self._group_of[job] = _Group(tail, {job: tuple(columns)})
+        self._groups.append(group)
         self._groups.sort(key=lambda group: -sum(p.offset for p in group.tail.positions()))
 
     def remove(self, job: str) -> None:
         """Stop reading for a job; harmless if it is not there."""
         self._gaps.pop(job, None)
-        for group in list(self._groups):
-            group.jobs.pop(job, None)
+        group = self._group_of.pop(job, None)
+        if group is not None:
+            del group.jobs[job]
             if not group.jobs:
                 group.tail.close()
                 self._groups.remove(group)
@@ -145,6 +159,7 @@ class StreamReader:
         for group in self._groups:
             group.tail.close()
         self._groups.clear()
+        self._group_of.clear()
 
     def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[Delivery]:
         """Read and parse what is there, about `bytes_max` per group.
@@ -168,6 +183,7 @@ class StreamReader:
     def look(self) -> None:
         """See which files there are and which have grown; read nothing."""
         for group in self._groups:
+            group.moved()
             group.tail.look()
             self._take_gaps(group)
 
@@ -186,6 +202,7 @@ class StreamReader:
             limits = {p.key: p.offset for p in ahead}
             group.tail.use_heads({p.id: p.head for p in ahead})
         columns = group.columns()
+        group.moved()
         blocks = group.tail.poll(bytes_max, limits)
         self._take_gaps(group)
         for block in blocks:
@@ -195,7 +212,11 @@ class StreamReader:
     def sources(self, job: str) -> list[SourceState]:
         """The files behind a job and whether each is read to its end, as of the last poll."""
         group = self._group(job)
-        return group.tail.sources() if group else []
+        if group is None:
+            return []
+        if group.states is None:
+            group.states = group.tail.sources()
+        return group.states
 
     def at_end(self, job: str) -> bool:
         """Whether all that was there at the last poll has been delivered to the job."""
@@ -205,7 +226,11 @@ class StreamReader:
     def positions(self, job: str) -> tuple[FilePosition, ...]:
         """Where the job's next records will come from, and the files that are known and closed."""
         group = self._group(job)
-        return (*group.tail.known(), *group.tail.positions()) if group else ()
+        if group is None:
+            return ()
+        if group.places is None:
+            group.places = (*group.tail.known(), *group.tail.positions())
+        return group.places
 
     def problems(self) -> dict[str, str]:
         """Paths that cannot be read, and why."""
@@ -218,8 +243,14 @@ class StreamReader:
             self._gaps[job] = []
         return found
 
+    def lose(self, gap: Gap) -> None:
+        """Something of the stream was lost before it could be read, for every job."""
+        log.warning("%s", gap)
+        for gaps in self._gaps.values():
+            gaps.append(gap)
+
     def _group(self, job: str) -> _Group | None:
-        return next((group for group in self._groups if job in group.jobs), None)
+        return self._group_of.get(job)
 
     def _close_behind(self, reading: Sequence[_Group]) -> list[_Group]:
         """All but the leader, if it waits for one of them.
@@ -240,7 +271,8 @@ class StreamReader:
         if parser is None:
             open_files = {p.key for p in group.tail.positions()}
             group.parsers = {k: p for k, p in group.parsers.items() if k in open_files}
-            parser = group.parsers[key] = self.formats.parser(block.source, head=block.head)
+            head = head_before(block, self.formats.directive)
+            parser = group.parsers[key] = self.formats.parser(block.source, head=head)
         parser.source = block.source
         return parser
 
@@ -253,6 +285,8 @@ class StreamReader:
                 united.append(group)
             else:
                 twin.jobs.update(group.jobs)
+                self._group_of.update(dict.fromkeys(group.jobs, twin))
+                twin.moved()
                 twin.tail.stop_also_at(group.tail)
                 group.tail.close()
         self._groups = united

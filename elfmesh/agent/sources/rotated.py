@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from elfmesh.agent.sources.position import SourceId
 
@@ -57,7 +56,7 @@ def scan(directory: str) -> list[Entry]:
                     status = each.stat()
                 except OSError:  # gone meanwhile
                     continue
-                found.append(entry(str(Path(directory) / each.name), status))
+                found.append(entry(os.path.join(directory, each.name), status))  # noqa: PTH118 - as `each.path` may not be
     except OSError:
         return []
     return sorted(found, key=lambda each: (each.mtime_ns, each.path))

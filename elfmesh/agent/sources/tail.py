@@ -22,10 +22,20 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeAlias
 
+from elfmesh.agent.parsers.framing import Framing
 from elfmesh.agent.sources.blocks import BLOCK_BYTES, Block
 from elfmesh.agent.sources.file import OpenFile
-from elfmesh.agent.sources.followed import Followed, replay_ends
-from elfmesh.agent.sources.position import HEAD_BYTES, FileKey, FilePosition, Gap, SourceId, SourceState
+from elfmesh.agent.sources.followed import Followed
+from elfmesh.agent.sources.position import (
+    HEAD_BYTES,
+    FileKey,
+    FilePosition,
+    Gap,
+    SourceId,
+    SourceState,
+    replay_ends,
+)
+from elfmesh.agent.sources.records import cutter_for
 from elfmesh.errors import DataError
 from elfmesh.limits import LINE_BYTES_MAX
 
@@ -53,6 +63,7 @@ class Tail:
         grace_s: how long a rotated or deleted file is kept open after its last growth.
         clock: monotonic seconds.
         files_max: see FILES_MAX.
+        framing: which lines are one record; None: each is one.
     """
 
     def __init__(
@@ -68,8 +79,10 @@ class Tail:
         grace_s: float = GRACE_S,
         clock: Callable[[], float] = time.monotonic,
         files_max: int = FILES_MAX,
+        framing: Framing | None = None,
     ) -> None:
         self.pattern = pattern
+        self._open_s = framing.timeout_s if framing is not None else 0.0
         self._boundaries: dict[FileKey, set[int]] = {}
         stops = list(boundaries)
         for stop in stops:
@@ -82,6 +95,7 @@ class Tail:
             heads=dict(heads or {}),
             line_bytes_max=line_bytes_max,
             files_max=files_max,
+            new_cutter=cutter_for(framing),
         )
         self._block_bytes, self._grace_s, self._clock = block_bytes, grace_s, clock
 
@@ -115,7 +129,8 @@ class Tail:
         for file in self._followed.files:
             before = states.get(file.id, SourceState(file.id, True))
             generations = (*before.generations, file.generation)
-            states[file.id] = SourceState(file.id, file.at_end and before.at_end, generations)
+            at_end = file.at_end and before.at_end and not file.cutter.held
+            states[file.id] = SourceState(file.id, at_end, generations)
         waiting = sorted(self._followed.waiting - states.keys())
         return [*states.values(), *(SourceState(each, False) for each in waiting)]
 
@@ -202,6 +217,8 @@ class Tail:
             return 0
         if block is not None:
             blocks.append(block)
+        if file.cutter.held and self._cut_here(file, limits) and (last := file.close_record()) is not None:
+            blocks.append(last)
         return taken
 
     def _read_block(self, file: OpenFile, limits: Mapping[FileKey, int]) -> tuple[Block | None, int]:
@@ -210,25 +227,32 @@ class Tail:
         size, at = file.size(), file.offset + file.pending
         file.at_end = size <= at
         if file.at_end:
-            return None, 0
+            # What may go on is waited for, and then it has ended: its offset is stored like any other.
+            silent = self._clock() - file.grown_at >= self._open_s
+            return (file.close_record() if file.cutter.held and silent else None), 0
         if not file.head:
             file.learn_head(self._followed.heads.get(file.id, HEAD_BYTES))
         key = file.position.key
-        room = min(self._block_bytes, size - at, limits.get(key, size) - at)
-        for stop in self._boundaries.get(key, ()):
-            if at < stop:
-                room = min(room, stop - at)
+        stops = [stop for stop in self._boundaries.get(key, ()) if at < stop]
+        stop = min((*stops, limits[key])) if key in limits else min(stops, default=size + 1)
+        room = min(self._block_bytes, size - at, stop - at)
         if room <= 0:
             return None, 0
         block, taken = file.read(room)
+        file.grown_at = self._clock()
         file.at_end = file.offset + file.pending >= file.size()
         return block, taken
+
+    def _cut_here(self, file: OpenFile, limits: Mapping[FileKey, int]) -> bool:
+        """Whether a record is known to end where reading has stopped: another reader cut here, or we did."""
+        at, key = file.offset + file.pending, file.position.key
+        return at == limits.get(key) or at in self._boundaries.get(key, ())
 
     def _retire(self) -> None:
         """Close files that nothing leads to any more and that have been silent long enough."""
         now = self._clock()
         for file in self._followed.files:
-            if not file.at_end:
+            if not file.at_end or file.cutter.held:
                 file.silent_since = None
             elif file.silent_since is None:
                 file.silent_since = now

@@ -1,0 +1,1 @@
+"""The `elf` command, and the commands that work on this host."""

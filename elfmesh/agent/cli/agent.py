@@ -1,0 +1,119 @@
+"""`elf agent`: the command line of a host's agent.
+
+Owns options and the ready line; everything else is in runtime.py. Light to import: the configuration is
+checked before anything heavy is loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+
+import click
+
+from elfmesh.agent import config as configuration
+from elfmesh.text import printable
+
+
+@click.command("agent")
+@click.option("-c", "--config", "config_path", type=click.Path(), help="Configuration file (agent.toml).")
+@click.option("--listen", metavar="HOST:PORT", help="Address for other agents [127.0.0.1:7400].")
+@click.option("--advertise", metavar="HOST:PORT", help="What others connect to, if not --listen.")
+@click.option("--api", metavar="HOST:PORT", help="Address of the local HTTP API [127.0.0.1:7401].")
+@click.option("--join", multiple=True, metavar="HOST:PORT", help="An agent already there; repeatable.")
+@click.option("--join-timeout", metavar="DURATION", help="How long to try to join [30 s].")
+@click.option("--data-dir", metavar="DIR", help="Where state is kept; one agent per directory.")
+@click.option(
+    "--stream",
+    "streams",
+    multiple=True,
+    metavar="NAME=PATH[,format=F][,read_from=R][,idle=D][,ts=FIELD]",
+    help="A log to read; repeatable. R is beginning or end.",
+)
+@click.option(
+    "--lookup",
+    "lookups",
+    multiple=True,
+    metavar="NAME=PATH[,format=F]",
+    help="A table that queries join as lookup.NAME; repeatable.",
+)
+@click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="What jobs select by; repeatable."
+)
+@click.option("--name", help="What results call this agent [host name and id].")
+@click.option("--cluster", help="Name all agents of one overlay share [elf].")
+def agent_command(
+    config_path: str | None,
+    listen: str | None,
+    advertise: str | None,
+    api: str | None,
+    join: tuple[str, ...],
+    join_timeout: str | None,
+    data_dir: str | None,
+    streams: tuple[str, ...],
+    lookups: tuple[str, ...],
+    labels: tuple[str, ...],
+    name: str | None,
+    cluster: str | None,
+) -> int:
+    """Read this host's logs and work with the other agents.
+
+    Prints one line "ready api=HOST:PORT overlay=HOST:PORT id=HEX" when it has joined and serves; logs go to
+    stderr. Ends cleanly on SIGTERM. Port 0 is any free port.
+
+    Exit codes: 1 an address is in use or a disk failed, 69 no agent reachable at the --join addresses,
+    78 wrong configuration.
+    """
+    config = configuration.load_config(
+        config_path,
+        listen=listen,
+        advertise=advertise,
+        api=api,
+        join=join,
+        join_timeout=join_timeout,
+        data_dir=data_dir,
+        streams=dict(configuration.parse_stream(text) for text in streams),
+        lookups=dict(configuration.parse_stream(text, "--lookup") for text in lookups),
+        labels=dict(configuration.parse_label(text) for text in labels),
+        name=name,
+        cluster=cluster,
+    )
+    _log_to_stderr()
+    from elfmesh.agent import failpoints, runtime
+
+    failpoints.arm_from(os.environ)
+    return runtime.run(config, ready=_say_ready)
+
+
+def _say_ready(api: str, overlay: str, agent: bytes) -> None:
+    print(f"ready api={api} overlay={overlay} id={agent.hex()}", flush=True)
+
+
+def _log_to_stderr() -> None:
+    from elfmesh.agent.cli import entry as cli
+
+    level = {-1: logging.ERROR, 0: logging.INFO}.get(cli.verbosity, logging.DEBUG)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine())
+    logging.getLogger("elf").addHandler(handler)
+    logging.getLogger("elf").setLevel(level)
+    logging.getLogger("elf").propagate = False
+    logging.captureWarnings(True)
+
+
+class _OneLine(logging.Formatter):
+    """`2026-05-17T10:05:00.123Z INFO elf.agent joined the overlay`, whatever the message holds."""
+
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+    converter = time.gmtime  # type: ignore[assignment]  # logging wants the function itself
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, unless it is a traceback of ours."""
+        text = super().format(record)
+        return text if record.exc_info else printable(text)

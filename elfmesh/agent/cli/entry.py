@@ -1,0 +1,227 @@
+"""The `elf` command: finds the right subcommand, loads only what it needs, and turns errors into exit codes.
+
+Owns the list of commands and what the user sees when something goes wrong: one clear message on stderr and
+the exit code of the error tree (elfmesh.errors), a traceback only with -vv. Knows nothing of what the
+commands do; each is imported when it is called, so that `elf --help` costs no pyarrow.
+
+Every command takes -q and -v, and every option also comes from the environment as ELF_<COMMAND>_<OPTION>.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+import elfmesh
+from elfmesh.errors import ElfError
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+"""Nothing here multiplies matrices: numpy's pool of threads for that costs 50 ms at every start."""
+
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+"""Arrow's own pool keeps freed memory for long: blocks come and go, and the process would be 20 MB larger."""
+
+EXIT_INTERRUPTED = 130
+EXIT_PIPE = 141
+_CLIENT = "elfmesh.control.cli.commands"
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("elfmesh.agent.cli.run:run_command", "One process, no network: logs in, results out."),
+    "demo": ("elfmesh.agent.demo.demo:demo_command", "Local agents over generated shop traffic."),
+    "agent": (
+        "elfmesh.agent.cli.agent:agent_command",
+        "A host's agent: reads its logs, works with the others.",
+    ),
+    "apply": (_CLIENT, "Submit a job, or show what that would do."),
+    "update": (_CLIENT, "Change a running job; its state is kept where it can be."),
+    "rollout": (_CLIENT, "How the last change of a job went; undo it."),
+    "get": (_CLIENT, "List jobs, agents, streams or trees."),
+    "describe": (_CLIENT, "Everything about one job, agent or stream."),
+    "results": (_CLIENT, "A job's results, interval by interval."),
+    "query": (_CLIENT, "A query over the latest results of jobs."),
+    "tap": (_CLIENT, "Live lines of a stream, or of what passes a job's filter."),
+    "why": (_CLIENT, "Which agent and which interval hold a job."),
+    "verify": (_CLIENT, "Compute a closed interval again from the raw logs and compare."),
+    "dead-letters": (
+        "elfmesh.agent.cli.dead_letters:dead_letters_command",
+        "What an agent sealed for intervals closed without it.",
+    ),
+    "pause": (_CLIENT, "Stop a job's intervals for a while."),
+    "resume": (_CLIENT, "Go on with a paused job."),
+    "revoke": (_CLIENT, "Switch off the Python functions of a job, for good."),
+    "empty": (_CLIENT, "Begin a new batch on all agents at one boundary."),
+    "delete": (_CLIENT, "End a job and forget its results."),
+    "leave": (_CLIENT, "Let an agent go for good: no interval misses it."),
+    "program": ("elfmesh.control.cli.program:program_group", "Run a program of your own beside an agent."),
+    "explain": (
+        "elfmesh.agent.cli.explain:explain_command",
+        "What a job does where: plan, windows, determinism, bytes.",
+    ),
+    "validate": (
+        "elfmesh.agent.cli.validate:validate_command",
+        "Check job files and configurations; nothing runs.",
+    ),
+    "test": ("elfmesh.agent.cli.test:test_command", "Run the --@test cases beside jobs."),
+    "key": ("elfmesh.agent.cli.sign:key_group", "Keys that sign jobs with Python functions."),
+    "sign": ("elfmesh.agent.cli.sign:sign_command", "Sign jobs with Python functions, or the end of one."),
+    "schema": ("elfmesh.agent.cli.validate:schema_command", "The JSON schema of agent.toml."),
+    "completion": ("elfmesh.agent.cli.entry:completion_command", "Shell completion for bash, zsh or fish."),
+}
+"""Name: where it is ("module:attribute", or a module with `add_commands(group)`) and its line in --help."""
+
+verbosity = 0
+"""-1 quiet, 0 normal, 1 verbose, 2 with tracebacks; set while the command line is parsed."""
+
+
+class _ReaderGone(Exception):
+    """Nobody reads standard output any more."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand when it is called, not before."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module_name, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        module = importlib.import_module(module_name)
+        command: click.Command | None
+        if attribute:
+            command = getattr(module, attribute)
+        else:
+            client = click.Group()
+            module.add_commands(client)
+            command = client.commands.get(cmd_name)
+        if command is not None:
+            _add_verbosity(command)
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the subcommand. Click would end a broken pipe with 1, before anybody else sees it."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command list of --help, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+def _add_verbosity(command: click.Command) -> None:
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            _add_verbosity(child)
+        return
+    taken = {option for param in command.params for option in param.opts}
+    verbose = click.Option(
+        ["-v", "--verbose"],
+        count=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_set_verbose,
+        help="Say more; twice: tracebacks.",
+    )
+    quiet = click.Option(
+        ["-q", "--quiet"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_set_quiet,
+        help="Errors only.",
+    )
+    command.params += [option for option in (verbose, quiet) if not taken & set(option.opts)]
+
+
+def _set_verbose(ctx: click.Context, param: click.Parameter, value: int) -> None:
+    global verbosity
+    if value:
+        verbosity = max(verbosity, value)
+
+
+def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    global verbosity
+    if value:
+        verbosity = -1
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={
+        "auto_envvar_prefix": "ELF",
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+    },
+)
+@click.version_option(elfmesh.__version__, prog_name="elf", message="%(prog)s %(version)s")
+@click.option("-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more.")
+@click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help="Errors only.")
+def elf() -> None:
+    """SQL over the logs of a fleet, computed where the logs are written."""
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the completion script: eval "$(elf completion bash)"."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(elf, {}, "elf", "_ELF_COMPLETE").source())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the `elf` script. Always ends in SystemExit."""
+    raise SystemExit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    global verbosity
+    verbosity = 0
+    try:
+        outcome = elf.main(
+            args=list(arguments) if arguments is not None else None, prog_name="elf", standalone_mode=False
+        )
+        sys.stdout.flush()
+    except ElfError as error:
+        return _report(error, str(error), error.exit_code)
+    except click.UsageError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        return _report(error, error.format_message(), error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        return EXIT_INTERRUPTED
+    except (_ReaderGone, BrokenPipeError):
+        # The reader has gone, as `head` does. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _report(error, f"{place}{error.strerror or error}", 1)
+    except Exception as error:
+        if verbosity < 2:
+            kind = type(error).__name__
+            return _report(error, f"{kind}: {error}\n  This is a bug in elfmesh; -vv shows the traceback.", 1)
+        raise
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _report(error: Exception, text: str, code: int) -> int:
+    if verbosity >= 2:
+        import traceback
+
+        traceback.print_exception(error)
+    click.echo(f"elf: {text}", err=True)
+    return code

@@ -1,0 +1,1 @@
+"""`elf demo`: the main job end to end on one machine."""

@@ -1,0 +1,1 @@
+"""What an agent keeps on disk, and in which order."""

@@ -1,0 +1,118 @@
+"""What stands in the frame log: the shapes of its frames, and what is left of one when a part of it is void.
+
+Plain data; how frames are written, found and released is `framelog`'s.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+
+class SealedInterval(NamedTuple):
+    """One interval of a contribution: its index, its counts (order of BUCKETS), its partial per partition.
+
+    `rev` is above those of what another version has said of the interval, if that was revised.
+    """
+
+    interval: int
+    counts: list[int]
+    payloads: list[bytes]
+    rev: int = 1
+
+
+class RevisedInterval(NamedTuple):
+    """One interval that was sealed before and whose contribution is this one now; see `late.Revision`.
+
+    `version` evaluates the interval; it may be an earlier one than the frame's. Without `counts` it is void:
+    another version evaluates the interval now.
+    """
+
+    interval: int
+    rev: int
+    counts: list[int]
+    payloads: list[bytes]
+    added: list[int]
+    seq: int
+    version: int
+
+
+class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
+    """One contribution: this job has nothing more for intervals [start, stop) than `entries`.
+
+    What the records read so far revise goes with it, so that the positions are those of both; the range is
+    empty where nothing else is sealed.
+
+    Attributes:
+        job: qualified name of the job.
+        version: of the manifest by whose text the records were evaluated (`terms.Stage.evaluated`).
+        start: first interval of the range.
+        stop: first interval after the range.
+        entries: the intervals with rows or counts.
+        positions: per source how far what is in [start, stop) or `revised` was read, beside what is `told`.
+        restart: per source where to read from again, so that every record after `stop` is seen once more.
+        counters: cumulative counts of the job at this agent.
+        carried: see `tally.Carried`: what is counted in intervals from `stop` on and no replay counts.
+        shed: stretches of files that were left out and are counted below `stop`.
+        revised: intervals below `start` that records came late for.
+        seq: revisions of the job so far, these included, and annulments.
+        once: the same as `carried`, of what is counted in [start, stop).
+        told: see `offsets.Told`: what lives before had counted, where they had read further.
+        revs: (interval, rev): of intervals from `stop` on, or empty ones, what another version has said last.
+        before: (told, restart, shed) of the frame before: what to go on from if this one is annulled.
+        annuls: what earlier frames have for intervals from here on is void: another version evaluates them.
+    """
+
+    job: str
+    version: int
+    start: int
+    stop: int
+    entries: list[SealedInterval] = []
+    positions: Any = None
+    restart: Any = None
+    counters: Any = None
+    carried: Any = None
+    shed: Any = None
+    revised: list[RevisedInterval] = []
+    seq: int = 0
+    once: Any = None
+    told: Any = None
+    revs: list[tuple[int, int]] = []
+    before: Any = None
+    annuls: int | None = None
+
+    def below(self, void_from: int) -> Sealed:
+        """What is left of it when another version evaluates the intervals from there on."""
+        return msgspec.structs.replace(
+            self,
+            start=min(self.start, void_from),
+            stop=min(self.stop, void_from),
+            entries=[entry for entry in self.entries if entry.interval < void_from],
+            revised=[each if each.interval < void_from else _void(each) for each in self.revised],
+            once=[each for each in self.once or () if each[0] < void_from],
+        )
+
+
+class Released(msgspec.Struct, frozen=True, tag="released", array_like=True):
+    """Everything of a job below `stop` is closed, and revisions up to number `heard` are accounted for.
+
+    Nobody will ask for that again.
+    """
+
+    job: str
+    stop: int
+    heard: int = 0
+
+
+class Forgotten(msgspec.Struct, frozen=True, tag="forgotten", array_like=True):
+    """The job is gone from this agent."""
+
+    job: str
+
+
+Frame = Sealed | Released | Forgotten
+
+
+def _void(revised: RevisedInterval) -> RevisedInterval:
+    return revised._replace(counts=[], payloads=[], added=[0] * len(revised.added))

@@ -1,0 +1,1 @@
+"""Python functions of jobs: signed, verified here, and evaluated in processes of their own."""

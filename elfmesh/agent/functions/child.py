@@ -1,0 +1,343 @@
+"""The process in which the Python functions of one job are evaluated: a script that imports nothing of ours.
+
+Started by `process.WorkerProcess` as `python -I child.py PARENT`, with nothing of its parent but two pipes.
+It limits itself, loads the source texts that it is given, and answers one batch after the other.
+
+This keeps accidents inside: a function that hangs, leaks, forks or prints hurts nobody else. It is no prison
+for code that means harm; who may put code here is decided by signatures.
+
+Frames on both pipes: eight bytes of length, big-endian, then so many bytes. First comes one JSON object with
+the functions and limits; the answer is {} or {"error": text}. Then batches: the function's number as one
+byte, and an Arrow IPC stream of its arguments; the answer is an Arrow IPC stream with the columns `value` and
+`failed`, or, after an empty frame, a text that says how the function broke its contract.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+NOBODY = 65534
+"""Who a worker of root's agent becomes: who owns nothing."""
+
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
+OUT_OF_MEMORY = 77
+"""Exit code of a process that has met its limit: what it holds by then is not worth going on with."""
+
+HALVINGS_MAX = 64
+"""Calls by which the records of a batch are sought that a vectorised function cannot take."""
+
+ERROR_CHARS_MAX = 300
+_LENGTH = struct.Struct(">Q")
+
+
+class Broken(Exception):
+    """A function broke its contract: what it returned is no column of the declared type and length."""
+
+
+def main() -> NoReturn:
+    """Serve until the parent closes the pipe."""
+    source, sink = _take_pipes()
+    parent = int(sys.argv[1])
+    first = _read(source)
+    if first is None:
+        os._exit(0)
+    order = json.loads(first)
+    try:
+        import pyarrow as pa
+
+        pa.set_cpu_count(1)
+        pa.set_io_thread_count(1)
+        columns = Columns(pa)
+        _give_up_rights(parent)
+        _limit(order["memory_bytes"])
+        functions = [Function(each, columns) for each in order["functions"]]
+        _no_more_files()
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
+    except BaseException as error:
+        _write(sink, json.dumps({"error": _told(error)}).encode())
+        os._exit(1)
+    _write(sink, b"{}")
+    while True:
+        frame = _read(source)
+        if frame is None:
+            os._exit(0)
+        _limit_time(order["seconds"])
+        try:
+            _write(sink, functions[frame[0]].answer(frame[1:]))
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)
+        except Broken as error:
+            _write(sink, b"")
+            _write(sink, str(error).encode("utf-8", "replace"))
+
+
+class Columns:
+    """Arrow on one thread; used once before threads and files are forbidden, so that none is wanted later."""
+
+    def __init__(self, arrow: Any) -> None:
+        self.arrow = arrow
+        self.options = arrow.ipc.IpcReadOptions(use_threads=False)
+        self.written = arrow.ipc.IpcWriteOptions(use_threads=False)
+        batch = arrow.record_batch({"a": [1, None], "b": ["x", None]})
+        self.read(self.write(batch)).column(0).cast(arrow.float64())
+        times = arrow.array([0], arrow.timestamp("us", "UTC"))  # a time zone is looked up in files
+        arrow.compute.hour(arrow.array(times.to_pylist(), times.type))
+
+    def read(self, data: bytes) -> Any:
+        """The one batch of a stream."""
+        with self.arrow.ipc.open_stream(data, options=self.options) as reader:
+            return reader.read_next_batch()
+
+    def write(self, batch: Any) -> bytes:
+        """A stream of one batch."""
+        sink = self.arrow.BufferOutputStream()
+        with self.arrow.ipc.new_stream(sink, batch.schema, options=self.written) as writer:
+            writer.write_batch(batch)
+        data: bytes = sink.getvalue().to_pybytes()
+        return data
+
+
+class Function:
+    """One loaded function.
+
+    Args:
+        order: its declaration: name, source, vectorised, and the type of its value as an empty IPC schema.
+        columns: reads and writes batches.
+    """
+
+    def __init__(self, order: dict[str, Any], columns: Columns) -> None:
+        self._name, self._columns, self._arrow = order["name"], columns, columns.arrow
+        schema = self._arrow.ipc.read_schema(self._arrow.py_buffer(bytes.fromhex(order["gives"])))
+        self._gives = schema.field(0).type
+        space: dict[str, Any] = {"__name__": self._name, "__builtins__": __builtins__}
+        exec(
+            compile(order["source"], f"<{self._name}>", "exec", dont_inherit=True), space
+        )  # what this is for
+        if not callable(space.get(self._name)):
+            raise TypeError(f"the source does not define a function {self._name}")
+        self._function: Callable[..., Any] = space[self._name]
+        self._evaluate = self._columnwise if order["vectorised"] else self._one_by_one
+
+    def answer(self, frame: bytes) -> bytes:
+        """The values for a batch, and of which records there is none."""
+        batch = self._columns.read(frame)
+        told: list[str] = []
+        values, failed = self._evaluate(batch, told)
+        table = self._arrow.record_batch([values, failed], ["value", "failed"])
+        table = table.replace_schema_metadata({"error": told[0] if told else ""})
+        return self._columns.write(table)
+
+    def _one_by_one(self, batch: Any, told: list[str]) -> tuple[Any, Any]:
+        values: list[Any] = []
+        failed = [False] * batch.num_rows
+        function = self._function
+        columns = [_objects(column, failed, told) for column in batch.columns]
+        for at, row in enumerate(zip(*columns, strict=True)):
+            if failed[at]:
+                values.append(None)
+                continue
+            try:
+                values.append(function(*row))
+            except MemoryError:
+                raise
+            except BaseException as error:  # SystemExit as well: it ends nothing here
+                values.append(None)
+                failed[at] = True
+                told.append(_told(error))
+        try:
+            return self._arrow.array(values, type=self._gives), self._arrow.array(failed, self._arrow.bool_())
+        except MemoryError:
+            raise
+        except Exception:
+            return self._converted(values, failed, told)
+
+    def _converted(self, values: list[Any], failed: list[bool], told: list[str]) -> tuple[Any, Any]:
+        """Some value is of another type: find out which."""
+        arrow = self._arrow
+        for at, value in enumerate(values):
+            try:
+                arrow.array([value], type=self._gives)
+            except MemoryError:
+                raise
+            except Exception:
+                values[at], failed[at] = None, True
+                told.append(f"a {type(value).__name__} is not of type {self._gives}")
+        return arrow.array(values, type=self._gives), arrow.array(failed, arrow.bool_())
+
+    def _columnwise(self, batch: Any, told: list[str]) -> tuple[Any, Any]:
+        """One call for all records; if it raises, halves of them, until what it cannot take is found."""
+        arrow, rows = self._arrow, batch.num_rows
+        pieces: dict[int, Any] = {}
+        failed = [False] * rows
+        waiting, calls = [(0, rows)], 0
+        while waiting:
+            start, count = waiting.pop()
+            calls += 1
+            try:
+                if calls > HALVINGS_MAX:
+                    raise RuntimeError("too many records that it cannot take")
+                pieces[start] = self._column(batch.slice(start, count), count)
+            except (Broken, MemoryError):
+                raise
+            except BaseException as error:
+                told.append(_told(error))
+                if count == 1 or calls > HALVINGS_MAX:
+                    pieces[start] = arrow.nulls(count, self._gives)
+                    failed[start : start + count] = [True] * count
+                else:
+                    half = count // 2
+                    waiting += [(start + half, count - half), (start, half)]
+        values = arrow.concat_arrays([pieces[start] for start in sorted(pieces)])
+        return values, arrow.array(failed, arrow.bool_())
+
+    def _column(self, batch: Any, rows: int) -> Any:
+        arrow = self._arrow
+        found = self._function(*batch.columns)
+        if isinstance(found, arrow.ChunkedArray):
+            found = found.combine_chunks()
+        try:
+            if not isinstance(found, arrow.Array):
+                found = arrow.array(found, from_pandas=True)
+            found = found if found.type == self._gives else found.cast(self._gives)
+        except MemoryError:
+            raise
+        except Exception:
+            kind = getattr(found, "type", type(found).__name__)
+            raise Broken(f"{self._name} returned {kind}, not a column of {self._gives}") from None
+        if len(found) != rows:
+            raise Broken(f"{self._name} returned {len(found)} values for {rows} records")
+        return found
+
+
+def _objects(column: Any, failed: list[bool], told: list[str]) -> list[Any]:
+    """A column's values; marks records whose value is none of Python's, such as a time in the year 20000."""
+    try:
+        values: list[Any] = column.to_pylist()
+        return values
+    except MemoryError:
+        raise
+    except Exception:
+        values = [None] * len(column)
+    for at, value in enumerate(column):
+        try:
+            values[at] = value.as_py()
+        except MemoryError:
+            raise
+        except Exception as error:
+            failed[at] = True
+            told.append(_told(error))
+    return values
+
+
+# -- what the process may do -------------------------------------------------------------------------------
+
+
+def _take_pipes() -> tuple[int, int]:
+    """The pipes under other numbers; what a function prints goes nowhere."""
+    source, sink = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    os.close(null)
+    return source, sink
+
+
+def _give_up_rights(parent: int) -> None:
+    """Be nobody where that can be chosen, gain nothing any more, and end with the parent."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+    if os.getppid() != parent:
+        os._exit(0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(10)
+
+
+def _limit(memory_bytes: int) -> None:
+    """So much memory beyond what the interpreter and Arrow take; no processes, threads, or bytes of files."""
+    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - nothing more is imported here
+        taken = int(file.read().split()[0]) * resource.getpagesize()
+    for kind, most in (
+        (resource.RLIMIT_AS, taken + memory_bytes),
+        (resource.RLIMIT_NPROC, 0),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(kind, (most, most))
+
+
+def _no_more_files() -> None:
+    """After the sources are loaded, with what they import, nothing is opened any more: no file, no socket."""
+    lowest = os.open(os.devnull, os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, lowest))
+
+
+def _limit_time(seconds: float) -> None:
+    """A processor for somewhat longer than a batch may take: the parent ends what takes too long before."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = int(used.ru_utime + used.ru_stime + 2 * seconds) + 2
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+
+
+def _told(error: BaseException) -> str:
+    """An exception in one line, with the line of the function that raised it."""
+    if isinstance(error, SyntaxError):
+        return f"line {error.lineno}: {error.msg}"[:ERROR_CHARS_MAX]
+    line, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.startswith("<"):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except BaseException:
+        text = type(error).__name__
+    return (f"line {line}: " if line else "") + text[:ERROR_CHARS_MAX]
+
+
+# -- frames ------------------------------------------------------------------------------------------------
+
+
+def _read(source: int) -> bytes | None:
+    head = _exactly(source, _LENGTH.size)
+    return None if head is None else _exactly(source, _LENGTH.unpack(head)[0])
+
+
+def _exactly(source: int, size: int) -> bytes | None:
+    parts: list[bytes] = []
+    while size:
+        part = os.read(source, min(size, 1 << 20))
+        if not part:
+            return None
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _write(sink: int, data: bytes) -> None:
+    _all(sink, _LENGTH.pack(len(data)))
+    _all(sink, data)
+
+
+def _all(sink: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(sink, view) :]
+
+
+if __name__ == "__main__":
+    main()

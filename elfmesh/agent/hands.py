@@ -1,0 +1,59 @@
+"""Who carries out what the core wants: workers and results logs, as the pump sees them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from elfmesh.control import events as ctl
+
+
+class Workers(Protocol):
+    """Who reads streams and evaluates jobs on them; reports by events."""
+
+    def start_job(self, effect: ctl.StartWorker) -> None:
+        """Begin, or go on after a restart."""
+        ...
+
+    def stop_job(self, effect: ctl.StopWorker) -> None:
+        """End and forget."""
+        ...
+
+    def pause_job(self, job: bytes) -> None:
+        """Stop reading."""
+        ...
+
+    def resume_job(self, job: bytes) -> None:
+        """Go on reading."""
+        ...
+
+    def release(self, job: bytes, stop: int, heard: int) -> None:
+        """Intervals below `stop` are closed, revisions up to `heard` accounted for."""
+        ...
+
+    async def close(self) -> None:
+        """Stop reading, seal nothing early, flush the frame log."""
+        ...
+
+    def kill(self) -> None:
+        """Stop at once, finish nothing."""
+        ...
+
+
+class Results(Protocol):
+    """The results logs of the jobs mastered here; synchronous, durable when a call returns."""
+
+    def append(self, *effects: ctl.Append) -> None:
+        """Add records, in this order."""
+        ...
+
+    def drop(self, job: bytes) -> None:
+        """Delete a log."""
+        ...
+
+    def read(self, effect: ctl.ReadLog) -> ctl.LogRead:
+        """Read a page."""
+        ...
+
+    def found(self) -> tuple[ctl.LogInfo, ...]:
+        """The logs on disk."""
+        ...

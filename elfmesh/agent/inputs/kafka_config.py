@@ -1,0 +1,66 @@
+"""What a stream is told of the Kafka topic it comes from: `kafka = {...}` of agent.toml."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+
+from elfmesh.errors import ConfigError
+
+OWN = frozenset(
+    {
+        "acks",
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "client.id",
+        "enable.auto.commit",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "isolation.level",
+        "transactional.id",
+    }
+)
+"""Properties that source and sink set themselves, because what they promise depends on them."""
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,239}")
+_SERVER = re.compile(r"[^\s,]+:\d{1,5}")
+
+
+class KafkaInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A topic as a stream.
+
+    Attributes:
+        servers: brokers, HOST:PORT.
+        topic: whose messages are the stream's lines.
+        partitions: those that this agent reads; none: all. Give each partition to one agent.
+        options: further properties of librdkafka, such as security.protocol.
+    """
+
+    servers: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    topic: str
+    partitions: tuple[Annotated[int, msgspec.Meta(ge=0)], ...] = ()
+    options: dict[str, str] = {}
+
+
+def check_kafka(servers: tuple[str, ...], topic: str, options: Mapping[str, str], where: str) -> None:
+    """What types alone cannot say of brokers and a topic.
+
+    Raises:
+        ConfigError: names file, key and what to do.
+    """
+    if not _TOPIC.fullmatch(topic):
+        raise ConfigError(f"{topic!r} is not a topic's name", where=f"{where}.topic")
+    for server in servers:
+        if not _SERVER.fullmatch(server):
+            raise ConfigError(f"{server!r} is not HOST:PORT", where=f"{where}.servers")
+    for key in options:
+        if key in OWN:
+            raise ConfigError(f"{key!r} is set by the agent itself", where=f"{where}.options")
+    if importlib.util.find_spec("confluent_kafka") is None:
+        hint = "Install it: pip install 'elfmesh[kafka]'."
+        raise ConfigError("needs the extra 'kafka', which is not installed", where=where, hint=hint)

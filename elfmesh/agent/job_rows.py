@@ -1,0 +1,113 @@
+"""Results of jobs as records of other jobs: `FROM shop.other`.
+
+A result row is a record of its interval: it has the columns of the job, and `ts`, the start of the interval,
+unless the job has a column of that name. For `elf run` this keeps what the jobs of one file have said: they
+run in order, and a job reads those before it. On agents a job's master is asked
+(`control/master/deriving.py`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from elfmesh.agent.interval_result import IntervalResult
+from elfmesh.agent.parsers import Parsed
+from elfmesh.agent.sources.blocks import Block
+from elfmesh.control.plan import check_result_columns
+from elfmesh.control.ql import Query, Statement
+from elfmesh.control.ql.block import BlockRows
+from elfmesh.control.ql.compiler import read_column
+from elfmesh.control.ql.finalise_parts import Reduced
+from elfmesh.control.ql.statement import job_read
+from elfmesh.control.ql.types import TIMESTAMP
+from elfmesh.control.ql.windows import TIME_COLUMN
+
+IMPLICIT = ("_raw", "_source", "_host")
+
+
+class JobRows:
+    """The results of the jobs that have run."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, tuple[str, ...]] = {}
+        self._tables: dict[str, list[tuple[int, pa.Table]]] = {}
+        self._sizes_us: dict[str, int] = {}
+
+    def begin(self, statement: Statement) -> None:
+        """A job runs; its results follow."""
+        if statement.job is not None:
+            self._columns[statement.job.qualified] = statement.columns
+            self._tables[statement.job.qualified] = []
+            assert statement.window is not None, "a job has intervals"
+            self._sizes_us[statement.job.qualified] = statement.window.size_us
+
+    def add(self, statement: Statement, result: IntervalResult) -> None:
+        """The rows of one interval."""
+        start_us, table = result.record.start_us, result.table
+        if statement.job is None or start_us is None:
+            return
+        self._tables[statement.job.qualified].append((start_us, table))
+
+    def check(self, statement: Statement) -> tuple[str, ...]:
+        """The inputs of a statement that are results.
+
+        Raises:
+            QueryError: one has not run, or has no such column.
+        """
+        read = tuple(name for name in statement.streams if job_read(name))
+        for name in read:
+            job = job_read(name)
+            if job not in self._columns:
+                shown = job.replace("/", ".")
+                raise statement.origin.error(
+                    f"no job {shown} stands before this one", statement.offset,
+                    "Jobs of one file run in order: put the job that is read first.",
+                )  # fmt: skip
+            check_result_columns(statement, name, self._columns[job])
+        return read
+
+    def blocks(self, statement: Statement) -> Iterator[tuple[Parsed, Block]]:
+        """The rows that a statement reads, interval by interval."""
+        for name in self.check(statement):
+            for start_us, table in () if name in statement.latest else self._tables[name]:
+                yield result_block(statement, name, start_us, table)
+
+    def latest(self, query: Query, start_us: int | None) -> dict[str, Reduced]:
+        """The newest results, that had ended when an interval began, of the jobs that it reads so."""
+        found: dict[str, Reduced] = {}
+        for name in query.statement.latest:
+            size_us = self._sizes_us[job_read(name)]
+            for begin_us, table in reversed(self._tables[job_read(name)]):
+                if table.num_rows and (start_us is None or begin_us + size_us <= start_us):
+                    found |= latest_tables(query, name, begin_us, table)
+                    break
+        return found
+
+
+def latest_tables(query: Query, name: str, start_us: int, table: pa.Table) -> dict[str, Reduced]:
+    """The reduced tables of the parts that read a job's newest result, which is of an interval of its own."""
+    parsed, _ = result_block(query.statement, name, start_us, table)
+    return query.reduced(name, BlockRows(parsed.arrays, parsed.rows))
+
+
+def result_block(statement: Statement, name: str, start_us: int, table: pa.Table) -> tuple[Parsed, Block]:
+    """The rows of one interval of the job `name` as records of a statement that reads it."""
+    if TIME_COLUMN not in table.column_names:
+        start = pa.scalar(start_us, pa.int64()).cast(TIMESTAMP)
+        table = table.append_column(TIME_COLUMN, pa.repeat(start, table.num_rows))
+    wanted = statement.fields_of(name)
+    columns = {column: read_column(table.column(column)) for column in table.column_names}
+    arrays = dict(itertools.chain(_implicit(wanted, name, table.num_rows), columns.items()))
+    given: Mapping[str, pa.Array] = {column: arrays[column] for column in wanted}
+    return Parsed(given, table.num_rows, table.num_rows, 0, []), Block(b"", name, stream=name)
+
+
+def _implicit(wanted: tuple[str, ...], name: str, rows: int) -> Iterator[tuple[str, pa.Array]]:
+    """The columns that every format has: of a result, only where it is from."""
+    for column in IMPLICIT:
+        if column in wanted:
+            value = name if column == "_source" else None
+            yield column, pa.repeat(pa.scalar(value, pa.string()), rows)

@@ -1,0 +1,265 @@
+"""One TCP connection between two agents: bytes in, frames out, and the reverse.
+
+Owns the life of one socket: hello, chunks written as the kernel takes them, closing after a drain. Who the
+connections of a pair are and which of them stays is the transport's business.
+
+Invariants: nothing but our hello is written before the peer's hello was accepted; a peer outside the protocol
+is cut off, counted, and never raises into the loop; `gone` is reported exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import Protocol, cast
+
+from elfmesh.agent.net.dataplane import CONTROL_LANE, FRAME_BYTES_MAX, GOODBYE, Demultiplexer, Multiplexer
+from elfmesh.errors import ProtocolError
+from elfmesh.ids import ID_BYTES
+from elfmesh.limits import CHUNK_BYTES_MAX
+from elfmesh.machine import Contact, Message
+from elfmesh.wire import Codec
+
+PROTOCOL = 1
+HELLO_BYTES_MAX = 4096
+HELLO_TIMEOUT_S = 5.0
+DRAIN_TIMEOUT_S = 10.0
+
+
+class HelloRefused(ProtocolError):
+    """The other side is no agent of this overlay, or not the one that was meant."""
+
+
+class Hello(Message, frozen=True, tag="tp.hello"):
+    """The first frame in both directions.
+
+    Attributes:
+        cluster: name of the overlay; another name is refused.
+        contact: who is speaking, and where its listener is.
+        serial: grows with each connection the speaker has dialled; 0 from the side that accepted.
+        protocol: version of this format.
+    """
+
+    cluster: str
+    contact: Contact
+    serial: int = 0
+    protocol: int = PROTOCOL
+
+    def check(self, cluster: str, me: Contact, wanted: Contact | None) -> None:
+        """Raise `HelloRefused` unless this peer may talk to us and is the one we dialled."""
+        if self.protocol != PROTOCOL:
+            raise HelloRefused(f"peer speaks protocol {self.protocol}, not {PROTOCOL}")
+        if self.cluster != cluster:
+            raise HelloRefused(f"peer belongs to cluster {self.cluster!r}, not {cluster!r}")
+        if len(self.contact.id) != ID_BYTES or not 0 < self.contact.port <= 0xFFFF:
+            raise HelloRefused("peer states no usable contact")
+        if self.contact.id == me.id:
+            raise HelloRefused("the connection leads to ourselves")
+        if wanted is not None and wanted.id and wanted.id != self.contact.id:
+            raise HelloRefused(f"{wanted.host}:{wanted.port} is another agent now")
+
+
+class Owner(Protocol):
+    """Whose connection it is: decides which stays and hears what comes."""
+
+    receive_buffer: bytearray
+
+    def hello(self, connection: Connection) -> Hello | None:
+        """What to say on a new connection; None refuses it."""
+        ...
+
+    def frame(self, connection: Connection, frame: bytes) -> None:
+        """A frame of a peer that has said hello; raises ProtocolError if it is none."""
+        ...
+
+    def greet(self, connection: Connection, hello: Hello) -> None:
+        """A hello has come; raises HelloRefused."""
+        ...
+
+    def ended(self, connection: Connection) -> None:
+        """The peer has said goodbye."""
+        ...
+
+    def gone(self, connection: Connection, reason: str) -> None:
+        """The connection has ended; called once."""
+        ...
+
+    def fault(self, error: ProtocolError) -> None:
+        """The peer broke the protocol."""
+        ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One connection; `dialled` is whom we meant to reach, None if the peer dialled us."""
+
+    HELLO_CODEC = Codec([Hello])
+
+    def __init__(self, owner: Owner, *, dialled: Contact | None, serial: int = 0) -> None:
+        self._owner = owner
+        self.dialled = dialled
+        self.serial = serial
+        self.pair_serial = serial
+        self.peer: Contact | None = None
+        self.used = 0.0
+        self.closed = asyncio.Event()
+        self._transport: asyncio.Transport | None = None
+        self._mux = Multiplexer()
+        self._demux = Demultiplexer(frame_bytes_max=HELLO_BYTES_MAX)
+        self._paused = False
+        self._draining = False
+        self._said_goodbye = False
+        self._flush_due = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def peer_address(self) -> tuple[str, int] | None:
+        """Where the peer listens, once it has said so."""
+        return (self.peer.host, self.peer.port) if self.peer else None
+
+    def queue(self, lane: int, frame: bytes) -> bool:
+        """Queue a frame; False if the lane is full or the connection is ending."""
+        if self._draining or self.closed.is_set() or not self._mux.offer(lane, frame):
+            return False
+        self._schedule_flush()
+        return True
+
+    def greeted(self, hello: Hello) -> None:
+        """The peer's hello was accepted: real frames may pass."""
+        self.peer = hello.contact
+        self.pair_serial = max(self.serial, hello.serial)
+        self._demux.frame_bytes_max = FRAME_BYTES_MAX
+        self._cancel_timer()
+        self._schedule_flush()
+
+    def drain(self) -> None:
+        """Take no more; say goodbye when all is written, close when the peer has said it too."""
+        if self._draining:
+            return
+        self._draining = True
+        self._cancel_timer()
+        if self._transport is None or self.peer is None:
+            self.abort("closing")
+            return
+        self._timer = asyncio.get_running_loop().call_later(DRAIN_TIMEOUT_S, self.abort, "drain timed out")
+        self._schedule_flush()
+
+    def unreachable(self, reason: str) -> None:
+        """The dial failed."""
+        self._end(reason)
+
+    def abort(self, reason: str) -> None:
+        """Close now, whatever is queued."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._end(reason)
+
+    # -- asyncio.BufferedProtocol --------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say hello; the peer has a few seconds to answer."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=CHUNK_BYTES_MAX, low=CHUNK_BYTES_MAX // 4)
+        tune(transport.get_extra_info("socket"))
+        hello = None if self.closed.is_set() else self._owner.hello(self)
+        if hello is None:
+            self.abort("not accepting")
+            return
+        self._touch()
+        first = Multiplexer()
+        first.offer(CONTROL_LANE, self.HELLO_CODEC.encode(hello))
+        self._transport.write(first.take())
+        self._timer = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, self.abort, "no hello in time")
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """One buffer for all connections: asyncio fills it and hands it over in the same breath."""
+        return self._owner.receive_buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have come."""
+        self._touch()
+        data = memoryview(self._owner.receive_buffer)[:nbytes]
+        try:
+            for frame in self._demux.feed(data):
+                if self.peer is not None:
+                    self._owner.frame(self, frame)
+                else:
+                    hello, _ = self.HELLO_CODEC.decode(frame)
+                    assert isinstance(hello, Hello)
+                    self._owner.greet(self, hello)
+                if self.closed.is_set():
+                    return
+            if self._demux.ended:
+                self._peer_ended()
+        except ProtocolError as error:
+            self._owner.fault(error)
+            self.abort(str(error))
+
+    def pause_writing(self) -> None:
+        """The kernel takes no more."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """The kernel takes more."""
+        self._paused = False
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
+        self._end(str(exc or "closed"))
+
+    # -- inside --------------------------------------------------------------------------------------
+
+    def _peer_ended(self) -> None:
+        if self.peer is None:
+            raise HelloRefused("goodbye before hello")
+        self._owner.ended(self)
+        if self._said_goodbye and self._transport is not None:
+            self._transport.close()
+
+    def _touch(self) -> None:
+        self.used = asyncio.get_running_loop().time()
+
+    def _schedule_flush(self) -> None:
+        """Write once per round of the loop, so that the messages of one step share a segment."""
+        if not self._flush_due and not self._paused and self.peer is not None:
+            self._flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        transport = self._transport
+        if transport is None or self.peer is None or transport.is_closing():
+            return
+        if self._mux.queued:
+            self._touch()
+        while not self._paused and (data := self._mux.take()):
+            transport.write(data)
+        if self._draining and not self._mux.queued and not self._said_goodbye:
+            self._said_goodbye = True
+            transport.write(GOODBYE)
+            if self._demux.ended:
+                transport.close()
+
+    def _end(self, reason: str) -> None:
+        if self.closed.is_set():
+            return
+        self.closed.set()
+        self._cancel_timer()
+        self._owner.gone(self, reason)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def tune(sock: socket.socket | None) -> None:
+    """Small messages leave at once, and the kernel holds back little, so that priorities show."""
+    if sock is None:
+        return
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, CHUNK_BYTES_MAX)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,0 +1,298 @@
+"""One TCP connection per pair of peers: who we talk to, and what to do when it breaks.
+
+Owns sockets and nothing else: it does not know what a message means. A connection begins with a `Hello` from
+both sides (protocol version, cluster, contact); until the other side's hello has come and fits, nothing else
+is sent to it or accepted from it. A send opens the connection it needs; a peer that cannot be reached is left
+alone for a growing while. Sends are at most once: what does not fit a bounded queue, or was on its way when a
+connection broke, is lost and counted, and the cores retransmit what matters.
+
+Two connections for one pair (both dialled at once) are resolved the same way by both sides: the one dialled
+by the smaller id stays, of two dialled by the same side the later one; the other is drained, then closed.
+
+Paper: Aurora*/Medusa 4.3. Measured: without TCP_NOTSENT_LOWAT control waits 58 ms behind bulk, with it 3 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Protocol
+
+from elfmesh.agent.net.connection import Connection, Hello, HelloRefused
+from elfmesh.agent.net.dataplane import CONTROL_LANE, LANE_MAX
+from elfmesh.errors import ProtocolError
+from elfmesh.machine import Contact, Message
+from elfmesh.wire import Codec
+
+CONNECTIONS_MAX = 1024
+"""Open connections; beyond it the one idle for longest is closed. About 70 are in use with 500 trees."""
+HALF_OPEN_MAX = 128
+"""Accepted connections that have not said hello yet; more is a flood, not a fleet."""
+CONNECT_TIMEOUT_S = 5.0
+IDLE_S = 120.0
+"""A connection nothing went over for so long is closed; heartbeats keep those of active pairs open."""
+BACKOFF_MIN_S, BACKOFF_MAX_S = 0.2, 5.0
+RECEIVE_BUFFER_BYTES = 256 << 10
+
+
+class Handler(Protocol):
+    """What a transport calls; always on the loop's thread."""
+
+    def received(self, sender: Contact, message: Message, payload: bytes) -> None:
+        """A message from a peer that has said hello."""
+        ...
+
+    def lost(self, peer: bytes) -> None:
+        """The connection to a peer broke, or it could not be reached."""
+        ...
+
+
+class Transport(Protocol):
+    """How the pump reaches other agents: TCP for real, an in-memory network in simulation."""
+
+    async def listen(self) -> tuple[str, int]:
+        """Start to accept; the address others reach us at."""
+        ...
+
+    def open(self, me: Contact, handler: Handler) -> None:
+        """From now on answer as `me` and deliver to `handler`."""
+        ...
+
+    def send(self, to: Contact, message: Message, payload: bytes = b"", lane: int = 0) -> None:
+        """Send at most once; `to.id` may be b"" to address whoever is there."""
+        ...
+
+    def stats(self) -> dict[str, int]:
+        """Counters, for `elf describe agent`."""
+        ...
+
+    async def close(self) -> None:
+        """Send what is queued (for a moment), then close everything."""
+        ...
+
+
+class TcpTransport:
+    """`Transport` on asyncio TCP.
+
+    Args:
+        host: address to listen on.
+        port: port to listen on, 0 for any.
+        codec: every message type that may travel.
+        cluster: name that both sides must share.
+    """
+
+    def __init__(self, host: str, port: int, codec: Codec, *, cluster: str = "elf") -> None:
+        self._host, self._port, self._codec, self.cluster = host, port, codec, cluster
+        self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
+        self.counters: Counter[str] = Counter()
+        self._server: asyncio.Server | None = None
+        self._handler: Handler | None = None
+        self._me: Contact | None = None
+        self._by_id: dict[bytes, Connection] = {}  # said hello, the only one of its pair
+        self._dialling: dict[tuple[str, int], Connection] = {}  # by address, until the hello came
+        self._others: set[Connection] = set()  # accepted without hello yet, or being drained
+        self._backoff: dict[tuple[str, int], tuple[float, float]] = {}  # address: (not before, last wait)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._serial = 0
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._closing = False
+
+    async def listen(self) -> tuple[str, int]:
+        """Bind and accept. Raises OSError if the address cannot be had."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self, dialled=None), self._host, self._port, backlog=512
+        )
+        host, port = self._server.sockets[0].getsockname()[:2]
+        self._sweep()
+        return host, port
+
+    def open(self, me: Contact, handler: Handler) -> None:
+        """Answer as `me`; connections accepted before were refused."""
+        self._me, self._handler = me, handler
+
+    def send(self, to: Contact, message: Message, payload: bytes = b"", lane: int = 0) -> None:
+        """Queue a message on the pair's connection, opening it if need be."""
+        if self._closing or self._me is None:
+            return
+        frame = self._codec.encode(message, payload)
+        address = (to.host, to.port)
+        connection = self._by_id.get(to.id) if to.id else None
+        if connection is None and not to.id:
+            connection = next((c for c in self._by_id.values() if c.peer_address == address), None)
+        connection = connection or self._dialling.get(address) or self._dial(to)
+        if connection is None:
+            self.counters["not_sent_backoff"] += 1
+        elif not connection.queue(wire_lane(lane), frame):
+            self.counters["not_sent_queue_full"] += 1
+        else:
+            self.counters["messages_out"] += 1
+
+    def stats(self) -> dict[str, int]:
+        """Counters plus the number of connections."""
+        counters = {name: self.counters[name] for name in sorted(self.counters)}
+        return {**counters, "connections": len(self._by_id)}
+
+    async def close(self) -> None:
+        """Drain for at most a second, then close."""
+        self._closing = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._server is not None:
+            self._server.close()
+        connections = [*self._by_id.values(), *self._dialling.values(), *self._others]
+        for connection in connections:
+            connection.drain()
+        waits = [asyncio.ensure_future(connection.closed.wait()) for connection in connections]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=1.0)
+            for wait in late:
+                wait.cancel()
+        for connection in connections:
+            connection.abort("closing")
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.sleep(0)
+
+    # -- dialling ------------------------------------------------------------------------------------
+
+    def _dial(self, to: Contact) -> Connection | None:
+        loop = asyncio.get_running_loop()
+        address = (to.host, to.port)
+        if self._backoff.get(address, (0.0, 0.0))[0] > loop.time():
+            return None
+        self._serial += 1
+        connection = Connection(self, dialled=to, serial=self._serial)
+        self._dialling[address] = connection
+        task = loop.create_task(self._connect(connection, to))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return connection
+
+    async def _connect(self, connection: Connection, to: Contact) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await loop.create_connection(lambda: connection, to.host, to.port)
+        except Exception as error:  # peers name addresses: one that is none must not stay "being dialled"
+            connection.unreachable(str(error) or type(error).__name__)
+
+    def _back_off(self, address: tuple[str, int]) -> None:
+        _, last = self._backoff.get(address, (0.0, 0.0))
+        wait = min(BACKOFF_MAX_S, max(BACKOFF_MIN_S, 2 * last))
+        self._backoff[address] = (asyncio.get_running_loop().time() + wait, wait)
+
+    # -- called by connections -----------------------------------------------------------------------
+
+    def hello(self, connection: Connection) -> Hello | None:
+        """What to say on a new connection; None refuses it (not open yet, or a flood)."""
+        if self._me is None or self._closing:
+            return None
+        if not connection.dialled:
+            self._others.add(connection)
+            if sum(1 for other in self._others if other.peer is None) > HALF_OPEN_MAX:
+                self._others.discard(connection)
+                self.counters["refused_half_open"] += 1
+                return None
+        return Hello(cluster=self.cluster, contact=self._me, serial=connection.serial)
+
+    def frame(self, connection: Connection, frame: bytes) -> None:
+        """Decode and deliver a frame of a peer that has said hello.
+
+        Raises:
+            ProtocolError: the peer is outside the protocol; the caller closes the connection.
+        """
+        message, payload = self._codec.decode(frame)
+        self.counters["messages_in"] += 1
+        assert self._handler is not None
+        assert connection.peer is not None
+        self._handler.received(connection.peer, message, payload)
+
+    def greet(self, connection: Connection, hello: Hello) -> None:
+        """A hello has come: admit the connection and keep one of its pair.
+
+        Raises:
+            HelloRefused: the peer must not talk to us.
+        """
+        assert self._me is not None
+        hello.check(self.cluster, self._me, connection.dialled)
+        peer = hello.contact
+        connection.greeted(hello)
+        self._others.discard(connection)
+        if connection.dialled:
+            address = (connection.dialled.host, connection.dialled.port)
+            self._backoff.pop(address, None)
+            if self._dialling.get(address) is connection:
+                del self._dialling[address]
+        rival = self._by_id.get(peer.id)
+        if rival is not None and self._rank(rival) > self._rank(connection):
+            self._retire(connection)
+            return
+        if rival is not None:
+            self._retire(rival)
+        self._by_id[peer.id] = connection
+        if len(self._by_id) > CONNECTIONS_MAX:
+            self._close_idle(min(self._by_id.values(), key=lambda c: c.used))
+
+    def _rank(self, connection: Connection) -> tuple[int, int, int]:
+        """Both sides compute the same order for the connections of a pair."""
+        assert self._me is not None
+        assert connection.peer is not None
+        mine = connection.dialled is not None
+        smaller_dialled = (self._me.id < connection.peer.id) == mine
+        return connection.peer.incarnation, int(smaller_dialled), connection.pair_serial
+
+    def _retire(self, loser: Connection) -> None:
+        self._others.add(loser)
+        self.counters["duplicate_connections"] += 1
+        loser.drain()
+
+    def ended(self, connection: Connection) -> None:
+        """The peer has said goodbye: what we have queued still goes out, new sends open a new connection."""
+        assert connection.peer is not None
+        if self._by_id.get(connection.peer.id) is connection:
+            del self._by_id[connection.peer.id]
+        self._others.add(connection)
+        connection.drain()
+
+    def gone(self, connection: Connection, reason: str) -> None:
+        """A connection has ended; called once for each."""
+        self._others.discard(connection)
+        target = connection.dialled
+        if target is not None and self._dialling.get((target.host, target.port)) is connection:
+            del self._dialling[(target.host, target.port)]
+            self._back_off((target.host, target.port))
+            self.counters["dial_failed"] += 1
+            if target.id and target.id not in self._by_id and not self._closing and self._handler:
+                self._handler.lost(target.id)
+        peer = connection.peer
+        if peer is not None and self._by_id.get(peer.id) is connection:
+            del self._by_id[peer.id]
+            if not self._closing and self._handler is not None:
+                self.counters["connections_lost"] += 1
+                self._handler.lost(peer.id)
+
+    def fault(self, error: ProtocolError) -> None:
+        """A peer broke the protocol: counted by kind."""
+        self.counters["refused_hello" if isinstance(error, HelloRefused) else "protocol_errors"] += 1
+
+    # -- upkeep --------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for connection in list(self._by_id.values()):
+            if now - connection.used > IDLE_S:
+                self._close_idle(connection)
+        for address in [a for a, (until, _) in self._backoff.items() if until + 60 < now]:
+            del self._backoff[address]
+        self._sweeper = loop.call_later(IDLE_S / 8, self._sweep)
+
+    def _close_idle(self, connection: Connection) -> None:
+        self.counters["closed_idle"] += 1
+        self.ended(connection)
+
+
+def wire_lane(lane: int) -> int:
+    """The 16-bit lane of any bulk stream's number; two streams in one lane share its weight, no more."""
+    return CONTROL_LANE if lane == CONTROL_LANE else 1 + lane % LANE_MAX

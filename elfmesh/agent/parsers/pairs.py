@@ -1,0 +1,254 @@
+"""Pairs on a line with separators of one's own: kv, and the security formats CEF and LEEF.
+
+    kv:k:v, k:v       the argument shows two pairs: what stands between key and value, and between pairs
+    CEF:0|vendor|product|version|class|name|severity|src=10.0.0.1 msg=two words
+    LEEF:2.0|vendor|product|version|event|^|src=10.0.0.1^usrName=joe
+
+Each wanted key is looked for in all lines at once by RE2; nobody makes a dict of every line. Lines with a
+quote in them go the slow way in kv, where a key inside quotes is none. kv: of duplicate keys the last wins, a
+key without a value is "true", quotes are taken off. CEF: a value goes to the next ` key=`, of duplicates the
+first wins; escapes are undone; what is in front of `CEF:` (a syslog header) is left out. The header's fields
+are device_vendor, device_product, device_version, device_event_class_id (LEEF: event_id), name and severity.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.agent.parsers.base import SAMPLES_MAX, sample
+from elfmesh.agent.parsers.lines import Lines
+from elfmesh.agent.parsers.patterns import Pattern, extract
+from elfmesh.agent.parsers.text_fields import Kept, TextOptions, TextParser, Texts
+from elfmesh.errors import ConfigError
+
+BARE = "true"
+BLANKS = " \t\n\r\f"
+_BLANK = r"[ \t\n\r\f]"
+"""What RE2 takes for white space; Python's is wider."""
+
+_EXAMPLE = re.compile(r"k(?P<assign>.+?)v(?P<between>.+?)k(?P=assign)v")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)"')
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def kv_separators(argument: str) -> tuple[str, str]:
+    """What stands between key and value, and between pairs, by the example `k=v;k=v`; "" means `k=v k=v`.
+
+    Raises:
+        ConfigError: not such an example.
+    """
+    match = _EXAMPLE.fullmatch(argument or "k=v k=v")
+    if match is None or "\n" in argument or '"' in argument:
+        raise ConfigError(
+            f"{argument!r} does not show two pairs",
+            where="format kv",
+            hint="Write two pairs k and v as they stand in the log: kv:k=v;k=v or kv:k:v, k:v.",
+        )
+    return match["assign"], match["between"]
+
+
+class KvParser(TextParser):
+    """Parses pairs.
+
+    Args:
+        assign: between key and value.
+        between: between pairs; white space around it is left out.
+    """
+
+    name = "kv"
+
+    def __init__(self, source: str, host: str, options: TextOptions, *, assign: str, between: str) -> None:
+        super().__init__(source, host, options)
+        self._assign = assign.strip(BLANKS) or " "
+        self._between = between.strip(BLANKS)
+        self._gap = f"{_BLANK}*{re.escape(self._between)}{_BLANK}*" if self._between else f"{_BLANK}+"
+        self._around = f"{_BLANK}*" if self._between else ""
+        self._pieces = re.compile(rf"(?s)((?:\"(?:[^\"\\]|\\.)*+\"|(?!{self._gap}).)*+)(?:{self._gap}|\Z)")
+
+    def line_fields(self, text: str) -> Iterable[str]:
+        """Its keys."""
+        return self.fields(text) or ()
+
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
+        """By RE2 where no line has a quote, else line by line."""
+        if b'"' in lines.data:
+            return self._each(lines, names)
+        raw = lines.raw()
+        good = pc.match_substring(raw, self._assign).to_numpy(zero_copy_only=False)
+        samples = [self._sample(lines.text(row)) for row in np.flatnonzero(~good)[:SAMPLES_MAX].tolist()]
+        kept = None if good.all() else np.flatnonzero(good)
+        texts = raw if kept is None else raw.filter(pa.array(good))
+        return {name: self._value(texts, name) for name in names}, kept, samples
+
+    def _value(self, texts: pa.Array, name: str) -> pa.Array:
+        """One key in all lines: of several, the last, which a greedy beginning finds."""
+        if self._assign in name or name != name.strip(BLANKS) or re.search(self._gap, name) or not name:
+            return pa.nulls(len(texts), pa.string())
+        found = pc.extract_regex(
+            texts,
+            rf"(?s)^(?:.*{self._gap}|{_BLANK}*){re.escape(name)}"
+            rf"(?:(?P<set>{self._around}{re.escape(self._assign)})(?P<value>{self._body()}))?"
+            rf"(?:{self._gap}|{_BLANK}*$)",
+        )
+        values = pc.utf8_trim(found.field("value"), BLANKS)
+        whole = pc.if_else(pc.equal(found.field("set"), ""), BARE, values)
+        return pc.if_else(found.is_valid(), whole, None)
+
+    def _body(self) -> str:
+        """A value: it goes to where the next pair begins."""
+        if not self._between:
+            return r"[^ \t\n\r\f]*"
+        return f"[^{re.escape(self._between)}]*" if len(self._between) == 1 else ".*?"
+
+    def _each(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
+        rows: list[int] = []
+        records: list[dict[str, str]] = []
+        samples: list[str] = []
+        for row, text in enumerate(lines.texts()):
+            record = self.fields(text)
+            if record is not None:
+                rows.append(row)
+                records.append(record)
+            elif len(samples) < SAMPLES_MAX:
+                samples.append(self._sample(text))
+        return {name: [record.get(name) for record in records] for name in names}, rows, samples
+
+    def fields(self, text: str) -> dict[str, str] | None:
+        """The pairs of one line: the definition; None when there is none."""
+        if self._assign not in text:
+            return None
+        record: dict[str, str] = {}
+        at = 0
+        while at < len(text) and (match := self._pieces.match(text, at)) and match.end() > at:
+            at = match.end()
+            key, assigned, value = match[1].partition(self._assign)
+            key, value = key.strip(BLANKS), value.strip(BLANKS)
+            if key:
+                record[key] = _unquoted(value) if assigned else BARE
+        return record
+
+    def _sample(self, text: str) -> str:
+        return sample(f"no pair with {self._assign!r}", text)
+
+
+def _unquoted(value: str) -> str:
+    quoted = _QUOTED.fullmatch(value)
+    return value if quoted is None else _unescaped(quoted[1])
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), text)
+
+
+_CEF_HEADER = (
+    "cef_version",
+    "device_vendor",
+    "device_product",
+    "device_version",
+    "device_event_class_id",
+    "name",
+    "severity",
+)
+_LEEF_HEADER = ("leef_version", "device_vendor", "device_product", "device_version", "event_id", "delimiter")
+_STAMP = r"(?P<stamp>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\S+)"
+"""The time in the syslog header that may stand in front."""
+_CELL = r"(?:[^|\\]|\\.)*"
+
+
+def _header(word: str, names: Sequence[str], tail: str) -> str:
+    first, *rest = names
+    cells = r"\|".join(f"(?P<{name}>{_CELL})" for name in rest)
+    before = rf"(?:(?:<\d{{1,3}}>)?(?:\d )?{_STAMP} )?(?:.*?[\s>])?"
+    return rf"(?s)^{before}{word}:(?P<{first}>\d+(?:\.\d+)?)\|{cells}{tail}"
+
+
+_CEF = Pattern(_header("CEF", _CEF_HEADER, r"(?:\|(?P<extension>.*))?$"))
+_LEEF = (
+    Pattern(
+        _header(
+            "LEEF",
+            _LEEF_HEADER[:-1],
+            r"\|(?:(?P<delimiter>[^|=\s]|0?x[0-9A-Fa-f]{2,4}|\s?)\|)?(?P<extension>.*)$",
+        )
+    ),
+)
+
+
+class CefParser(TextParser):
+    """Parses CEF, with or without a syslog header."""
+
+    name = "cef"
+    header: Sequence[str] = _CEF_HEADER
+    patterns: Sequence[Pattern] = (_CEF,)
+    times: Sequence[str] = ("rt", "deviceReceiptTime", "end", "start", "stamp")
+
+    def __init__(self, source: str, host: str, options: TextOptions) -> None:
+        super().__init__(source, host, options)
+        if options.timestamp is None:
+            self._timestamps = self.times
+
+    def line_fields(self, text: str) -> Iterable[str]:
+        """The header's fields, and the keys behind it."""
+        return (*self.header, *re.findall(r"(?:^|[\s|])([\w.\[\]-]+)=", text))
+
+    def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
+        """The header by one pattern, each key behind it by one more."""
+        head = [name for name in names if name in self.header or name == "stamp"]
+        keys = [name for name in names if name not in head]
+        asked = [*head, *(("delimiter", "extension") if keys else ())]
+        found, rows, samples = extract(lines, self.patterns, asked, f"not a line of the {self.name} format")
+        fields: dict[str, Texts] = {name: self._unescaped(found[name]) for name in head}
+        for name in keys:
+            fields[name] = self._unescaped(self._value(found, name))
+        return fields, rows, samples
+
+    def _value(self, found: Mapping[str, pa.Array], name: str) -> pa.Array:
+        key = re.escape(name)
+        return _valued(
+            found["extension"].fill_null(""),
+            rf"(?s)(?:^|\s){key}=(?P<value>.*?)(?:\s+[A-Za-z0-9_.\[\]-]+=|\s*$)",
+        )
+
+    def _unescaped(self, texts: pa.Array) -> pa.Array:
+        if not pc.any(pc.match_substring(texts, "\\")).as_py():
+            return texts
+        values: list[Any] = texts.to_pylist()
+        return pa.array([value and _unescaped(value) for value in values], pa.string())
+
+
+def _valued(texts: pa.Array, pattern: str) -> pa.Array:
+    found = pc.extract_regex(texts, pattern)
+    return pc.if_else(found.is_valid(), found.field("value"), None)
+
+
+class LeefParser(CefParser):
+    """Parses LEEF 1.0 (pairs between tabs) and 2.0 (between the declared character)."""
+
+    name = "leef"
+    header = _LEEF_HEADER
+    patterns = _LEEF
+    times = ("devTime", "stamp")
+
+    def _value(self, found: Mapping[str, pa.Array], name: str) -> pa.Array:
+        key = re.escape(name)
+        delimiters = found["delimiter"].fill_null("\t")
+        result = pa.nulls(len(delimiters), pa.string())
+        for delimiter in pc.unique(delimiters).to_pylist():
+            mark = re.escape(_character(delimiter))
+            chosen = pc.if_else(pc.equal(delimiters, delimiter), found["extension"].fill_null(""), None)
+            value = _valued(chosen, rf"(?s)(?:^|{mark}){key}=(?P<value>.*?)(?:{mark}|$)")
+            result = pc.coalesce(result, value)
+        return result
+
+
+def _character(delimiter: str) -> str:
+    if len(delimiter) > 1:
+        return chr(int(delimiter.partition("x")[2], 16))
+    return delimiter or "\t"

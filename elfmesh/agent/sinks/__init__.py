@@ -1,0 +1,1 @@
+"""Sinks: a job's results, carried on to where people keep data, each interval once."""

@@ -1,0 +1,69 @@
+"""Which addresses a name of the configuration may lead to: public ones, and the networks that are allowed.
+
+Owns the check; it is made on the addresses that are then connected to, so that a name which means another
+address a moment later gets nowhere.
+"""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+
+
+class Forbidden(OSError):
+    """An address that is neither public nor allowed."""
+
+    def __init__(self, host: str) -> None:
+        text = f"{host} is not public: add its network to `allow` if requests may go there"
+        super().__init__(errno.EACCES, text)
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolves names to what may be connected to.
+
+    Args:
+        allow: networks besides the public ones.
+    """
+
+    def __init__(self, allow: Sequence[str]) -> None:
+        self._allow = [ipaddress.ip_network(network) for network in allow]
+        self._resolver: ThreadedResolver | None = None
+
+    def may(self, host: str) -> bool:
+        """Whether this address (a number, not a name) may be connected to."""
+        address = ipaddress.ip_address(host.partition("%")[0])
+        mapped = getattr(address, "ipv4_mapped", None)
+        address = mapped or address
+        allowed = any(address in network for network in self._allow)
+        return allowed or (address.is_global and not address.is_multicast)
+
+    async def check(self, url: str) -> None:
+        """Addresses that are written as numbers are never resolved; raises Forbidden."""
+        host = urlsplit(url).hostname or ""
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return
+        if not self.may(host):
+            raise Forbidden(host)
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The addresses of a name that may be connected to; raises Forbidden if there are none."""
+        if self._resolver is None:
+            self._resolver = ThreadedResolver()
+        found = await self._resolver.resolve(host, port, family)
+        good = [each for each in found if self.may(each["host"])]
+        if found and not good:
+            raise Forbidden(found[0]["host"])
+        return good
+
+    async def close(self) -> None:
+        """Nothing to give back."""

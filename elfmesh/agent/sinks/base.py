@@ -1,0 +1,172 @@
+"""What every sink is: a place that takes a job's results in order, and knows itself how far it has come.
+
+Owns the words and the one rule of admission; knows no kind of sink. The position lies where the rows lie, and
+moves together with them, so that nothing is lost or doubled between the two, whoever writes next.
+
+Invariants (D-5, D-17, I2): below a position everything is written, declared lost, or was never there; a
+terminal record is written once; nothing of an epoch below that of the last terminal record is written.
+
+Paper: none. See guarantees D-5, D-17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+import pyarrow as pa
+
+from elfmesh.control.results.records import ResultRecord, ipc_to_table
+from elfmesh.control.spark_types import result_rows, row_schema
+
+
+@dataclass(frozen=True, slots=True)
+class LogName:
+    """Whose results: a job ("namespace/name") and one numbering of its intervals."""
+
+    job: str
+    incarnation: str
+
+
+class Position(msgspec.Struct, frozen=True):
+    """How far a sink has come with a log.
+
+    Attributes:
+        next: first interval that it does not have.
+        epoch: of the last terminal record that it has.
+    """
+
+    next: int
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A record and its rows (Arrow IPC, b"" for none)."""
+
+    record: ResultRecord
+    rows: bytes
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing replaces it."""
+        return self.record.state != "TENTATIVE"
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Epoch and revision: of two records of an interval the higher one is right."""
+        return self.record.epoch, self.record.rev
+
+    def table(self) -> pa.Table:
+        """The rows as readers of Spark get them: the interval's columns, then the query's; none: no rows.
+
+        Raises:
+            Refused: two columns have one name.
+        """
+        table = ipc_to_table(self.rows)
+        schema = row_schema(table.schema)
+        names = [name.lower() for name in schema.names]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise Refused(f"two columns are called {twice[0]!r}: rename the query's with AS")
+        try:
+            return result_rows(self.record, table, schema)
+        except pa.ArrowException as error:
+            raise Refused(f"a value does not fit its column: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Intervals `first` to `last` that a sink will never have, and why."""
+
+    first: int
+    last: int
+    why: str
+
+
+class Refused(Exception):
+    """This record will never be taken as it is; the next one may."""
+
+
+class Fenced(Exception):
+    """The record is of a master that was replaced (D-5)."""
+
+
+class Unavailable(Exception):
+    """The sink cannot take anything now."""
+
+
+class Sink(Protocol):
+    """One place for results. Calls for one log come one at a time; those of different logs at once."""
+
+    async def position(self, log: LogName) -> Position | None:
+        """How far it has come, None if it knows nothing of this log; raises Unavailable."""
+        ...
+
+    async def write(self, log: LogName, item: Item) -> bool:
+        """Take a record; durable, and the position behind it, when this returns.
+
+        Returns:
+            False if the sink has it already, or a later one of its interval.
+
+        Raises:
+            Refused: it cannot be taken.
+            Fenced: it must not be.
+            Unavailable: nothing was taken, or nobody knows; to be tried again.
+        """
+        ...
+
+    async def declare(self, log: LogName, lost: Lost) -> None:
+        """Write down what is missing and go on behind it; durable when this returns. Raises Unavailable."""
+        ...
+
+    def ended(self, log: LogName) -> None:
+        """The job is gone; what was written stays."""
+        ...
+
+    async def close(self) -> None:
+        """Give everything back."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """For people."""
+        ...
+
+
+def admit(position: Position | None, shown: tuple[int, int] | None, item: Item) -> bool:
+    """Whether a record is news to a sink.
+
+    Args:
+        position: of the sink.
+        shown: `Item.order` of what the sink has of this interval and may be replaced.
+        item: what should be written.
+
+    Raises:
+        Fenced: an epoch lower than what was written before it: terminal records' epochs only grow.
+    """
+    record = item.record
+    if position is not None:
+        if record.index < position.next:
+            return False
+        if record.epoch < position.epoch:
+            raise Fenced(f"interval {record.index} is of epoch {record.epoch}, after {position.epoch}")
+    if item.terminal or shown is None:
+        return True
+    if record.epoch < shown[0]:
+        raise Fenced(f"interval {record.index} is of epoch {record.epoch}, after {shown[0]}")
+    return item.order > shown
+
+
+def behind(position: Position | None, item: Item) -> Position | None:
+    """The position when `item` is written."""
+    if not item.terminal:
+        return position
+    return Position(item.record.index + 1, item.record.epoch)
+
+
+def past(position: Position | None, lost: Lost) -> Position:
+    """The position when a loss is declared."""
+    known = position or Position(lost.first)
+    return Position(max(known.next, lost.last + 1), known.epoch)

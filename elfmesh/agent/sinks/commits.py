@@ -1,0 +1,178 @@
+"""What a directory of Parquet files holds, in a log beside them: one JSON line per interval, written last.
+
+    DIR/_commits/00000001.jsonl, 00000002.jsonl, ...    lines in the order they were written
+
+Owns these files. A line is the commit marker of its interval: {"interval", "since", "start", "end", "state",
+"rev", "epoch", "version", "completeness", "rows", "file", "sha256"}, or {"lost": [first, last], "why"}.
+Spark, pandas and Arrow pass over names that begin with `_`. Synchronous; whoever writes holds the lock, also
+across processes, and reads first what others have written.
+
+Invariants: a line is whole or not there; what `append` returned from is durable; the newest line of an
+interval is right.
+
+Paper: none. See guarantees D-5, D-17.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from elfmesh.agent.sinks.base import Item, Lost, Position, Unavailable, past
+from elfmesh.control.results.records import encode_json, iso_us
+from elfmesh.control.results.segment import sync_directory, write_all
+
+DIRECTORY = "_commits"
+FILE_BYTES_MAX = 4 << 20
+SHOWN_MAX = 256
+"""Open intervals that are remembered: a master shows fewer."""
+
+
+class Commits:
+    """The commits of one log of results.
+
+    Args:
+        directory: of its Parquet files; made if it is missing.
+        file_bytes_max: a file beyond it is followed by a new one.
+
+    Raises:
+        OSError: the disk refuses; so do all methods.
+        Unavailable: see `locked`.
+    """
+
+    def __init__(self, directory: Path, *, file_bytes_max: int = FILE_BYTES_MAX) -> None:
+        self._directory = directory / DIRECTORY
+        self._file_bytes_max = file_bytes_max
+        self._read = 0
+        self.position: Position | None = None
+        self.shown: dict[int, tuple[int, int]] = {}
+        make_directory(self._directory)
+        self._number = self._where_to_begin()
+        with self.locked():
+            pass
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Alone with the directory, and up to date with it.
+
+        Raises:
+            Unavailable: another process writes, or a line is damaged.
+        """
+        handle = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise Unavailable(f"another process writes to {self._directory.parent}") from None
+            self._catch_up()
+            yield
+        finally:
+            os.close(handle)
+
+    def append(self, item: Item, *, file: str | None, rows: int, sha256: str | None) -> None:
+        """Commit an interval."""
+        record = item.record
+        line = {
+            "interval": record.index,
+            "since": record.since,
+            "start": iso_us(record.start_us),
+            "end": iso_us(record.end_us),
+            "state": record.state,
+            "rev": record.rev,
+            "epoch": record.epoch,
+            "version": record.version,
+            "completeness": record.completeness,
+            "rows": rows,
+            "file": file,
+            "sha256": sha256,
+        }
+        self._append(line)
+
+    def declare(self, lost: Lost) -> None:
+        """Say that intervals will never be here."""
+        self._append({"lost": [lost.first, lost.last], "why": lost.why})
+
+    def _append(self, line: dict[str, Any]) -> None:
+        if self._read >= self._file_bytes_max:
+            self._number, self._read = self._number + 1, 0
+        path, data = self._path(self._number), encode_json(line) + b"\n"
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        try:
+            write_all(handle, data)
+            os.fsync(handle)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, self._read)
+            raise
+        finally:
+            os.close(handle)
+        if not self._read:
+            sync_directory(self._directory)
+        self._read += len(data)
+        self._note(data)
+
+    def _catch_up(self) -> None:
+        """Read what is new; a torn line at the end, of a writer that died, is cut off."""
+        while True:
+            self._read_on()
+            if not self._path(self._number + 1).exists():
+                return
+            self._number, self._read = self._number + 1, 0
+
+    def _read_on(self) -> None:
+        path = self._path(self._number)
+        if not path.exists():
+            return
+        with path.open("r+b") as file:
+            file.seek(self._read)
+            data = file.read()
+            whole = data[: data.rfind(b"\n") + 1]
+            for line in whole.splitlines():
+                try:
+                    self._note(line)
+                except (KeyError, TypeError, ValueError) as error:  # also of the decoder
+                    raise Unavailable(f"{path} is damaged: {error}") from None
+            self._read += len(whole)
+            if len(whole) < len(data):
+                file.truncate(self._read)
+
+    def _where_to_begin(self) -> int:
+        """The newest file that says how far this came; those before it need not be read."""
+        numbers = sorted((int(each.stem) for each in self._directory.glob("*.jsonl")), reverse=True)
+        for number in numbers:
+            lines = self._path(number).read_bytes().splitlines(keepends=True)
+            if any(line.endswith(b"\n") and b'"state":"TENTATIVE"' not in line for line in lines):
+                return number
+        return numbers[-1] if numbers else 1
+
+    def _note(self, line: bytes) -> None:
+        said = msgspec.json.decode(line)
+        if "lost" in said:
+            first, last = said["lost"]
+            self.position = past(self.position, Lost(first, last, said["why"]))
+        elif said["state"] == "TENTATIVE":
+            self.shown[said["interval"]] = said["epoch"], said["rev"]
+            while len(self.shown) > SHOWN_MAX:
+                del self.shown[min(self.shown)]
+        else:
+            self.position = Position(said["interval"] + 1, said["epoch"])
+            self.shown = {index: each for index, each in self.shown.items() if index > said["interval"]}
+
+    def _path(self, number: int) -> Path:
+        return self._directory / f"{number:08d}.jsonl"
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory and those above it, each durably named."""
+    if directory.is_dir():
+        return
+    make_directory(directory.parent)
+    with contextlib.suppress(FileExistsError):
+        directory.mkdir()
+    sync_directory(directory.parent)

@@ -1,0 +1,222 @@
+"""One job's way into one sink: read on from the sink's position, write, declare what is lost, for ever.
+
+Owns the order of things and what is counted. Knows no kind of sink and no socket. The job never waits: a sink
+that cannot write falls behind, says so, and reads on later; what the results log has dropped meanwhile is
+declared in the sink and counted.
+
+Invariants: a record is offered again until the sink has it, has refused it for good, or its log is gone; what
+it refuses is kept as a letter before the position moves behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from elfmesh.agent.sinks.base import Fenced, Item, LogName, Lost, Refused, Sink, Unavailable
+from elfmesh.control.answers import NOT_FOUND, OK
+from elfmesh.control.events import Reply
+from elfmesh.control.results.pages import decode_page
+from elfmesh.errors import ElfError, ProtocolError, Unreachable
+
+log = logging.getLogger("elf.sinks")
+Asker = Callable[[str, dict[str, Any]], Awaitable[Reply]]
+WAIT_S = 15.0
+PAGE_RECORDS = 100
+PAUSE_S, PAUSE_S_MAX = 0.5, 30.0
+"""Between two tries of what failed; doubled each time, a part of it by chance."""
+
+EMPTY_S = 0.1
+MASTER_S = 0.5
+"""Between two questions while a job has no master that answers."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How one job's results stand in one sink.
+
+    Attributes:
+        written: records that the sink took.
+        refused: records that it will never take; each is a letter on disk, or was tentative.
+        fenced: records of masters that had been replaced.
+        lost: intervals that the results log had dropped before they were written, at most.
+        failures: tries that failed.
+        lag: intervals between the newest one and the sink, at most; None: not known yet.
+        problem: why nothing is written, "" if all is well.
+    """
+
+    written: int = 0
+    refused: int = 0
+    fenced: int = 0
+    lost: int = 0
+    failures: int = 0
+    lag: int | None = None
+    problem: str = ""
+    incarnation: str = field(default="", repr=False)
+
+
+class Follower:
+    """Carries one job's results.
+
+    Args:
+        sink: where to.
+        name: of the sink, for the log.
+        job: {"job": "namespace/name", "creator": ...}, as requests name it.
+        state: "final" or "all".
+        ask: the control plane.
+        keep: keeps a letter of what was refused, durably; raises StorageError.
+        newest: a sink that knows nothing of a log begins with its newest record, not with the oldest.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        name: str,
+        job: dict[str, str],
+        state: str,
+        ask: Asker,
+        keep: Callable[[LogName, Item, str], Awaitable[None]],
+        *,
+        newest: bool = False,
+    ) -> None:
+        self._sink, self._name, self._job, self._state, self._newest = sink, name, job, state, newest
+        self._ask, self._keep = ask, keep
+        self.progress = Progress()
+        self._pause_s = PAUSE_S
+        self._random = random.Random()
+        self._source: LogName | None = None
+
+    async def run(self) -> None:
+        """Until the job is gone. Never raises but when cancelled."""
+        while True:
+            try:
+                if not await self._follow():
+                    return
+            except (Unavailable, ElfError, OSError) as error:
+                await self._failed(str(error) or type(error).__name__)
+            except Exception as error:  # a sink must not end an agent
+                log.exception("sink %s: %s", self._name, self._job["job"])
+                await self._failed(f"this is a bug in elfmesh: {error!r}")
+
+    async def _failed(self, reason: str) -> None:
+        self.progress.failures += 1
+        if self.progress.problem != reason:
+            log.warning("sink %s: %s waits: %s", self._name, self._job["job"], reason)
+        self.progress.problem = reason
+        await asyncio.sleep(self._pause_s * (0.5 + self._random.random() / 2))
+        self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
+
+    def _well(self) -> None:
+        if self.progress.problem:
+            log.info("sink %s: %s goes on", self._name, self._job["job"])
+        self.progress.problem, self._pause_s = "", PAUSE_S
+
+    async def _follow(self) -> bool:
+        """Follow one incarnation from the sink's position; False when there is no such job."""
+        first = await self._answer("offsets", {})
+        self._ended_unless(None if first is None else str(first.body["incarnation"]))
+        if first is None:
+            return False
+        source = self._source = LogName(self._job["job"], str(first.body["incarnation"]))
+        self.progress.incarnation = source.incarnation
+        position = await self._sink.position(source)
+        following = int(first.body["latest"]) if self._newest else None
+        following = following if position is None else position.next
+        revision, wait = 0, 0.0
+        while True:
+            question = {"limit": PAGE_RECORDS, "wait": wait, "state": self._state, "revision": revision}
+            reply = await self._answer(
+                "results", question | ({} if following is None else {"from": following})
+            )
+            if reply is None or reply.body["incarnation"] != source.incarnation:
+                return True
+            lost = _lost(reply.body, following)
+            if lost is not None:
+                await self._declare(source, lost)
+                following = lost.last + 1
+            self._lags(reply.body, following)
+            for item in await _items(reply.payload):
+                if not await self._write(source, item):
+                    return True
+                if item.terminal:
+                    following = item.record.index + 1
+            self._lags(reply.body, following)
+            self._well()
+            if not reply.payload:  # a master with too many who wait answers at once
+                await asyncio.sleep(EMPTY_S)
+            revision, wait = reply.body.get("revision") or 0, WAIT_S
+
+    def _ended_unless(self, incarnation: str | None) -> None:
+        """Tell the sink if what was followed is not there any more, whatever happened since."""
+        if self._source is not None and self._source.incarnation != incarnation:
+            self._sink.ended(self._source)
+            self._source = None
+
+    async def _answer(self, verb: str, body: dict[str, Any]) -> Reply | None:
+        """The master's answer; None if there is no such job. While it is being replaced: again."""
+        while True:
+            try:
+                reply = await self._ask(verb, {**self._job, **body})
+            except Unreachable as error:
+                self.progress.problem = error.message
+            else:
+                if reply.status == NOT_FOUND:
+                    return None
+                if reply.status == OK:
+                    return reply
+                self.progress.problem = str(reply.body.get("error") or f"status {reply.status}")
+            await asyncio.sleep(MASTER_S)
+
+    async def _write(self, source: LogName, item: Item) -> bool:
+        """Whether to go on with the next record; if not, from the sink's position."""
+        try:
+            self.progress.written += await self._sink.write(source, item)
+        except Fenced as error:
+            self.progress.fenced += 1
+            log.warning("sink %s: %s: refused: %s", self._name, source.job, error)
+            if item.terminal:
+                await asyncio.sleep(MASTER_S)
+            return not item.terminal
+        except (Refused, ProtocolError) as error:
+            self.progress.refused += 1
+            if item.terminal:
+                await self._keep(source, item, str(error))
+                await self._sink.declare(source, Lost(item.record.first, item.record.index, str(error)))
+        return True
+
+    async def _declare(self, source: LogName, lost: Lost) -> None:
+        await self._sink.declare(source, lost)
+        self.progress.lost += lost.last - lost.first + 1
+        log.error(
+            "sink %s: %s: intervals %d to %d are lost: %s",
+            *(self._name, source.job, lost.first, lost.last, lost.why),
+        )
+
+    def _lags(self, body: dict[str, Any], following: int | None) -> None:
+        latest, earliest = int(body["latest"]), int(body["earliest"])
+        since = earliest if following is None else max(following, earliest)
+        self.progress.lag = max(0, latest - since + 1)
+
+
+def _lost(body: dict[str, Any], following: int | None) -> Lost | None:
+    """What the log has dropped behind a sink's position; of a sink that has nothing yet, nothing.
+
+    A log that was copied from another agent does not know what it has dropped. Then the record in front of
+    the position, which was there once, tells: if it is gone, so may be what came behind it.
+    """
+    earliest, expired = int(body["earliest"]), body["expired"]
+    if following is None or int(body["latest"]) < earliest:
+        return None
+    last = int(expired) if expired is not None else earliest - 1
+    if last < following:
+        return None
+    return Lost(following, last, "the results log did not keep them long enough")
+
+
+async def _items(page: bytes) -> list[Item]:
+    found = await asyncio.to_thread(decode_page, page) if page else []
+    return [Item(record, rows) for record, rows in found]

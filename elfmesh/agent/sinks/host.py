@@ -1,0 +1,162 @@
+"""The sinks of one agent: which jobs go where, and what people are told of it.
+
+Owns the followers: one for each sink and each job that its patterns name, begun when the job is first seen.
+Decides nothing about writing.
+
+Invariants: nothing but the agent's own configuration names a sink; a sink that fails holds up no job, no
+other sink and not the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from elfmesh.agent.disk.storage import DiskStorage
+from elfmesh.agent.own_thread import OwnThread
+from elfmesh.agent.sinks.base import Item, LogName, Sink
+from elfmesh.agent.sinks.config import PrometheusSink, SinkConfig
+from elfmesh.agent.sinks.follow import Asker, Follower
+from elfmesh.agent.sinks.letters import Letters
+from elfmesh.agent.sinks.metrics import Exposition
+from elfmesh.agent.sinks.open import open_sink
+from elfmesh.control.answers import OK
+from elfmesh.errors import Unreachable
+
+log = logging.getLogger("elf.sinks")
+LOOK_S = 3.0
+"""How often the overlay is asked for new jobs."""
+
+JOBS_MAX = 256
+"""Jobs of all sinks together, as each is a question that waits; more are left out, and their sink says so."""
+
+
+class _Running:
+    """One sink with its followers."""
+
+    def __init__(self, name: str, config: SinkConfig, sink: Sink, letters: Letters) -> None:
+        self.name, self.config, self.sink, self.letters = name, config, sink, letters
+        self.followers: dict[tuple[str, str], tuple[Follower, asyncio.Task[None]]] = {}
+        self.left_out = 0
+
+    def wants(self, job: str) -> bool:
+        """Whether its patterns name this job."""
+        patterns = (pattern.replace(".", "/", 1) for pattern in self.config.jobs)
+        return any(pattern == "*" or fnmatchcase(job, pattern) for pattern in patterns)
+
+
+class Sinks:
+    """All sinks of one agent.
+
+    Args:
+        configs: by name.
+        directory: for what they keep here.
+
+    Raises:
+        ConfigError: the directory cannot be used.
+    """
+
+    def __init__(self, configs: Mapping[str, SinkConfig], directory: Path) -> None:
+        self._looking: asyncio.Task[None] | None = None
+        self._sinks: list[_Running] = []
+        self._storage: DiskStorage | None = None
+        if not configs:
+            return
+        self._disk = OwnThread("disk")
+        self._storage = storage = DiskStorage(directory)
+        for name, config in configs.items():
+            sink = open_sink(name, config, storage)
+            self._sinks.append(_Running(name, config, sink, Letters(storage, name)))
+
+    @property
+    def metrics(self) -> Callable[[], bytes] | None:
+        """What `/metrics` answers; None if no sink was configured for it."""
+        shown = [each.sink for each in self._sinks if isinstance(each.config, PrometheusSink)]
+        if not shown:
+            return None
+        return Exposition(shown, self.describe).text
+
+    def start(self, ask: Asker) -> None:
+        """Look for jobs and follow them; `ask` is the control plane."""
+        if self._sinks:
+            self._ask = ask
+            self._looking = asyncio.get_running_loop().create_task(self._look())
+
+    async def close(self) -> None:
+        """Stop; what was not written will be when the agent is back. Harmless when repeated."""
+        tasks = [task for each in self._sinks for _, task in each.followers.values()]
+        tasks += [] if self._looking is None else [self._looking]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for each in self._sinks:
+            await each.sink.close()
+        self._sinks.clear()
+        if self._storage is not None:
+            self._disk.close()
+            self._storage.close()
+            self._storage = None
+
+    def describe(self) -> dict[str, Any]:
+        """For people: each sink, and how its jobs stand. Any thread: `/metrics` is written off the loop."""
+        return {
+            each.name: {
+                "type": str(each.config.__struct_config__.tag),
+                **each.sink.describe(),
+                "letters": each.letters.describe(),
+                "jobs_left_out": each.left_out,
+                "jobs": {
+                    job: asdict(follower.progress)
+                    for (job, _), (follower, _) in tuple(each.followers.items())
+                },
+            }
+            for each in tuple(self._sinks)
+        }
+
+    def problems(self) -> dict[str, str]:
+        """By "sink: job", why results do not get there."""
+        return {
+            f"{each.name}: {job}": follower.progress.problem
+            for each in self._sinks
+            for (job, _), (follower, _) in each.followers.items()
+            if follower.progress.problem
+        }
+
+    async def _look(self) -> None:
+        while True:
+            with contextlib.suppress(Unreachable):
+                reply = await self._ask("list", {})
+                if reply.status == OK:
+                    self._found([(str(row["job"]), str(row["creator"])) for row in reply.body["jobs"]])
+            await asyncio.sleep(LOOK_S)
+
+    def _found(self, jobs: list[tuple[str, str]]) -> None:
+        for each in self._sinks:
+            each.followers = {
+                job: follower for job, follower in each.followers.items() if not follower[1].done()
+            }
+            new = [job for job in jobs if each.wants(job[0]) and job not in each.followers]
+            room = max(0, JOBS_MAX - sum(len(other.followers) for other in self._sinks))
+            each.left_out = max(0, len(new) - room)
+            for job in new[:room]:
+                self._follow(each, job)
+
+    def _follow(self, each: _Running, job: tuple[str, str]) -> None:
+        name, creator = job
+        keep = partial(self._keep, each.letters)
+        shown = isinstance(each.config, PrometheusSink)
+        state = "final" if isinstance(each.config, PrometheusSink) else each.config.state
+        body = {"job": name, "creator": creator}
+        follower = Follower(each.sink, each.name, body, state, self._ask, keep, newest=shown)
+        task = asyncio.get_running_loop().create_task(follower.run())
+        each.followers[job] = follower, task
+
+    async def _keep(self, letters: Letters, source: LogName, item: Item, reason: str) -> None:
+        await self._disk.run(partial(letters.keep, source, item, reason))

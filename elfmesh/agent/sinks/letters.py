@@ -1,0 +1,72 @@
+"""What a sink refused for good, kept on the agent's disk: a file per interval, as JSON with the reason.
+
+    DIRECTORY/SINK/NAMESPACE.NAME/INCARNATION/INTERVAL.json
+
+Owns the files and their budget: beyond it the oldest go, and are counted. Synchronous; one thread uses it.
+
+Paper: none. See guarantees D-17.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from elfmesh.agent.disk.storage import DiskStorage
+from elfmesh.agent.sinks.base import Item, LogName
+from elfmesh.control.results.records import encode_json, ipc_to_table, to_json
+from elfmesh.errors import DiskFull, ProtocolError
+
+BYTES_MAX = 64 << 20
+"""Of all letters of a sink."""
+
+
+class Letters:
+    """The letters of one sink.
+
+    Args:
+        storage: of the agent's sinks.
+        sink: its name.
+        bytes_max: of all letters together; one is kept whatever its size.
+    """
+
+    def __init__(self, storage: DiskStorage, sink: str, *, bytes_max: int = BYTES_MAX) -> None:
+        self._storage, self._sink, self._bytes_max = storage, sink, bytes_max
+        self.dropped = 0
+        found = [(self._path(name), name) for name in storage.names(f"{sink}/")]
+        files = sorted((path.stat().st_mtime_ns, name, path.stat().st_size) for path, name in found)
+        self._sizes = {name: size for _, name, size in files}
+
+    def keep(self, log: LogName, item: Item, reason: str) -> None:
+        """Write a letter, durably; the same one again replaces itself. A full disk drops and counts it.
+
+        Raises:
+            StorageError: the disk refuses.
+        """
+        record = item.record
+        try:
+            shown = to_json(record, ipc_to_table(item.rows))
+        except ProtocolError:
+            shown = to_json(record, ipc_to_table(b""))
+        data = encode_json({"refused": reason, "incarnation": log.incarnation, **shown}) + b"\n"
+        job = log.job.replace("/", ".")
+        name = f"{self._sink}/{job}/{log.incarnation}/{record.index}.json"
+        try:
+            self._storage.write(name, data)
+        except DiskFull:
+            self.dropped += 1
+            return
+        self._sizes.pop(name, None)
+        self._sizes[name] = len(data)
+        while sum(self._sizes.values()) > self._bytes_max and len(self._sizes) > 1:
+            oldest = next(iter(self._sizes))
+            del self._sizes[oldest]
+            self._storage.delete(oldest)
+            self.dropped += 1
+
+    def describe(self) -> dict[str, int]:
+        """How many there are, for people."""
+        sizes = list(self._sizes.values())
+        return {"files": len(sizes), "bytes": sum(sizes), "dropped": self.dropped}
+
+    def _path(self, name: str) -> Path:
+        return self._storage.root / name

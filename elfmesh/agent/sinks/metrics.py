@@ -1,0 +1,85 @@
+"""`/metrics` of an agent: last results and how the sinks stand, in the text format of Prometheus.
+
+Owns the names of the metrics. The writing, with its escapes, is prometheus_client's.
+
+Paper: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from elfmesh.agent.sinks.base import Sink
+from elfmesh.agent.sinks.prometheus import LastResults
+from elfmesh.control.results.records import ResultRecord
+
+COUNTS = {
+    "written": ("counter", "Records that the sink took."),
+    "refused": ("counter", "Records that the sink will never take."),
+    "fenced": ("counter", "Records of masters that had been replaced."),
+    "lost": ("counter", "Intervals that the results log dropped before they were written, at most."),
+    "failures": ("counter", "Tries to write that failed."),
+    "lag": ("gauge", "Intervals between the newest one and the sink, at most."),
+}
+RESULT: dict[str, tuple[str, Callable[[ResultRecord], float]]] = {
+    "number": ("Number of the interval that is shown.", lambda record: record.index),
+    "end_seconds": ("End of the interval that is shown.", lambda record: (record.end_us or 0) / 1e6),
+    "completeness": ("Share of the expected agents in it.", lambda record: record.completeness),
+    "fidelity": ("Share of the expected input in it.", lambda record: record.fidelity),
+}
+
+
+class Exposition:
+    """What Prometheus is told.
+
+    Args:
+        sinks: those of type prometheus.
+        describe: how all sinks stand.
+    """
+
+    def __init__(self, sinks: Iterable[Sink], describe: Callable[[], Mapping[str, Any]]) -> None:
+        from prometheus_client import CollectorRegistry
+
+        self._sinks = [sink for sink in sinks if isinstance(sink, LastResults)]
+        self._describe = describe
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """The page. Cost: one step per sample."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterable[Any]:
+        """As prometheus_client asks for."""
+        from prometheus_client.core import Metric
+
+        found: dict[str, Metric] = {}
+
+        def add(name: str, kind: str, text: str, labels: dict[str, str], value: float) -> None:
+            if name not in found:
+                found[name] = Metric(name, text, kind)
+            suffix = "_total" if kind == "counter" else ""
+            found[name].add_sample(name + suffix, labels, value)
+
+        for sink in self._sinks:
+            for each in sink.shown:
+                own = {"elf_sink": sink.name, "elf_job": each.log.job}
+                for name, (text, value) in RESULT.items():
+                    add(f"elf_interval_{name}", "gauge", text, own, value(each.record))
+                for sample in each.samples:
+                    text = "A column of the newest result."
+                    add(f"elf_result_{sample.name}", "gauge", text, own | sample.labels, sample.value)
+        for name, sink_said in self._describe().items():
+            for job, progress in sink_said["jobs"].items():
+                for key, (kind, text) in COUNTS.items():
+                    if progress[key] is not None:
+                        own = {"elf_sink": name, "elf_job": job}
+                        add(f"elf_sink_{key}", kind, text, own, progress[key])
+        return found.values()
+
+    def describe(self) -> list[Any]:
+        """Nothing is declared in advance."""
+        return []

@@ -1,0 +1,36 @@
+"""From a sink's configuration to the sink: what needs an extra is imported only where it is used."""
+
+from __future__ import annotations
+
+from elfmesh.agent.disk.storage import DiskStorage
+from elfmesh.agent.sinks.base import Sink
+from elfmesh.agent.sinks.config import ParquetSink, PostgresSink, PrometheusSink, SinkConfig, WebhookSink
+
+
+def open_sink(name: str, config: SinkConfig, storage: DiskStorage) -> Sink:
+    """The sink of a checked configuration.
+
+    Args:
+        name: of the sink.
+        config: of the sink.
+        storage: where a sink whose place cannot hold its position keeps it.
+    """
+    if isinstance(config, ParquetSink):
+        from elfmesh.agent.sinks.parquet import ParquetFiles
+
+        return ParquetFiles(name, config)
+    if isinstance(config, PrometheusSink):
+        from elfmesh.agent.sinks.prometheus import LastResults
+
+        return LastResults(name, config)
+    if isinstance(config, PostgresSink):
+        from elfmesh.agent.sinks.postgres import PostgresTables
+
+        return PostgresTables(name, config)
+    if isinstance(config, WebhookSink):
+        from elfmesh.agent.sinks.webhook import Webhook
+
+        return Webhook(name, config, storage)
+    from elfmesh.agent.sinks.kafka import KafkaTopic
+
+    return KafkaTopic(name, config)

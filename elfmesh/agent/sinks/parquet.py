@@ -1,0 +1,165 @@
+"""Results as Parquet files that Spark, DuckDB and pandas read as they are, one file per interval.
+
+    PATH/NAMESPACE.NAME/incarnation=I/interval_date=2026-11-21/57.parquet     rows of interval 57
+    PATH/NAMESPACE.NAME/incarnation=I/_commits/00000001.jsonl                 see commits.py
+
+Owns how an interval becomes a file. The columns are those of the Spark source: the interval's, then the
+query's, in types that Spark has; the record itself is in the file's metadata (`elf.record`). An interval
+without rows has no file, but a commit.
+
+Invariants: a file appears whole, under its name, or not at all; a later revision takes the place of the one
+before in one step; the position is what the commits say, so that a sink that moves to another agent with the
+same directory goes on where the last one was.
+
+Paper: none. See guarantees D-5, D-17.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from elfmesh.agent.failpoints import reach
+from elfmesh.agent.own_thread import OwnThread
+from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit
+from elfmesh.agent.sinks.commits import Commits, make_directory
+from elfmesh.agent.sinks.config import ParquetSink
+from elfmesh.control.results.records import ResultRecord, encode_json, ipc_to_table, to_json
+from elfmesh.control.results.segment import sync_directory
+from elfmesh.errors import StorageError
+
+T = TypeVar("T")
+NO_DATE = "__HIVE_DEFAULT_PARTITION__"
+"""What Hive and Spark call the partition of null: of a time that no calendar has."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ParquetFiles:
+    """The sink.
+
+    Args:
+        name: of the sink.
+        config: where.
+    """
+
+    def __init__(self, name: str, config: ParquetSink) -> None:
+        self._root = Path(config.path)
+        self._commits: dict[LogName, Commits] = {}
+        self._thread = OwnThread(name)
+
+    async def position(self, log: LogName) -> Position | None:
+        """As the commits say."""
+        return await self._run(partial(self._position, log))
+
+    async def write(self, log: LogName, item: Item) -> bool:
+        """Write a file, then its commit. Cost: two syncs of files and one or two of directories."""
+        return await self._run(partial(self._write, log, item))
+
+    async def declare(self, log: LogName, lost: Lost) -> None:
+        """Commit that intervals are missing."""
+        await self._run(partial(self._declare, log, lost))
+
+    def ended(self, log: LogName) -> None:
+        """Nothing more will come of it."""
+        self._commits.pop(log, None)
+
+    async def close(self) -> None:
+        """What is being written is finished or not there."""
+        self._thread.close()
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where."""
+        return {"path": str(self._root)}
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        try:
+            return await self._thread.run(call)
+        except (OSError, StorageError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error.message
+            raise Unavailable(f"{self._root}: {reason or error}") from None
+
+    def _directory(self, log: LogName) -> Path:
+        return self._root / log.job.replace("/", ".") / f"incarnation={log.incarnation}"
+
+    def _open(self, log: LogName) -> Commits:
+        if log not in self._commits:
+            self._commits[log] = Commits(self._directory(log))
+        return self._commits[log]
+
+    def _position(self, log: LogName) -> Position | None:
+        commits = self._open(log)
+        with commits.locked():
+            return commits.position
+
+    def _declare(self, log: LogName, lost: Lost) -> None:
+        commits = self._open(log)
+        with commits.locked():
+            if commits.position is None or lost.last >= commits.position.next:
+                commits.declare(lost)
+
+    def _write(self, log: LogName, item: Item) -> bool:
+        commits, record = self._open(log), item.record
+        with commits.locked():
+            if not admit(commits.position, commits.shown.get(record.index), item):
+                return False
+            path = self._directory(log) / f"interval_date={_date(record)}" / f"{record.index}.parquet"
+            table = item.table()
+            if table.num_rows:
+                sha256 = _put(path, _with_record(table, log, item))
+            else:
+                sha256 = None
+                if path.exists():  # of a revision that had rows
+                    path.unlink()
+                    sync_directory(path.parent)
+            reach("sink.written", "parquet")
+            file = path.relative_to(self._directory(log)).as_posix() if table.num_rows else None
+            commits.append(item, file=file, rows=table.num_rows, sha256=sha256)
+            return True
+
+
+def _date(record: ResultRecord) -> str:
+    try:
+        return (_EPOCH + timedelta(microseconds=record.start_us or 0)).date().isoformat()
+    except OverflowError:
+        return NO_DATE
+
+
+def _with_record(table: pa.Table, log: LogName, item: Item) -> pa.Table:
+    said = to_json(item.record, ipc_to_table(b"")) | {"incarnation": log.incarnation}
+    del said["rows"]
+    return table.replace_schema_metadata({"elf.record": encode_json(said)})
+
+
+def _put(path: Path, table: pa.Table) -> str:
+    """Write a file beside its name, durably, then give it the name; returns its SHA-256."""
+    make_directory(path.parent)
+    beside = path.with_name(f".{path.name}.new")
+    buffer = pa.BufferOutputStream()
+    try:
+        pq.write_table(table, buffer, compression="zstd")
+    except pa.ArrowException as error:
+        raise Refused(f"has no form in Parquet: {error}") from None
+    data = buffer.getvalue()
+    try:
+        with beside.open("wb") as file:
+            reach("sink.write", "parquet")
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    sync_directory(path.parent)
+    return hashlib.sha256(data).hexdigest()

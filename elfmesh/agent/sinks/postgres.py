@@ -1,0 +1,315 @@
+"""Results as tables of a PostgreSQL database: rows, record and position in one transaction.
+
+    SCHEMA.NAMESPACE_NAME   incarnation, interval_index, rev, row_number: the key; then the interval's columns
+                            and the query's
+    SCHEMA.elf_intervals    a row per interval of every job: its newest record; lost ones with the reason
+    SCHEMA.elf_positions    how far each job has come; which table is whose
+
+Owns these tables: it writes to none that it has not made. A revision takes the place of the one before in the
+transaction that writes it. Columns that a later version of a job brings are added; one whose type no longer
+fits is refused, not changed.
+
+Invariants: the position's row is locked while anything of its log is written, so that of several writers each
+sees what the last one did; a writer with the records of an older epoch finds it refused (D-5).
+
+Paper: none. See guarantees D-5, D-17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from elfmesh.agent.failpoints import reach
+from elfmesh.agent.own_thread import OwnThread
+from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
+from elfmesh.agent.sinks.config import PostgresSink
+from elfmesh.agent.sinks.postgres_values import KEY, column_type, rows_of, storable, without_nul
+from elfmesh.control.results.records import encode_json, ipc_to_table, to_json
+
+T = TypeVar("T")
+CONNECT_S = 10
+STATEMENT_MS = 30_000
+NAME_BYTES_MAX = 63
+"""Of an identifier: PostgreSQL cuts longer ones off, and two would become one."""
+
+OF_THE_DATA = ("22", "54")
+"""Classes of SQLSTATE: a value that no column takes, and what is beyond a limit of the program."""
+
+ALONE = "SELECT pg_advisory_xact_lock(7306074)"
+"""Even CREATE TABLE IF NOT EXISTS fails where two do it at once."""
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS {positions} (
+    job text NOT NULL, incarnation text NOT NULL, table_name text NOT NULL,
+    next_interval bigint, epoch bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (job, incarnation));
+CREATE TABLE IF NOT EXISTS {intervals} (
+    job text NOT NULL, incarnation text NOT NULL, interval_index bigint NOT NULL, first_index bigint NOT NULL,
+    state text NOT NULL, rev bigint NOT NULL, epoch bigint NOT NULL, record jsonb, problem text,
+    PRIMARY KEY (job, incarnation, interval_index));
+"""
+
+
+class PostgresTables:
+    """The sink.
+
+    Args:
+        name: of the sink.
+        config: which database.
+    """
+
+    def __init__(self, name: str, config: PostgresSink) -> None:
+        self._config = config
+        self._thread = OwnThread(name)
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._columns: dict[str, dict[str, str]] = {}
+
+    async def position(self, log: LogName) -> Position | None:
+        """As its table says."""
+        return await self._run(partial(self._position, log))
+
+    async def write(self, log: LogName, item: Item) -> bool:
+        """One transaction. Cost: a round trip per statement, one of them with all rows (COPY)."""
+        return await self._run(partial(self._write, log, item))
+
+    async def declare(self, log: LogName, lost: Lost) -> None:
+        """A row that says which intervals are missing, and why."""
+        await self._run(partial(self._declare, log, lost))
+
+    def ended(self, log: LogName) -> None:
+        """Nothing is held of it."""
+
+    async def close(self) -> None:
+        """What is being written is committed or not there."""
+        self._thread.close(self._disconnect)
+
+    def describe(self) -> Mapping[str, Any]:
+        """The schema; where the database is may be a secret."""
+        return {"schema": self._config.schema}
+
+    # -- in the thread -----------------------------------------------------------------------------------
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        def guarded() -> T:
+            try:
+                return call()
+            except Refused:
+                self._columns.clear()  # what was made for it was taken back with it
+                raise
+            except psycopg.Error as error:
+                self._columns.clear()
+                if (error.sqlstate or "")[:2] in OF_THE_DATA:
+                    raise Refused(_reason(error)) from None
+                raise Unavailable(_reason(error)) from None
+
+        return await self._thread.run(guarded)
+
+    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
+        if self._connection is None or self._connection.closed or self._connection.broken:
+            options = f"-c statement_timeout={STATEMENT_MS} -c timezone=UTC"
+            connection = psycopg.connect(
+                self._config.conninfo,
+                autocommit=True,
+                connect_timeout=CONNECT_S,
+                options=options,
+                application_name="elfmesh",
+                client_encoding="utf8",
+            )
+            named = {"positions": self._named("elf_positions"), "intervals": self._named("elf_intervals")}
+            with connection.transaction():
+                connection.execute(ALONE)
+                schema = self._config.schema
+                known = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
+                if not known.rowcount:
+                    connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+                connection.execute(sql.SQL(_TABLES).format(**named))
+            self._connection = connection
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    def _named(self, table: str) -> sql.Identifier:
+        return sql.Identifier(self._config.schema, table)
+
+    def _locked(self, log: LogName) -> Position | None:
+        """The position of a log, locked until the transaction ends. Raises Refused: no table for it."""
+        connection, positions = self._connected(), self._named("elf_positions")
+        name = _table_name(log.job)
+        connection.execute(
+            sql.SQL("INSERT INTO {} (job, incarnation, table_name) VALUES (%s, %s, %s) ON CONFLICT DO "
+                    "NOTHING").format(positions), (log.job, log.incarnation, name),
+        )  # fmt: skip
+        found = connection.execute(
+            sql.SQL("SELECT next_interval, epoch FROM {} WHERE (job, incarnation) = (%s, %s) FOR UPDATE")
+            .format(positions), (log.job, log.incarnation),
+        ).fetchone()  # fmt: skip
+        assert found is not None
+        return None if found[0] is None else Position(found[0], found[1])
+
+    def _position(self, log: LogName) -> Position | None:
+        connection = self._connected()
+        found = connection.execute(
+            sql.SQL("SELECT next_interval, epoch FROM {} WHERE (job, incarnation) = (%s, %s)")
+            .format(self._named("elf_positions")), (log.job, log.incarnation),
+        ).fetchone()  # fmt: skip
+        return None if found is None or found[0] is None else Position(found[0], found[1])
+
+    def _move(self, log: LogName, position: Position | None) -> None:
+        if position is None:
+            return
+        self._connected().execute(
+            sql.SQL("UPDATE {} SET next_interval = %s, epoch = %s WHERE (job, incarnation) = (%s, %s)")
+            .format(self._named("elf_positions")),
+            (position.next, position.epoch, log.job, log.incarnation),
+        )  # fmt: skip
+
+    def _declare(self, log: LogName, lost: Lost) -> None:
+        with self._connected().transaction():
+            position = self._locked(log)
+            if position is None or lost.last >= position.next:
+                self._note(log, (lost.last, lost.first, "LOST", 0, 0, None, without_nul(lost.why)))
+                self._move(log, past(position, lost))
+
+    def _note(self, log: LogName, values: Sequence[Any]) -> None:
+        self._connected().execute(
+            sql.SQL("""INSERT INTO {} (job, incarnation, interval_index, first_index, state, rev, epoch,
+                record, problem) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
+                ON CONFLICT (job, incarnation, interval_index) DO UPDATE SET
+                first_index = excluded.first_index, state = excluded.state, rev = excluded.rev,
+                epoch = excluded.epoch, record = excluded.record, problem = excluded.problem""")
+            .format(self._named("elf_intervals")),
+            (log.job, log.incarnation, *values),
+        )  # fmt: skip
+
+    def _write(self, log: LogName, item: Item) -> bool:
+        record, table = item.record, item.table()
+        said = to_json(record, ipc_to_table(b""))
+        del said["rows"]
+        with self._connected().transaction():
+            position = self._locked(log)
+            shown = self._connected().execute(
+                sql.SQL("""SELECT epoch, rev FROM {} WHERE state = 'TENTATIVE'
+                    AND (job, incarnation, interval_index) = (%s, %s, %s)""")
+                .format(self._named("elf_intervals")), (log.job, log.incarnation, record.index),
+            ).fetchone()  # fmt: skip
+            if not admit(position, (shown[0], shown[1]) if shown else None, item):
+                return False
+            reach("sink.write", "postgres")
+            self._replace(log, item, table)
+            text = Jsonb(said, dumps=lambda value: storable(encode_json(value).decode()))
+            self._note(log, (record.index, record.first, record.state, record.rev, record.epoch, text, None))
+            reach("sink.written", "postgres")
+            self._move(log, behind(position, item))
+        return True
+
+    def _replace(self, log: LogName, item: Item, table: pa.Table) -> None:
+        """This revision's rows instead of those of any earlier one."""
+        name = _table_name(log.job)
+        columns = self._table(log, name, table.schema)
+        connection, named = self._connected(), self._named(name)
+        connection.execute(
+            sql.SQL("DELETE FROM {} WHERE (incarnation, interval_index) = (%s, %s)").format(named),
+            (log.incarnation, item.record.index),
+        )
+        if not table.num_rows:
+            return
+        names = [*KEY, *columns]
+        into = sql.SQL("COPY {} ({}) FROM STDIN").format(
+            named, sql.SQL(", ").join(map(sql.Identifier, names))
+        )
+        with connection.cursor() as cursor, cursor.copy(into) as copy:
+            try:
+                for row in rows_of(table, log.incarnation):
+                    copy.write_row(row)
+            except (OverflowError, ValueError) as error:
+                raise Refused(f"a value has no form in PostgreSQL: {error}") from None
+
+    def _table(self, log: LogName, name: str, schema: pa.Schema) -> list[str]:
+        """Make the job's table, or its new columns; their names.
+
+        Raises:
+            Refused: it is not ours, or holds another type.
+        """
+        wanted = {field.name: column_type(field.type) for field in schema}
+        for column in wanted:
+            if len(column.encode()) > NAME_BYTES_MAX or "\0" in column or not column:
+                raise Refused(f"{column!r} cannot be the name of a column: rename it with AS")
+            if column in KEY:
+                raise Refused(f"a column is called {column!r}, as one of the key is: rename it with AS")
+        if any(self._columns.get(log.job, {}).get(column) != kind for column, kind in wanted.items()):
+            self._columns[log.job] = self._prepared(log, name, wanted)
+        return list(wanted)
+
+    def _prepared(self, log: LogName, name: str, wanted: Mapping[str, str]) -> dict[str, str]:
+        connection, named = self._connected(), self._named(name)
+        known = _columns_of(connection, self._config.schema, name)
+        if known and not self._ours(log, name):
+            raise Refused(f"table {name!r} is there already, and is not this job's")
+        if not known:
+            parts: list[sql.Composable] = [sql.SQL("incarnation text NOT NULL, row_number integer NOT NULL")]
+            parts += _definitions(wanted)
+            key = sql.SQL("PRIMARY KEY (incarnation, interval_index, rev, row_number)")
+            connection.execute(
+                sql.SQL("CREATE TABLE {} ({})").format(named, sql.SQL(", ").join([*parts, key]))
+            )
+            connection.execute(
+                sql.SQL("COMMENT ON TABLE {} IS {}").format(named, sql.Literal(f"elfmesh: {log.job}"))
+            )
+            return dict(wanted)
+        for column, kind in wanted.items():
+            if column in known and known[column] != kind:
+                raise Refused(f"column {column!r} is {known[column]} in the table, and {kind} now")
+        added = {column: kind for column, kind in wanted.items() if column not in known}
+        for definition in _definitions(added):
+            connection.execute(sql.SQL("ALTER TABLE {} ADD COLUMN {}").format(named, definition))
+        return {**known, **added}
+
+    def _ours(self, log: LogName, name: str) -> bool:
+        found = self._connected().execute(
+            "SELECT obj_description(format('%%I.%%I', %s::text, %s::text)::regclass, 'pg_class')",
+            (self._config.schema, name),
+        ).fetchone()  # fmt: skip
+        return found is not None and found[0] == f"elfmesh: {log.job}"
+
+
+def _definitions(columns: Mapping[str, str]) -> Iterator[sql.Composable]:
+    for column, kind in columns.items():
+        yield sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(kind))
+
+
+def _columns_of(connection: psycopg.Connection[tuple[Any, ...]], schema: str, table: str) -> dict[str, str]:
+    found = connection.execute(
+        """SELECT attname, format_type(atttypid, NULL)
+        FROM pg_attribute JOIN pg_class ON attrelid = pg_class.oid
+        JOIN pg_namespace ON relnamespace = pg_namespace.oid
+        WHERE nspname = %s AND relname = %s AND attnum > 0 AND NOT attisdropped""",
+        (schema, table),
+    )
+    return {str(name): str(kind) for name, kind in found}
+
+
+def _table_name(job: str) -> str:
+    """The table of a job.
+
+    Raises:
+        Refused: the name is too long for one.
+    """
+    name = job.replace("/", "_", 1)
+    if len(name) > NAME_BYTES_MAX or name in ("elf_positions", "elf_intervals"):
+        raise Refused(f"{name!r} cannot be the name of a table")
+    return name
+
+
+def _reason(error: psycopg.Error) -> str:
+    """Its first line: no row of data, and no password."""
+    text = error.diag.message_primary or str(error) or type(error).__name__
+    return text.splitlines()[0]

@@ -1,0 +1,174 @@
+"""Results as POST requests: one interval each, as JSON, with a key that says which one it is.
+
+    POST URL    Idempotency-Key: "shop/top:INCARNATION:57:1"     the object that `elf results -o json` prints,
+                                                                with "incarnation"; or {"job", "lost", ...}
+
+Owns what is sent, what an answer means, and the positions, which lie on the agent's disk: HTTP has no
+transaction, so an interval whose answer was lost on the way, or was not written down before a crash, is sent
+again, with the same key. Where requests may go is `addresses.py`'s business.
+
+Invariants: a position moves behind an interval when a receiver has answered 2xx for it; redirects are not
+followed; what an answer says is not kept, and at most `ANSWER_BYTES` of it are read.
+
+Paper: none. See guarantees D-5, D-17.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import aiohttp
+import msgspec
+
+from elfmesh.agent.disk.storage import DiskStorage
+from elfmesh.agent.failpoints import reach
+from elfmesh.agent.own_thread import OwnThread
+from elfmesh.agent.sinks.addresses import CheckedResolver, Forbidden
+from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
+from elfmesh.agent.sinks.config import WebhookSink
+from elfmesh.control.results.records import encode_json, ipc_to_table, to_json
+from elfmesh.errors import StorageError
+
+T = TypeVar("T")
+ANSWER_BYTES = 4096
+REFUSED = frozenset({400, 411, 413, 414, 415, 422, 431, 501})
+"""Answers about this body: the same one would be answered in the same way. Others may change: a password that
+is corrected, a path that is deployed, a server that is up again."""
+
+
+class Webhook:
+    """The sink.
+
+    Args:
+        name: of the sink.
+        config: where to.
+        storage: for positions.
+    """
+
+    def __init__(self, name: str, config: WebhookSink, storage: DiskStorage) -> None:
+        self._name, self._config, self._storage = name, config, storage
+        self._resolver = CheckedResolver(config.allow)
+        self._thread = OwnThread(name)
+        self._session: aiohttp.ClientSession | None = None
+        self._shown: dict[LogName, dict[int, tuple[int, int]]] = {}
+
+    async def position(self, log: LogName) -> Position | None:
+        """From the agent's disk."""
+        return await self._run(partial(self._read, log))
+
+    async def write(self, log: LogName, item: Item) -> bool:
+        """Post it, then write the position down. Cost: a request and, if it is terminal, two syncs."""
+        position = await self.position(log)
+        shown = self._shown.setdefault(log, {})
+        if not admit(position, shown.get(item.record.index), item):
+            return False
+        body = await self._run(partial(self._body, log, item))
+        reach("sink.write", "webhook")
+        await self._post(_key(log, item), body)
+        reach("sink.written", "webhook")
+        if not item.terminal:
+            shown[item.record.index] = item.order
+            return True
+        self._shown[log] = {index: each for index, each in shown.items() if index > item.record.index}
+        after = behind(position, item)
+        if after is not None:
+            await self._run(partial(self._store, log, after))
+        return True
+
+    async def declare(self, log: LogName, lost: Lost) -> None:
+        """Tell the receiver, unless it has refused just that, then go on."""
+        body = {"job": log.job, "incarnation": log.incarnation, "lost": [lost.first, lost.last]}
+        key = f"{log.job}:{log.incarnation}:{lost.first}-{lost.last}:lost"
+        with contextlib.suppress(Refused):  # the agent's log says it, too
+            await self._post(key, encode_json(body | {"why": lost.why}))
+        position = await self.position(log)
+        await self._run(partial(self._store, log, past(position, lost)))
+
+    def ended(self, log: LogName) -> None:
+        """Nothing is shown of it any more."""
+        self._shown.pop(log, None)
+
+    async def close(self) -> None:
+        """A request that is under way is cut off: it will be sent again."""
+        self._thread.close()
+        if self._session is not None:
+            await self._session.close()
+
+    def describe(self) -> Mapping[str, Any]:
+        """Where to; without what stands behind the path, which may be a secret."""
+        return {"url": self._config.url.partition("?")[0]}
+
+    # -- positions, in the thread --------------------------------------------------------------------------
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        try:
+            return await self._thread.run(call)
+        except StorageError as error:
+            raise Unavailable(str(error)) from None
+
+    def _place(self, log: LogName) -> str:
+        return f"{self._name}.positions/{log.job.replace('/', '.')}/{log.incarnation}"
+
+    def _read(self, log: LogName) -> Position | None:
+        data = self._storage.read(self._place(log))
+        if data is None:
+            return None
+        try:
+            return msgspec.json.decode(data, type=Position)
+        except msgspec.MsgspecError as error:
+            raise Unavailable(f"its position is damaged ({error}): {self._place(log)}") from None
+
+    def _store(self, log: LogName, position: Position) -> None:
+        self._storage.write(self._place(log), msgspec.json.encode(position))
+
+    def _body(self, log: LogName, item: Item) -> bytes:
+        shown = to_json(item.record, ipc_to_table(item.rows)) | {"incarnation": log.incarnation}
+        body = encode_json(shown)
+        if len(body) > self._config.body_bytes_max:
+            raise Refused(f"{len(body)} bytes of JSON are more than body_max")
+        return body
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    async def _post(self, key: str, body: bytes) -> None:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(resolver=self._resolver, limit=8, use_dns_cache=False)
+            timeout = aiohttp.ClientTimeout(total=self._config.timeout_s)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                timeout=timeout,
+                trust_env=False,
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                max_line_size=ANSWER_BYTES,
+                max_field_size=ANSWER_BYTES,
+            )
+        headers = {**self._config.headers, "Content-Type": "application/json", "Idempotency-Key": f'"{key}"'}
+        try:
+            await self._resolver.check(self._config.url)
+            async with self._session.post(
+                self._config.url, data=body, headers=headers, allow_redirects=False
+            ) as response:
+                await response.content.read(ANSWER_BYTES)
+                status = response.status
+                if not response.content.at_eof():
+                    response.close()
+        except asyncio.TimeoutError:  # noqa: UP041 - aiohttp's own is both
+            raise Unavailable(f"no answer within {self._config.timeout}") from None
+        except (aiohttp.ClientError, Forbidden) as error:
+            cause = getattr(error, "os_error", error)
+            reason = getattr(cause, "strerror", None) or f"{type(error).__name__}: {error}"
+            raise Unavailable(reason[:300]) from None
+        if status in REFUSED:
+            raise Refused(f"the receiver answered {status}")
+        if not 200 <= status < 300:
+            raise Unavailable(f"the receiver answered {status}")
+
+
+def _key(log: LogName, item: Item) -> str:
+    """Names a revision: whoever gets the same key twice has the same interval twice."""
+    return f"{log.job}:{log.incarnation}:{item.record.index}:{item.record.rev}"
