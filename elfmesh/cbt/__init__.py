@@ -21,6 +21,7 @@ from elfmesh.cbt.partial import (
     finish_parts,
     merge_known,
     merge_partials,
+    merged_parts,
     split_partial,
     subtract,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "finish_parts",
     "merge_known",
     "merge_partials",
+    "merged_parts",
     "split_partial",
     "subtract",
 ]

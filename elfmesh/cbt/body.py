@@ -14,6 +14,7 @@ level").
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from elfmesh.cbt.budget import BlobStore
 from elfmesh.cbt.hot import HotRoot, slices
@@ -192,13 +193,16 @@ class Body:
                 top.split()
         except StorageError as error:
             self._suffer(error)  # an unsplit leaf takes the rows as well
-        parts = hot.packed(top.child_bits if top.children else 0)
-        hot.clear()
+        parts = chain.from_iterable(hot.packed(top.child_bits if top.children else 0))
         try:
             if top.children:
-                top.push_parts(parts)
+                prepared = top.prepare(parts)
+                hot.clear()
+                top.hang(prepared)
             else:
-                top.take(parts[0])
+                (packed,) = parts
+                hot.clear()
+                top.take(packed)
         except StorageError as error:
             self._suffer(error)
         shared.rest()

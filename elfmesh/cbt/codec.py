@@ -136,10 +136,10 @@ def pack_parts(
     form: KeyForm,
     runs: Sequence[Run],
     states: Sequence[State],
-    order: np.ndarray,
+    order: np.ndarray | None,
     cuts: np.ndarray,
     bits: int,
-    prefix: int = 0,
+    first: int = 0,
 ) -> list[Packed]:
     """Rows split into parts by `bits` bits of the placement hash, empty parts left out.
 
@@ -147,18 +147,18 @@ def pack_parts(
         layout: of the rows.
         form: of the keys.
         runs: the keys of each part.
-        states: of all rows, in any order.
-        order: int64, rows of the states, part by part.
+        states: of all rows.
+        order: int64, rows of the states, part by part; None: as they stand.
         cuts: int64[parts + 1], where parts begin in `order`.
-        bits: of the place of the parts; they are those that begin with `prefix`.
-        prefix: that of the rows.
+        bits: of the place of the parts.
+        first: place of the first of them.
 
     Cost: columns are looked at once for all parts; per part and column a microsecond.
     """
     headers, chunks = _write_all(layout, [lay_out(state) for state in states], cuts, order)
     keys = _key_headers(layout, form)
     return [
-        _packed(run, keys, own, bits, prefix * len(runs) + part, columns)
+        _packed(run, keys, own, bits, first + part, columns)
         for part, (run, own, *columns) in enumerate(zip(runs, headers, *chunks, strict=True))
         if run.rows
     ]

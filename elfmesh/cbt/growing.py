@@ -32,10 +32,16 @@ class Growing:
         self._data = self._fresh(0)
         self._used = 0
 
-    def reach(self, groups: int) -> np.ndarray:
-        """All rows, at least so many; what is written into them stays. Cost: amortised constant per group."""
+    def reach(self, groups: int, most: int | None = None) -> np.ndarray:
+        """All rows, at least so many; what is written into them stays. Cost: amortised constant per group.
+
+        Args:
+            groups: how many are needed now.
+            most: how many are to be expected; more are not made ahead.
+        """
         if groups > len(self._data):
-            grown = self._fresh(max(groups, len(self._data) + len(self._data) // 2, ROWS_MIN))
+            ahead = max(len(self._data) + len(self._data) // 2, ROWS_MIN)
+            grown = self._fresh(max(groups, ahead if most is None else min(ahead, most)))
             grown[: self._used] = self._data[: self._used]
             self._data = grown
         self._used = max(self._used, groups)

@@ -25,6 +25,7 @@ import pyarrow as pa
 from elfmesh.cbt import kernel
 from elfmesh.cbt.codec import Packed, pack_parts
 from elfmesh.cbt.columns import promote
+from elfmesh.cbt.fused import FusedRows
 from elfmesh.cbt.kernel.protocol import HotTable, Keys
 from elfmesh.cbt.keys import KeyForm, decode
 from elfmesh.cbt.laws import LAWS, Accumulator, State
@@ -45,6 +46,9 @@ comes is there already, and pushing a key down costs some ten times an update in
 GROWING_SHARE = 0.75
 """A root also grows if, since it was half full, the share of rows that found their key is this part of its
 share of the largest root: of equally likely keys that all fit there, about so many find theirs."""
+
+PACKED_ROWS = 1 << 16
+"""Rows packed at once: what they take while they are packed stays in the cache."""
 
 _OBJECT_BYTES = 700
 """Python objects of an empty root with one aggregate (measured), and per further aggregate:"""
@@ -119,6 +123,8 @@ class HotRoot:
         "_accumulators",
         "_added",
         "_added_by_half",
+        "_apart",
+        "_fused",
         "_room",
         "_rows_by_half",
         "_rows_max",
@@ -151,6 +157,13 @@ class HotRoot:
             LAWS[kind].accumulator(data_type)
             for (_, kind), data_type in zip(layout.aggregates, types, strict=True)
         )
+        self._fused = self._fuse()
+        # Whether something of the aggregates that have fused fields lies in their accumulators.
+        self._apart = False
+
+    def _fuse(self) -> FusedRows:
+        types = [accumulator.type for accumulator in self._accumulators]
+        return FusedRows([kind for _, kind in self.layout.aggregates], types)
 
     @property
     def rows(self) -> int:
@@ -160,7 +173,7 @@ class HotRoot:
     @property
     def nbytes(self) -> int:
         """Bytes held, with slack and objects."""
-        held = self._table.nbytes + _OBJECT_BYTES
+        held = self._table.nbytes + self._fused.nbytes + _OBJECT_BYTES
         for accumulator in self._accumulators:
             held += accumulator.nbytes + _ACCUMULATOR_BYTES
         return held
@@ -193,9 +206,36 @@ class HotRoot:
         count = len(keys)
         ids = self._table.upsert(keys)
         groups = self._table.rows
-        for accumulator, taken in zip(self._accumulators, values, strict=True):
-            accumulator.add(_slice(taken, start, count), ids, groups)
+        fused = self._add_fused(values, start, ids)
+        for number, (accumulator, taken) in enumerate(zip(self._accumulators, values, strict=True)):
+            if not fused or number not in self._fused.numbers:
+                accumulator.add(_slice(taken, start, count), ids, groups)
+        self._apart = self._apart or not fused
         self._took(count)
+
+    def _add_fused(self, values: Sequence[Values], start: int, ids: np.ndarray) -> bool:
+        """Whether the values could be added to the fused fields."""
+        fused = self._fused
+        if not fused.numbers or (inputs := fused.inputs(values, start, len(ids))) is None:
+            return False
+        if not fused.reserve(inputs):
+            if not fused.may_be_read_out:
+                return False
+            self._part()
+            if not fused.reserve(inputs):
+                return False
+        fused.add(inputs, ids, self._table.rows, self._room + SLICE_ROWS)
+        return True
+
+    def _part(self) -> None:
+        """Move what fused fields hold to the accumulators. Cost: a merge of all rows."""
+        fused = self._fused
+        if fused.used:
+            columns, rows, groups = fused.columns(fused.used), np.arange(fused.used), self._table.rows
+            for number in sorted(fused.numbers):
+                self._accumulators[number].merge(fused.state(number, columns), rows, groups)
+            fused.clear()
+            self._apart = True
 
     def merge(self, keys: Keys, states: Sequence[State], start: int) -> None:
         """The same with states."""
@@ -205,6 +245,7 @@ class HotRoot:
         for accumulator, state in zip(self._accumulators, states, strict=True):
             whole = start == 0 and state.rows == count
             accumulator.merge(state if whole else state.slice(start, start + count), ids, groups)
+        self._apart = True
         self._took(count)
 
     def _took(self, count: int) -> None:
@@ -215,31 +256,67 @@ class HotRoot:
     def promote(self, form: KeyForm, types: Types) -> None:
         """Go on with a form of equal key bytes and with wider types."""
         self.form = form
+        if types == tuple(accumulator.type for accumulator in self._accumulators):
+            return
+        self._part()
         for accumulator, data_type in zip(self._accumulators, types, strict=True):
             accumulator.promote(data_type)
+        self._fused = self._fuse()
 
     def freeze(self) -> HotRows:
         """A copy of all rows."""
-        return HotRows(self.layout, self.form, self._table.keys(), self._states())
+        return HotRows(self.layout, self.form, self._table.keys(), self._states(self._frozen()))
 
-    def packed(self, bits: int) -> list[Packed]:
-        """All rows in order, in non-empty parts by the top bits of the placement hash. Cost: a sort."""
+    def packed(self, bits: int) -> Iterator[list[Packed]]:
+        """All rows in order, in non-empty parts by the top bits of the placement hash. Cost: a sort.
+
+        Some thousand rows at a time, since memory that is asked for anew costs more than what is done in it.
+        """
         order, cuts = self._table.order(bits)
-        runs = self._table.runs(order, cuts)
-        return pack_parts(self.layout, self.form, runs, self._states(), order, cuts, bits)
+        frozen = self._frozen()
+        part, parts = 0, len(cuts) - 1
+        while part < parts:
+            stop = max(int(np.searchsorted(cuts, cuts[part] + PACKED_ROWS, side="right")) - 1, part + 1)
+            rows, own = order[cuts[part] : cuts[stop]], cuts[part : stop + 1] - cuts[part]
+            part, first = stop, part
+            if not len(rows):
+                continue
+            states = self._states(frozen, rows)
+            runs = self._table.runs(rows, own)
+            yield pack_parts(self.layout, self.form, runs, states, None, own, bits, first)
 
     def clear(self) -> None:
         """Forget all rows; keeps the memory, and the size unless it did not pay."""
         if self._added < GROWING_INSERTS * self.rows:
             self._room = max(self._room // 2, self._rows_min)
         self._table.clear()
-        for accumulator in self._accumulators:
-            accumulator.clear()
+        if self._apart or len(self._fused.numbers) < len(self._accumulators):
+            for accumulator in self._accumulators:
+                accumulator.clear()
+        self._fused.clear()
+        self._apart = False
         self._added = self._added_by_half = self._rows_by_half = 0
 
-    def _states(self) -> tuple[State, ...]:
+    def _frozen(self) -> dict[int, State]:
+        """The states that lie in accumulators, by the number of their aggregate: a copy."""
+        if self._apart:
+            self._part()
         groups = self._table.rows
-        return tuple(accumulator.freeze(groups) for accumulator in self._accumulators)
+        return {
+            number: accumulator.freeze(groups)
+            for number, accumulator in enumerate(self._accumulators)
+            if self._apart or number not in self._fused.numbers
+        }
+
+    def _states(self, frozen: dict[int, State], rows: np.ndarray | None = None) -> tuple[State, ...]:
+        """All states, or those of these rows."""
+        numbers = range(len(self._accumulators))
+        fused = [number for number in numbers if number not in frozen]
+        states = {number: state if rows is None else state.take(rows) for number, state in frozen.items()}
+        if fused:
+            columns = self._fused.columns(self._table.rows, rows)
+            states |= {number: self._fused.state(number, columns) for number in fused}
+        return tuple(states[number] for number in numbers)
 
 
 def slices(keys: Keys) -> Iterator[tuple[int, Keys]]:

@@ -21,7 +21,7 @@ balanced without rotations, and blocks of two trees have places that fit each ot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -162,8 +162,10 @@ class BufferNode:
         self.settle()
 
     def _append(self, packed: Packed) -> None:
-        shared = self._shared
-        run = shared.hold(CompressedBuffer(packed, shared.press))
+        self._hang(CompressedBuffer(packed, self._shared.press))
+
+    def _hang(self, buffer: CompressedBuffer) -> None:
+        run = self._shared.hold(buffer)
         self.runs.append(run)
         self._pending_rows += run.rows
         self._pending_bytes += run.raw_bytes
@@ -185,19 +187,30 @@ class BufferNode:
         else:
             self.push_parts(_split_packed(rows, below - rows.bits))
 
-    def push_parts(self, parts: Sequence[Packed]) -> None:
-        """Give the children their parts; first all of them, then what that sets off.
+    def push_parts(self, parts: Iterable[Packed]) -> None:
+        """Give the children their parts. Raises as `hang`."""
+        self.hang(self.prepare(parts))
 
-        Args:
-            parts: of the children's own prefixes.
+    def prepare(self, parts: Iterable[Packed]) -> list[tuple[BufferNode, CompressedBuffer]]:
+        """Parts of the children's own prefixes, compressed, and who is to get them; changes nothing."""
+        press = self._shared.press
+        return [
+            (
+                self.children[self._place(part.header.bits, part.header.prefix)],
+                CompressedBuffer(part, press),
+            )
+            for part in parts
+        ]
+
+    def hang(self, prepared: Sequence[tuple[BufferNode, CompressedBuffer]]) -> None:
+        """Give the children what was prepared for them; first all of them, then what that sets off.
 
         Raises:
             StorageError: a store cannot be read. The rows are in the tree.
         """
-        touched = [self.children[self._place(part.header.bits, part.header.prefix)] for part in parts]
-        for child, part in zip(touched, parts, strict=True):
-            child._append(part)
-        for child in touched:
+        for child, buffer in prepared:
+            child._hang(buffer)
+        for child, _ in prepared:
             child.settle()
 
     def settle(self) -> None:
@@ -338,4 +351,6 @@ def _split_packed(rows: SortedRows, bits: int) -> list[Packed]:
     """Rows split by the next bits of the placement hash, packed; empty parts are left out."""
     runs, order = kernel.active.partition_run(rows.run, rows.bits, bits)
     cuts = np.cumsum([0, *(run.rows for run in runs)])
-    return pack_parts(rows.layout, rows.form, runs, rows.states, order, cuts, rows.bits + bits, rows.prefix)
+    return pack_parts(
+        rows.layout, rows.form, runs, rows.states, order, cuts, rows.bits + bits, rows.prefix << bits
+    )

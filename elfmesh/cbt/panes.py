@@ -136,6 +136,11 @@ class Panes:
         self._newest: int | None = None
         self._touched: set[int] = set()
 
+    @property
+    def slides(self) -> bool:
+        """Whether windows are kept from one to the next, by inverses and two stacks; else they are merged."""
+        return self._slides
+
     def insert(self, table_name: str, pane_indices: np.ndarray, batch: pa.RecordBatch) -> None:
         """Add a batch to the panes of its rows.
 

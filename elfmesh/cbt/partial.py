@@ -153,7 +153,12 @@ def finish_parts(parts: Sequence[bytes], known: Known | None = None) -> dict[str
         ProtocolError: a part is damaged, or the parts are of different plans; also while blocks are read.
         TypeConflict: a column has types without a common one.
     """
-    return finish_blocks(_merged([part for part in parts if part], known or {}))
+    return finish_blocks(merged_parts(parts, known or {}))
+
+
+def merged_parts(parts: Sequence[bytes], known: Known) -> dict[str, Content]:
+    """The tables of all parts together, each merged when it is read; raises as `finish_parts`."""
+    return _merged([part for part in parts if part], known)
 
 
 def subtract(whole: Mapping[str, pa.Table], part: Mapping[str, pa.Table]) -> dict[str, pa.Table]:

@@ -36,6 +36,7 @@ FIND_MAX = 32
 """Contacts in one answer to `Find`, whatever was asked for."""
 
 PROBE_ATTEMPTS = 2
+_ANSWERS = (m.Pong, m.Found, m.BeatBack, m.Relayed)
 
 
 class Overlay:
@@ -208,7 +209,7 @@ class Overlay:
                 return
             self._from_own_id(sender, message)
             return
-        if isinstance(message, m.Pong | m.Found | m.BeatBack | m.Relayed):
+        if isinstance(message, _ANSWERS):
             match = context.calls.match(message.rid, sender, message)
             if match is None:
                 context.count("stray_answers")

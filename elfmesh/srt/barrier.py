@@ -17,7 +17,8 @@ Rules:
    terminates.
 4. What a departing child left here goes up at once and alone, as the same partial the child itself will
    send again to its next parent.
-5. A higher epoch empties everything; a lower one is refused and counted (D-5).
+5. A revision replaces what waits here of its agent and goes up at once and alone, in every attempt anew.
+6. A higher epoch empties everything; a lower one is refused and counted (D-5).
 
 Invariants: parts in `pending` lie at or above `front` and have attempt 0; the coverages of all parts
 accepted for one (interval, attempt) are disjoint; nothing below `released` is held.
@@ -31,7 +32,8 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
-from elfmesh.srt.coverage import Cell, Cells, Gate, Verdict, extend, judge
+from elfmesh.machine import earliest
+from elfmesh.srt.coverage import Cell, Cells, Gate, Revisions, Verdict, extend, judge
 from elfmesh.srt.merging import Job, Merger
 from elfmesh.srt.messages import FIRST, Refused
 from elfmesh.srt.parts import Part, Shelf, runs
@@ -80,6 +82,7 @@ class Barrier:
         self._announced: int | None = None
         self._truncated = False
         self._cells = Cells()
+        self._revisions = Revisions()
         self._pending = Shelf()
         self._own = Shelf()
         self._sent = Shelf()
@@ -116,8 +119,8 @@ class Barrier:
             return False
         if epoch > self.epoch:
             self.epoch = epoch
-            for child in self._gates:
-                self._gates[child] = Gate()
+            self.released = FIRST  # it may be another job of this name; who leads it says what is closed
+            self._gates = {child: Gate() for child in self._gates}
             self._clear()
         return True
 
@@ -139,6 +142,8 @@ class Barrier:
             self._count("stale_released")
             part = part.cut(self.released, max(part.stop, self.released))
         for piece in self._refuse_oversize(part) if part.coverage else ():
+            if piece.rev > 1:
+                self._own.take(piece.start, piece.stop)
             self._own.add(piece)
             for cell in self._cells.pieces(piece.start, piece.stop):
                 self._intake(replace(piece.cut(cell.start, cell.stop), attempt=cell.attempt))
@@ -167,8 +172,7 @@ class Barrier:
 
     def merged(self, token: int, payload: bytes | None, error: str) -> None:
         """The host's answer to a merge request."""
-        job = self._merger.merged(token, payload, error)
-        if job is not None:
+        if (job := self._merger.merged(token, payload, error)) is not None:
             self._finish(job)
 
     # -- what the root decides
@@ -179,6 +183,7 @@ class Barrier:
             return
         self.released = stop
         self._cells.drop_below(stop)
+        self._revisions.forget(FIRST, stop)
         for shelf in (self._pending, self._own, self._sent):
             shelf.take(FIRST, stop)
         self.advance()
@@ -267,9 +272,8 @@ class Barrier:
 
     def _frontier(self) -> int | None:
         """The g of rule 1; None if nobody contributes."""
-        frontiers = [gate.frontier for gate in (self._own_gate, *self._gates.values())]
-        known = [frontier for frontier in frontiers if frontier is not None]
-        return max(min(known), self.released, self._hastened) if known else None
+        lowest = earliest(self._own_gate.frontier, *[gate.frontier for gate in self._gates.values()])
+        return None if lowest is None else max(lowest, self.released, self._hastened)
 
     def _announce(self, frontier: int | None) -> None:
         if frontier != self._announced:
@@ -343,6 +347,8 @@ class Barrier:
                 self._intake(part.cut(cell.start, cell.stop), refused)
                 continue
             verdict = judge(part.coverage, cell.known)
+            if part.rev > 1:
+                verdict = self._revisions.judge(part.start, part.coverage, part.rev)
             if verdict is Verdict.DUPLICATE:
                 self._count("duplicates")
             elif verdict is Verdict.OVERLAP:
@@ -356,7 +362,9 @@ class Barrier:
 
     def _place(self, part: Part) -> None:
         """An accepted part waits at the barrier or, by rule 3, goes up at once."""
-        if part.alone or part.attempt:
+        if part.rev > 1:
+            self._pending.take(part.start, part.stop, part.coverage)
+        if part.alone or part.attempt or part.rev > 1:
             self._forward(replace(part, alone=True))
             return
         front = part.start if self.front is None else min(max(self.front, part.start), part.stop)
@@ -368,6 +376,7 @@ class Barrier:
     def _raise(self, start: int, stop: int, attempt: int) -> None:
         """Begin a later attempt: forget the earlier one, send this agent's own part alone."""
         self._cells.put(Cell(start, stop, attempt))
+        self._revisions.forget(start, stop)
         self._pending.take(start, stop)
         self._sent.take(start, stop)
         for part in self._own:
@@ -376,17 +385,12 @@ class Barrier:
 
     def _refuse_oversize(self, part: Part) -> list[Part]:
         """Leave out intervals whose payload no message can carry: they are nobody's, and named."""
-        pieces: list[Part] = []
-        position = part.start
-        for item in part.items:
-            if len(item.payload) > self._payload_bytes_max:
-                self._count("entry_oversize")
-                error = f"a payload of {len(item.payload)} bytes is over {self._payload_bytes_max}"
-                self._above.fault(item.interval, item.interval + 1, part.coverage, error)
-                pieces.append(part.cut(position, item.interval))
-                position = item.interval + 1
-        pieces.append(part.cut(position, part.stop))
-        return [piece for piece in pieces if piece.start < piece.stop]
+        pieces, oversize = part.without_oversize(self._payload_bytes_max)
+        for item in oversize:
+            self._count("entry_oversize")
+            error = f"a payload of {len(item.payload)} bytes is over {self._payload_bytes_max}"
+            self._above.fault(item.interval, item.interval + 1, part.coverage, error)
+        return pieces
 
     def _shrink(self) -> None:
         """Keep what is held under its limit: parts already sent go first, they have originals elsewhere."""

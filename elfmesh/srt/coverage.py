@@ -17,6 +17,8 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from enum import Enum
 
+from sortedcontainers import SortedDict
+
 
 def bits_of(bitmap: bytes) -> int:
     """The bitmap as an integer: bit n is roster number n."""
@@ -158,6 +160,25 @@ class Gate:
             else:
                 merged.append((start, stop))
         self._ahead = merged
+
+
+class Revisions:
+    """The newest revision of each contribution that was counted in the current attempt, where above 1."""
+
+    def __init__(self) -> None:
+        self._newest: SortedDict[tuple[int, int], int] = SortedDict()
+
+    def judge(self, interval: int, coverage: int, rev: int) -> Verdict:
+        """Rule on a revision, and note it: it counts unless this or a higher one did."""
+        if self._newest.get((interval, coverage), 1) >= rev:
+            return Verdict.DUPLICATE
+        self._newest[interval, coverage] = rev
+        return Verdict.NEW
+
+    def forget(self, start: int, stop: int) -> None:
+        """The range is closed, or is collected anew. Cost: O(log revisions + revisions in it)."""
+        for at in list(self._newest.irange((start, 0), (stop, 0))):
+            del self._newest[at]
 
 
 def extend(ranges: list[tuple[int, int]], start: int, stop: int) -> None:

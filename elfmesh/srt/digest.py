@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from elfmesh.errors import ProtocolError
 
@@ -24,8 +25,7 @@ UNKNOWN = -(2**63)
 _ROW = struct.Struct(f">{PREFIX_BYTES}sBBHIQIQq")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, gc=False):
     """One shared tree, as the sender sees it.
 
     Attributes:

@@ -55,10 +55,14 @@ class Merged(Event, Effect):
 
 @dataclass(frozen=True, slots=True)
 class Release(Event, Effect):
-    """Everything below interval `stop` is closed for good: drop it. Never goes backwards."""
+    """Everything below interval `stop` is closed for good: drop it. Within `epoch` it never goes backwards.
+
+    A later epoch may be another incarnation of the job, which closes everything anew.
+    """
 
     tree: bytes
     stop: int
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ class Forest:
             case Answer():
                 self._trees[event.tree].multicasts.answer(event.seq, event.body)
             case Release():
-                self._trees[event.tree].release(event.stop)
+                self._trees[event.tree].release(event.stop, event.epoch)
             case Unsubscribe():
                 self._trees[event.tree].unsubscribe()
             case _:

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.ids import distance
-from elfmesh.machine import Contact
+from elfmesh.machine import Contact, earliest
 from elfmesh.overlay.events import Lookup
 from elfmesh.srt.context import Context
 from elfmesh.srt.events import Attached, BecameRoot, Detached, LostRoot
@@ -357,8 +357,7 @@ class Membership:
     @property
     def deadline(self) -> float | None:
         """When `tick` has something to do."""
-        times = (self.seek.due if self.seek is not None else None, self._verify_at, self._climb_at)
-        return min((at for at in times if at is not None), default=None)
+        return earliest(self.seek.due if self.seek is not None else None, self._verify_at, self._climb_at)
 
     def _closer(self, contact: Contact, than: int) -> bool:
         return distance(contact.id, self._tree) < than

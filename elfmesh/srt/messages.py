@@ -26,11 +26,13 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         interval: its index.
         counts: record counts per bucket; added up when entries are merged.
         size: payload bytes, 0 = no rows.
+        rev: revision of one agent's contribution; above 1 only alone, in a segment of one interval.
     """
 
     interval: Index
     counts: tuple[Count, ...]
     size: Count = 0
+    rev: Count = 1
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):

@@ -30,6 +30,7 @@ class Item:
     interval: int
     counts: tuple[int, ...]
     payload: bytes
+    rev: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ class Part:
         """What holding it costs, roughly."""
         return PART_OVERHEAD_BYTES + sum(PART_OVERHEAD_BYTES + len(item.payload) for item in self.items)
 
+    @property
+    def rev(self) -> int:
+        """Which revision of one agent's contribution to one interval it is; 1 for everything else."""
+        return self.items[0].rev if len(self.items) == 1 else 1
+
     def cut(self, start: int, stop: int) -> Part:
         """The same part within [start, stop) only."""
         start, stop = max(start, self.start), min(stop, self.stop)
@@ -67,9 +73,20 @@ class Part:
         items = tuple(item for item in self.items if start <= item.interval < stop)
         return replace(self, start=start, stop=stop, items=items)
 
+    def without_oversize(self, payload_bytes_max: int) -> tuple[list[Part], list[Item]]:
+        """The part around items that no message can carry, and these."""
+        pieces: list[Part] = []
+        oversize = [item for item in self.items if len(item.payload) > payload_bytes_max]
+        position = self.start
+        for item in oversize:
+            pieces.append(self.cut(position, item.interval))
+            position = item.interval + 1
+        pieces.append(self.cut(position, self.stop))
+        return [piece for piece in pieces if piece.start < piece.stop], oversize
+
     def segment(self, epoch: int) -> Segment:
         """Its description, without the payloads."""
-        entries = tuple(Entry(item.interval, item.counts, len(item.payload)) for item in self.items)
+        entries = tuple(Entry(item.interval, item.counts, len(item.payload), item.rev) for item in self.items)
         return Segment(epoch, self.attempt, self.start, self.stop, bitmap_of(self.coverage), entries)
 
     def split(self, entries_max: int, payload_bytes_max: int) -> Iterator[Part]:
@@ -120,7 +137,7 @@ def add_counts(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_segment(segment: Segment) -> None:
-    """Raise ProtocolError unless the range is a range and the entries are sorted and within it."""
+    """Raise ProtocolError unless the range is a range, its entries sorted and within it, revisions alone."""
     previous = segment.start - 1
     is_range = FIRST <= segment.start <= segment.stop <= LAST
     if not is_range or segment.attempt < 0 or segment.epoch < 0:
@@ -129,6 +146,13 @@ def check_segment(segment: Segment) -> None:
         if not previous < entry.interval < segment.stop or entry.size < 0:
             raise ProtocolError(f"entry {entry.interval} out of order in [{segment.start}, {segment.stop})")
         previous = entry.interval
+        if entry.rev != 1 and (entry.rev < 1 or not _is_one(segment)):
+            raise ProtocolError(f"revision {entry.rev} of more than one contribution, or of none")
+
+
+def _is_one(segment: Segment) -> bool:
+    """Whether it is what one agent has for one interval."""
+    return segment.stop - segment.start == 1 and bits_of(segment.coverage).bit_count() == 1
 
 
 def unpack(segment: Segment, payload: bytes, source: bytes, *, alone: bool) -> Part:
@@ -143,7 +167,8 @@ def unpack(segment: Segment, payload: bytes, source: bytes, *, alone: bool) -> P
     items: list[Item] = []
     position = 0
     for entry in segment.entries:
-        items.append(Item(entry.interval, entry.counts, payload[position : position + entry.size]))
+        share = payload[position : position + entry.size]
+        items.append(Item(entry.interval, entry.counts, share, entry.rev))
         position += entry.size
     coverage = bits_of(segment.coverage)
     if items and not coverage:
@@ -180,14 +205,18 @@ class Shelf:
         self.nbytes -= part.nbytes
         return part
 
-    def take(self, start: int, stop: int) -> list[Part]:
-        """Remove [start, stop) from every part and return what was removed."""
-        if all(part.stop <= start or stop <= part.start for part in self._parts):
+    def take(self, start: int, stop: int, coverage: int | None = None) -> list[Part]:
+        """Remove [start, stop) from every part, or those of one coverage; return what was removed."""
+
+        def is_out(part: Part) -> bool:
+            return part.stop <= start or stop <= part.start or coverage not in (None, part.coverage)
+
+        if all(map(is_out, self._parts)):
             return []
         taken: list[Part] = []
         kept: list[Part] = []
         for part in self._parts:
-            if part.stop <= start or stop <= part.start:
+            if is_out(part):
                 kept.append(part)
                 continue
             taken.append(part.cut(start, stop))

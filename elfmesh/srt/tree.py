@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from elfmesh.errors import ProtocolError
-from elfmesh.machine import Contact, Message
+from elfmesh.machine import Contact, Message, earliest
 from elfmesh.srt import digest
 from elfmesh.srt.barrier import Barrier
 from elfmesh.srt.context import Context
@@ -98,7 +98,7 @@ class Tree:
         except ProtocolError as error:
             raise ValueError(f"own contribution: {error}") from None
         pairs = zip(segment.entries, payloads, strict=True)
-        items = tuple(Item(entry.interval, entry.counts, payload) for entry, payload in pairs)
+        items = tuple(Item(entry.interval, entry.counts, payload, entry.rev) for entry, payload in pairs)
         part = Part(segment.start, segment.stop, bits_of(segment.coverage), items)
         self.barrier.contribute(part, segment.epoch)
 
@@ -117,9 +117,9 @@ class Tree:
         self._check_root("hasten")
         self.multicasts.publish(HASTEN, msgspec.msgpack.encode(Order(epoch, (), stop)), 0.0, 0, now)
 
-    def release(self, stop: int) -> None:
-        """Intervals below `stop` are closed."""
-        if stop > self.barrier.released:
+    def release(self, stop: int, epoch: int) -> None:
+        """Intervals below `stop` are closed, as of `epoch`: what an earlier one had closed counts no more."""
+        if epoch >= self.barrier.epoch and self.barrier.meet(epoch) and stop > self.barrier.released:
             self.barrier.release(stop)
             self.uplink.release(stop)
 
@@ -175,7 +175,7 @@ class Tree:
         except ProtocolError:
             self._context.count("malformed")
         else:
-            self.release(message.released)
+            self.release(message.released, message.segment.epoch)
             refused = self.barrier.receive(part, message.segment.epoch, claims=message.claims)
         if refused is not None:
             self._acknowledge(sender, message.seq, refused)
@@ -189,7 +189,7 @@ class Tree:
         if message.epoch >= self.barrier.epoch and self.barrier.meet(message.epoch):
             for each in message.refused:
                 self.barrier.recollect(message.epoch, each.start, each.stop, each.attempt, ordered=False)
-        self.release(message.released)
+        self.release(message.released, message.epoch)
 
     def _frontier(self, sender: Contact, message: Frontier) -> None:
         child = self.membership.children.get(sender.id)
@@ -209,8 +209,9 @@ class Tree:
         era, seq = self.multicasts.newest
         load = len(self.membership.children)
         prefix = self.id[: digest.PREFIX_BYTES]
-        quiet = not len(self.uplink) and not self.barrier.merging and self.barrier.standing is not None
-        front = self.barrier.standing if quiet and self.barrier.standing is not None else digest.UNKNOWN
+        quiet = not len(self.uplink) and not self.barrier.merging
+        standing = self.barrier.standing if quiet else None
+        front = digest.UNKNOWN if standing is None else standing
         depth, epoch = self.membership.depth, self.barrier.epoch
         return digest.Row(prefix, relation, depth, load, self.size, era, seq, epoch, front)
 
@@ -247,9 +248,7 @@ class Tree:
     def attached(self, parent: Contact, join: Join, joined: Joined) -> None:
         """There is a parent; it gets what the last one got."""
         self.uplink.attach(parent)
-        if joined.epoch > self.barrier.epoch:
-            self.barrier.meet(joined.epoch)
-        self.release(joined.released)
+        self.release(joined.released, joined.epoch)
         told = join.epoch == self.barrier.epoch == joined.epoch
         self.barrier.opened(join.frontier if told else None)
 
@@ -337,8 +336,9 @@ class Tree:
     @property
     def deadline(self) -> float | None:
         """When `tick` has something to do."""
-        times = (self.membership.deadline, self.uplink.deadline, self.multicasts.deadline, self._reports.due)
-        return min((at for at in times if at is not None), default=None)
+        return earliest(
+            self.membership.deadline, self.uplink.deadline, self.multicasts.deadline, self._reports.due
+        )
 
     @property
     def needless(self) -> bool:

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, cast
 from elfmesh.cbt.kernel import numpy_twin
 from elfmesh.cbt.kernel.protocol import (
     ANY_FLOAT,
+    FLIPS,
+    Field,
+    FieldKind,
     HotTable,
     IntPart,
     Kernel,
@@ -27,6 +30,9 @@ from elfmesh.errors import ConfigError
 
 __all__ = [
     "ANY_FLOAT",
+    "FLIPS",
+    "Field",
+    "FieldKind",
     "HotTable",
     "IntPart",
     "Kernel",

@@ -19,9 +19,19 @@ from typing import TypeAlias
 import numpy as np
 
 from elfmesh.cbt.kernel import _native
-from elfmesh.cbt.kernel.protocol import KEY_BYTES_MAX, IntPart, KeyColumn, KeyOverflow, Keys, Run, ShortSums
+from elfmesh.cbt.kernel.protocol import (
+    KEY_BYTES_MAX,
+    Field,
+    FieldKind,
+    IntPart,
+    KeyColumn,
+    KeyOverflow,
+    Keys,
+    Run,
+    ShortSums,
+)
 
-_INTERFACE = 3
+_INTERFACE = 4
 if _native.INTERFACE != _INTERFACE:
     raise ImportError(
         f"the native kernel was built from other sources ({_native.INTERFACE}, not {_INTERFACE})"
@@ -289,6 +299,29 @@ def add_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int
     return _native.add_floats(
         _of(ids, np.int64), _of(values, np.float64), _into(out), out.shape[1] - 1, lowest
     )
+
+
+def add_fields(ids: np.ndarray, out: np.ndarray, fields: Sequence[Field]) -> None:
+    """See `Kernel.add_fields`. Cost: a line of memory per row, some 1 ns per field."""
+    coded = [(int(kind), place, lowest, _of_field(kind, values)) for kind, place, values, lowest in fields]
+    _native.add_fields(_of(ids, np.int64), _into(out), out.shape[1], coded)
+
+
+def _of_field(kind: FieldKind, values: np.ndarray | None) -> np.ndarray:
+    return _NONE if kind == FieldKind.COUNT or values is None else _of(values, np.int64)
+
+
+def take_rows(source: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """See `Kernel.take_rows`. Cost: a line of memory per row."""
+    width = source.shape[1]
+    out = np.empty((width, len(rows)), np.int64)
+    _native.take_rows(_of(rows, np.int64), _of(source, np.int64), width, out)
+    return out
+
+
+def span_floats(values: np.ndarray) -> tuple[int, int] | None:
+    """See `Kernel.span_floats`. Cost: one pass."""
+    return _native.span_floats(_of(values, np.float64))
 
 
 def pack_ints(

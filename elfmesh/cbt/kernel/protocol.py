@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -64,6 +65,36 @@ class Run:
 IntPart: TypeAlias = tuple[int, int, int, bytes | memoryview]
 """Integers as byte planes: rows, width, base, and width * rows bytes: the lowest byte of each integer less
 the base, then the next of each, and so on. A width of 0 says that all are the base."""
+
+
+class FieldKind(IntEnum):
+    """What a field of a row holds; all are 0 before anything was added.
+
+    COUNT: how many rows. SUM: of int64 values, wrapping. FLOAT_SUM: of floats, exactly: 128 bits in two's
+    complement over two words, the lower one first, in units of 2**lowest. The others hold the extreme
+    of int64 values or of the ranks of floats (`kernel.ranks`), as an unsigned number: that value xor `FLIPS`.
+    """
+
+    COUNT = 0
+    SUM = 1
+    FLOAT_SUM = 2
+    LEAST = 3
+    GREATEST = 4
+    LEAST_FLOAT = 5
+    GREATEST_FLOAT = 6
+
+
+_SIGN = np.int64(np.iinfo(np.int64).min)
+FLIPS = {
+    FieldKind.LEAST: ~_SIGN,
+    FieldKind.GREATEST: _SIGN,
+    FieldKind.LEAST_FLOAT: ~_SIGN,
+    FieldKind.GREATEST_FLOAT: _SIGN,
+}
+"""What makes of an int64 an unsigned number whose maximum is the extreme."""
+
+Field: TypeAlias = tuple[FieldKind, int, np.ndarray | None, int]
+"""A kind, the first word in the row, the int64 values (of floats their bits; None to count), and `lowest`."""
 
 ANY_FLOAT = -1
 """Instead of a number of digits: floats that are no decimals."""
@@ -230,6 +261,24 @@ class Kernel(Protocol):
         Returns:
             How many values were added: all, or up to the first that is not finite or needs a limb outside the
             columns.
+        """
+        ...
+
+    def add_fields(self, ids: np.ndarray, out: np.ndarray, fields: Sequence[Field]) -> None:
+        """Add to several fields of int64[groups, width] rows in C order: see FieldKind.
+
+        A value touches one place in memory. The caller makes sure that no sum passes its words.
+        """
+        ...
+
+    def take_rows(self, source: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """int64[width, len(rows)]: these rows of int64[groups, width], column by column."""
+        ...
+
+    def span_floats(self, values: np.ndarray) -> tuple[int, int] | None:
+        """Exponents (lowest, top): float64 values are multiples of 2**lowest, in magnitude below 2**top.
+
+        Top is 1025 if some are not finite. None if all are zero.
         """
         ...
 

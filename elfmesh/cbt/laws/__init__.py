@@ -8,20 +8,26 @@ operation works on all groups at once. Laws, tested for every kind in tests/cbt:
     sum       values, limb+k, nan, posinf,   0            + per limb        negate   null if values = 0,
               neginf                                                                 else exact
     sumsq     as sum                         0            as sum            negate   as sum
+    variance  as sum, and square+k           0            + per limb        negate   float64, squares around
+    covariance  as sum, other+k, product+k   0            + per limb        negate   float64, products around
+                                                                                     the mean
     min, max  value                          null         least, greatest   none     the value
-    first,    seen, by, value                seen = 0     the record with   none     the value
+    first,    seen, by, rest, value          seen = 0     the record with   none     the value
     last                                                  least, greatest by
     distinct  items: a set                   empty        union             none     int64
     collect   items: the least n, sorted     empty        the least n       none     list
+    set       items: the least n distinct    empty        the least n       none     list
     hll       sketch: coupons or registers   no coupons   union, greatest   none     DataSketches bytes
     kll       n, least, greatest, levels,    n = 0        levels together   none     DataSketches bytes
               items
+    theta     items: k + 1 least hashes      empty        the least k + 1   none     DataSketches bytes
     frequent  n, error, items, counts        n = 0        + per value       none     DataSketches bytes
+    top       as frequent                    n = 0        + per value       none     list of item and count
 
-merge is associative and commutative with that identity; where an inverse is declared, merge(x, negate(x)) is
-the identity. kll and frequent are associative only within their declared error, once a group has more values
-than they keep; all others exactly. Nulls are ignored, as in SQL. NaN is the greatest number, as in Spark.
-Integers never wrap, floats never round before finish.
+merge is associative and commutative with that identity; where an inverse is declared, merge(x, negate(x))
+is the identity. kll, frequent and top are associative only within their declared error, once a group has
+more values than they keep; all others exactly. Nulls are ignored, as in SQL. NaN is the greatest number, as
+in Spark. Integers never wrap, floats never round before finish.
 
 Owns: the laws. Refuses to know: keys, trees, bytes on the wire.
 

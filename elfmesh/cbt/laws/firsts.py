@@ -1,7 +1,9 @@
-"""first and last: the value of the record with the least or greatest `by`.
+"""first and last: the value of the record with the least or greatest `by`, a time or a number.
 
-Of records with one `by` a value beats null, then the least (first) or greatest (last) value wins: so the
-result does not depend on the order in which records and partials come. Records without a `by` are ignored.
+A number is held as the float next to it and the rest, so that integers and floats, which may come in one
+column, are ordered exactly. Of records with one `by` a value beats null, then the least (first) or greatest
+(last) value wins: so the result does not depend on the order in which records and partials come. Records
+without a `by` are ignored.
 """
 
 from __future__ import annotations
@@ -10,17 +12,20 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt.columns import is_orderable_as_int, promote, to_int64, type_name, valid_mask
+from elfmesh.cbt.kernel.ranks import float_rank
 from elfmesh.cbt.laws.base import Accumulator, Law, State, Values
 from elfmesh.cbt.laws.records import Records
 from elfmesh.errors import DataError
 
+_INT64 = np.iinfo(np.int64)
 _MICROS_PER_DAY = 86_400_000_000
 
 
 class First(Law):
     """first or last; inputs are (value, by).
 
-    `by` is a time or an integer and compared as one integer, times in microseconds.
+    `by` is a time, a boolean or a number; times are compared as integers, in microseconds; NaN is the
+    greatest number.
     """
 
     inputs = 2
@@ -32,15 +37,15 @@ class First(Law):
         """The type of the values."""
         assert isinstance(values, tuple)
         value, by = values
-        if pa.types.is_floating(by.type) or not (is_orderable_as_int(by.type) or pa.types.is_null(by.type)):
+        if not (is_orderable_as_int(by.type) or pa.types.is_null(by.type)):
             raise DataError(
                 f"{self.kind} {name!r} is ordered by a column of type {type_name(by.type)}",
-                hint="Order it by a time or an integer, for example CAST(x AS TIMESTAMP).",
+                hint="Order it by a time or a number, for example CAST(x AS TIMESTAMP).",
             )
         return value.type
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
-        """24 bytes per group and the value."""
+        """32 bytes per group and the value."""
         return FirstAccumulator(self.kind, data_type)
 
     def finish(self, state: State, rows: int) -> pa.Array:
@@ -56,15 +61,15 @@ class First(Law):
         )
 
     def check(self, state: State, rows: int) -> None:
-        """Three columns; a group without a record holds nothing."""
+        """Four columns; a group without a record holds nothing."""
         value = state.parts.get("value")
-        if set(state.parts) != {"seen", "by", "value"} or not isinstance(value, pa.Array):
+        if set(state.parts) != {"seen", "by", "rest", "value"} or not isinstance(value, pa.Array):
             raise ValueError(f"a {self.kind} has columns {sorted(state.parts)}")
-        seen, by = state.parts["seen"], state.parts["by"]
-        if value.type != state.type or not isinstance(seen, np.ndarray) or not isinstance(by, np.ndarray):
+        seen, by, rest = (state.parts[name] for name in ("seen", "by", "rest"))
+        if value.type != state.type or not all(isinstance(part, np.ndarray) for part in (seen, by, rest)):
             raise ValueError(f"a {self.kind} has columns of other types")
         if ((seen != 0) & (seen != 1)).any() or (
-            (seen == 0) & ((by != 0) | np.asarray(value.is_valid()))
+            (seen == 0) & ((by != 0) | (rest != 0) | np.asarray(value.is_valid()))
         ).any():
             raise ValueError(f"a {self.kind} has a value without a record")
 
@@ -83,27 +88,29 @@ class FirstAccumulator(Accumulator):
         value, by = values
         if pa.types.is_null(by.type):
             return
-        times = to_int64(by)[0]
-        if pa.types.is_date32(by.type):
-            times = times * _MICROS_PER_DAY
+        words = _words(by)
         if (valid := valid_mask(by)) is not None:
-            value, times, ids = value.filter(pa.array(valid)), times[valid], ids[valid]
-        self._compete(value, times, ids, groups)
+            value, ids = value.filter(pa.array(valid)), ids[valid]
+            words = [word[valid] for word in words]
+        self._compete(value, words, ids, groups)
 
     def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
         """The first of firsts."""
         rows = np.flatnonzero(state.parts["seen"])
-        value, times = state.parts["value"], state.parts["by"]
+        value, words = state.parts["value"], [state.parts[name] for name in ("by", "rest")]
         if len(rows) != len(ids):
-            value, times, ids = value.take(pa.array(rows)), times[rows], ids[rows]
-        self._compete(value, times, ids, groups)
+            value, ids = value.take(pa.array(rows)), ids[rows]
+            words = [word[rows] for word in words]
+        self._compete(value, words, ids, groups)
 
     def freeze(self, groups: int) -> State:
         """Copies; groups without a record hold zeros and nulls."""
         seen = self._records.found(groups)
-        (by,) = self._records.words(groups)
-        by = np.where(seen, ~by if self._kind == "last" else by, 0)
-        parts = {"seen": seen.astype(np.int64), "by": by, "value": self._records.column(groups)}
+        by, rest = (
+            np.where(seen, ~word if self._kind == "last" else word, 0) for word in self._records.words(groups)
+        )
+        value = self._records.column(groups)
+        parts = {"seen": seen.astype(np.int64), "by": by, "rest": rest, "value": value}
         return State(self._kind, self.type, parts)
 
     def clear(self) -> None:
@@ -129,8 +136,22 @@ class FirstAccumulator(Accumulator):
         """Of the records."""
         return self._records.nbytes
 
-    def _compete(self, value: pa.Array, times: np.ndarray, ids: np.ndarray, groups: int) -> None:
-        self._records.add(value, ids, groups, [~times if self._kind == "last" else times])
+    def _compete(self, value: pa.Array, words: list[np.ndarray], ids: np.ndarray, groups: int) -> None:
+        self._records.add(value, ids, groups, [~word for word in words] if self._kind == "last" else words)
 
     def _holder(self, data_type: pa.DataType) -> Records:
-        return Records(data_type, self._kind == "last", words=1, nulls=True)
+        return Records(data_type, self._kind == "last", words=2, nulls=True)
+
+
+def _words(by: pa.Array) -> list[np.ndarray]:
+    """int64[n] twice: the rank of the nearest float, and of an integer its distance from that float."""
+    numbers = to_int64(by)[0]
+    if pa.types.is_floating(by.type):
+        return [float_rank(numbers), np.zeros(len(numbers), np.int64)]
+    if pa.types.is_date32(by.type):
+        numbers = numbers * _MICROS_PER_DAY
+    floats = numbers.astype(np.float64)
+    # 2**63 as a float is no int64: taken from both sides, the distance is the same.
+    edge = floats >= 2.0**63
+    rest = np.where(edge, numbers - _INT64.max - 1, numbers - np.where(edge, 0.0, floats).astype(np.int64))
+    return [float_rank(floats.view(np.int64)), rest]

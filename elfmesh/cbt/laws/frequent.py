@@ -39,11 +39,13 @@ class Frequent(KeepsValues):
         counters: m, how many values a group counts.
     """
 
+    name = "frequent"
+
     def __init__(self, counters: int = COUNTERS_DEFAULT) -> None:
         if counters > COUNTERS_MAX:
-            raise ValueError(f"frequent counts up to {COUNTERS_MAX} values per group, not {counters}")
+            raise ValueError(f"{self.name} counts up to {COUNTERS_MAX} values per group, not {counters}")
         self.counters = counters
-        self.kind = "frequent" if counters == COUNTERS_DEFAULT else f"frequent:{counters}"
+        self.kind = self.name if counters == COUNTERS_DEFAULT else f"{self.name}:{counters}"
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
         """About 50 bytes per counter and its value."""
@@ -82,6 +84,21 @@ class Frequent(KeepsValues):
         sums = np.bincount(owners, counts.astype(np.float64), minlength=rows) + error
         if (sums > total * (1 + 2.0**-40)).any():
             raise ValueError(f"a {self.kind} counts more than its n")
+
+
+class Top(Frequent):
+    """The same counters, finished as a list: the most frequent value first, of equals the least."""
+
+    name = "top"
+
+    def finish(self, state: State, rows: int) -> pa.Array:
+        """list<struct<item, count: int64>>; a count errs on the low side, by at most the state's error."""
+        values, owners = unpack_values(state.parts["items"], state.type)
+        counts, _ = unpack_words(state.parts["counts"], _COUNTS)
+        cuts = np.searchsorted(owners, np.arange(rows + 1)).astype(np.int32)
+        order = np.lexsort((-counts, owners))  # stable, and the values of a group ascend
+        pairs = [values.take(pa.array(order)), pa.array(counts[order], pa.int64())]
+        return pa.ListArray.from_arrays(pa.array(cuts), pa.StructArray.from_arrays(pairs, ["item", "count"]))
 
 
 class FrequentAccumulator(Accumulator):

@@ -198,7 +198,16 @@ class HyperLogLogAccumulator(Accumulator):
 
 
 def coupons_of(values: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
-    """uint32 coupons of canonical values without nulls; which rows they are of, None for all.
+    """uint32 coupons of canonical values without nulls; which rows they are of, None for all."""
+    h1, h2, counted = hashes_of(values)
+    zeros = 63 - _floor_log2(h2)
+    coupons = (h1 & np.uint64((1 << _ADDRESS_BITS) - 1)).astype(np.uint32)
+    coupons |= (np.minimum(zeros, 62) + 1).astype(np.uint32) << np.uint32(_ADDRESS_BITS)
+    return coupons, counted
+
+
+def hashes_of(values: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Two uint64 hashes of canonical values without nulls; which rows they are of, None for all.
 
     Strings and binary are hashed as bytes (the empty one is not counted, as in DataSketches), integers, times
     and booleans as 64-bit integers, floats by their bits unless integral, decimals as 16 bytes.
@@ -218,10 +227,7 @@ def coupons_of(values: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
         if pa.types.is_floating(values.type):
             words = _integral(words)
         h1, h2 = hash_words(words.view(np.uint64))
-    zeros = 63 - _floor_log2(h2)
-    coupons = (h1 & np.uint64((1 << _ADDRESS_BITS) - 1)).astype(np.uint32)
-    coupons |= (np.minimum(zeros, 62) + 1).astype(np.uint32) << np.uint32(_ADDRESS_BITS)
-    return coupons, counted
+    return h1, h2, counted
 
 
 def _integral(bits: np.ndarray) -> np.ndarray:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 SEED = 9001
+SEED_HASH = 0x93CC
+"""What DataSketches writes into a sketch to say which seed it was made with."""
 _C1 = np.uint64(0x87C37B91114253D5)
 _C2 = np.uint64(0x4CF5AD432745937F)
 _BLOCK = 16

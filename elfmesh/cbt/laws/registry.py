@@ -8,14 +8,18 @@ from functools import lru_cache
 
 from elfmesh.cbt.laws.base import Law
 from elfmesh.cbt.laws.counts import Count
+from elfmesh.cbt.laws.covariance import Covariance
 from elfmesh.cbt.laws.extremes import Extreme
 from elfmesh.cbt.laws.firsts import First
-from elfmesh.cbt.laws.frequent import Frequent
+from elfmesh.cbt.laws.frequent import Frequent, Top
 from elfmesh.cbt.laws.hll import HyperLogLog
 from elfmesh.cbt.laws.kll import Kll
-from elfmesh.cbt.laws.sets import Collect, Distinct
+from elfmesh.cbt.laws.merging import HllMerge, KllMerge, ThetaMerge
+from elfmesh.cbt.laws.sets import Collect, CollectSet, Distinct
 from elfmesh.cbt.laws.squares import SumOfSquares
 from elfmesh.cbt.laws.sums import Sum
+from elfmesh.cbt.laws.theta import Theta
+from elfmesh.cbt.laws.variance import Variance
 
 _PLAIN: dict[str, Law] = {
     law.kind: law
@@ -27,11 +31,17 @@ _PLAIN: dict[str, Law] = {
         First("first"),
         First("last"),
         SumOfSquares(),
+        Variance(),
+        Covariance(),
         Distinct(),
         HyperLogLog(),
+        HllMerge(),
     )
 }
-_WITH_PARAMETER: dict[str, Callable[..., Law]] = {"kll": Kll, "frequent": Frequent, "collect": Collect}
+_WITH_PARAMETER: dict[str, Callable[..., Law]] = {
+    "kll": Kll, "frequent": Frequent, "top": Top, "collect": Collect, "set": CollectSet, "theta": Theta,
+    "kllmerge": KllMerge, "thetamerge": ThetaMerge,
+}  # fmt: skip
 _KIND = re.compile(r"([a-z]+):([1-9]\d{0,6})")
 
 

@@ -1,4 +1,4 @@
-"""distinct and collect: the values of a group, each once and counted, or the least n of them.
+"""distinct, collect and set: the values of a group, each once and counted, or the least n of them.
 
 Both are functions of the multiset of values, so neither order nor shape matters.
 """
@@ -49,15 +49,17 @@ class Distinct(KeepsValues):
 class Collect(KeepsValues):
     """The least `limit` values of a group that are not null, in order, duplicates too: array_agg."""
 
+    name, repeats = "collect", True
+
     def __init__(self, limit: int = COLLECT_DEFAULT) -> None:
         if limit > COLLECT_MAX:
-            raise ValueError(f"collect keeps up to {COLLECT_MAX} values per group, not {limit}")
+            raise ValueError(f"{self.name} keeps up to {COLLECT_MAX} values per group, not {limit}")
         self.limit = limit
-        self.kind = "collect" if limit == COLLECT_DEFAULT else f"collect:{limit}"
+        self.kind = self.name if limit == COLLECT_DEFAULT else f"{self.name}:{limit}"
 
     def accumulator(self, data_type: pa.DataType) -> Accumulator:
         """About 50 bytes per value and its own."""
-        return ListAccumulator(self.kind, data_type, self.limit)
+        return ListAccumulator(self.kind, data_type, self.limit, self.repeats)
 
     def finish(self, state: State, rows: int) -> pa.Array:
         """List of the values' type, empty without values."""
@@ -71,6 +73,12 @@ class Collect(KeepsValues):
         _, owners = checked_items(state)
         if len(owners) and int(np.bincount(owners).max()) > self.limit:
             raise ValueError(f"a {self.kind} has more values")
+
+
+class CollectSet(Collect):
+    """The least `limit` distinct values of a group, in order: collect_set."""
+
+    name, repeats = "set", False
 
 
 def check_parts(state: State, names: set[str]) -> None:
@@ -96,12 +104,13 @@ def checked_items(state: State) -> tuple[pa.Array, np.ndarray]:
 
 
 class ListAccumulator(Accumulator):
-    """Pairs of group and value; with a limit only the least values of a group, with their counts."""
+    """Pairs of group and value; with a limit only the least values of a group, if they repeat with counts."""
 
-    def __init__(self, kind: str, data_type: pa.DataType, limit: int | None) -> None:
+    def __init__(self, kind: str, data_type: pa.DataType, limit: int | None, repeats: bool = False) -> None:
         self.type = data_type
         self._kind = kind
         self._limit = limit
+        self._repeats = repeats
         self._pairs = self._holder(data_type)
         self._pairs_max = _PAIRS_MIN
         self._groups = 0
@@ -155,7 +164,7 @@ class ListAccumulator(Accumulator):
     def _holder(self, data_type: pa.DataType) -> Pairs | None:
         if pa.types.is_null(data_type):
             return None
-        return Pairs(data_type, counted=self._limit is not None)
+        return Pairs(data_type, counted=self._repeats)
 
     def _least(self) -> tuple[pa.Array, np.ndarray]:
         """The values of all groups and their groups, in order, up to the limit."""

@@ -140,12 +140,13 @@ def central_squares(sums: State, squares: State) -> np.ndarray:
     out = np.full(len(counts), np.nan)
     for group in np.flatnonzero((counts > 0) & ~special).tolist():
         mean_square = floatsum.exact(total, group) ** 2 / int(counts[group])
-        out[group] = _rounded(floatsum.exact(square, group) - mean_square)
+        out[group] = rounded(floatsum.exact(square, group) - mean_square)
     return out
 
 
-def _rounded(value: Fraction) -> float:
+def rounded(value: Fraction) -> float:
+    """The nearest float; an infinity beyond the largest."""
     try:
         return value.numerator / value.denominator
     except OverflowError:
-        return np.inf
+        return np.inf if value > 0 else -np.inf

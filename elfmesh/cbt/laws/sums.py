@@ -27,11 +27,9 @@ class Sum(Law):
     limb_min, limb_max = floatsum.LIMB_MIN, floatsum.LIMB_MAX
 
     def value_type(self, values: Values, name: str) -> pa.DataType:
-        """A number's own type; decimals at full precision, since sums outgrow their inputs."""
+        """A number's own type."""
         data_type = one_column(values).type
-        if pa.types.is_decimal128(data_type):
-            return pa.decimal128(38, data_type.scale)
-        if data_type in (pa.null(), pa.int64(), pa.float64()):
+        if pa.types.is_decimal128(data_type) or data_type in (pa.null(), pa.int64(), pa.float64()):
             return data_type
         raise DataError(
             f"{self.kind} {name!r} is over {type_name(data_type)} values, which are no numbers",
@@ -48,7 +46,10 @@ class Sum(Law):
         return State(self.kind, state.type, {**parts, **_named(floatsum.negate(limbs_of(state)))})
 
     def finish(self, state: State, rows: int) -> pa.Array:
-        """int64 (decimal(38,0) if one needs it), float64 rounded once, decimal(38,s); null if all null."""
+        """int64 (decimal(38,0) if one needs it), float64 rounded once, decimals of up to ten digits more.
+
+        Null if all values are null.
+        """
         limbs = limbs_of(state)
         null = state.parts["values"] <= 0
         if pa.types.is_null(state.type):
@@ -56,7 +57,7 @@ class Sum(Law):
         if pa.types.is_floating(state.type):
             result = pa.array(_with_specials(floatsum.to_floats(limbs, rows), state, rows))
         elif pa.types.is_decimal(state.type):
-            result = floatsum.to_decimals(limbs, rows, state.type.scale)
+            result = _narrowed(floatsum.to_decimals(limbs, rows, state.type.scale), state.type.precision)
         else:
             result = floatsum.to_integers(limbs, rows)
         return pc.if_else(pa.array(null), pa.scalar(None, result.type), result) if null.any() else result
@@ -78,6 +79,14 @@ class Sum(Law):
             highest = self.limb_max if fraction else floatsum.WHOLE_LIMB_MAX
             if match is None or not lowest <= int(match[1]) <= highest:
                 raise ValueError(f"a {self.kind} of {type_name(state.type)} has a column {name!r}")
+
+
+def _narrowed(sums: pa.Array, precision: int) -> pa.Array:
+    """Decimals with ten digits more than their values had, as Spark's sums; with all 38 if one needs them."""
+    try:
+        return sums.cast(pa.decimal128(min(precision + 10, 38), sums.type.scale))
+    except pa.ArrowInvalid:
+        return sums
 
 
 def _with_specials(sums: np.ndarray, state: State, rows: int) -> np.ndarray:

@@ -31,6 +31,6 @@ PyObject *written_run(const run_writer *w);
 PyObject *coded_parts(const keys_view *keys, const int64_t *order, const int64_t *cuts, int64_t parts);
 
 extern PyType_Spec table_spec;
-extern PyMethodDef run_functions[], array_functions[], column_functions[];
+extern PyMethodDef run_functions[], array_functions[], field_functions[], column_functions[];
 
 #endif

@@ -4,19 +4,11 @@
  * How a sum is put in short is told in elfmesh/cbt/nearsum.py; all arithmetic on floats here is that of its twin
  * in numpy, operation by operation, so that both give the same bits. */
 #include "kernel.h"
+#include "widest.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-/* Loops over columns in several versions, of which the machine takes the widest that it has; not under a
- * sanitizer, which cannot stand the choice being made before it has begun. */
-#if defined(__x86_64__) && __GNUC__ >= 12 && !defined(__clang__) && defined(__GLIBC__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(ELFMESH_PORTABLE)
-#define WIDEST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define WIDEST
-#endif
 
 #define BLOCK 512
 #define LIMB_BITS 32

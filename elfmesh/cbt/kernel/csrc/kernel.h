@@ -128,6 +128,32 @@ void scatter_greatest_floats(const int64_t *ids, const int64_t *values, int64_t 
 int64_t scatter_floats(const int64_t *ids, const double *values, int64_t count, int64_t *out, int64_t limbs,
                        int64_t lowest);
 
+/* ---- fields.c: several aggregates of one row, side by side; ids were checked by check_ids */
+
+#define FIELDS_MAX 256
+#define EXPONENT_MAX 1100 /* of a unit, in magnitude */
+
+typedef enum {
+    FIELD_COUNT,
+    FIELD_SUM,
+    FIELD_FLOAT_SUM, /* two words, the lower one first, in units of 2**lowest */
+    FIELD_LEAST,
+    FIELD_GREATEST,
+    FIELD_LEAST_FLOAT,
+    FIELD_GREATEST_FLOAT
+} field_kind;
+
+typedef struct {
+    int kind;
+    int64_t place; /* of its first word in a row */
+    int64_t lowest;
+    const int64_t *values; /* integers, or the bits of floats; NULL to count */
+} field;
+
+void scatter_fields(const int64_t *ids, int64_t count, int64_t *out, int64_t width, const field *fields, int kinds);
+/* Words of some rows, column by column. */
+void take_rows(const int64_t *rows, int64_t count, const int64_t *from, int64_t width, int64_t *out);
+
 /* ---- columns.c: integers as byte planes, decimals, exact sums in short */
 
 #define DIGITS_MAX 6
@@ -146,6 +172,9 @@ int_code code_ints(const int64_t *values, int64_t rows);
 /* Rows order[0..rows) of the values, or the first ones if order is NULL, into width * rows bytes. */
 void write_planes(const int64_t *values, const int64_t *order, int64_t rows, int_code code, uint8_t *out);
 void read_planes(const uint8_t *planes, int64_t rows, int_code code, int64_t *out);
+
+/* All values are multiples of 2**lowest and below 2**top in magnitude (1025: some are not finite). False: all are 0. */
+bool span_floats(const int64_t *bits, int64_t rows, int64_t *lowest, int64_t *top);
 
 /* How many digits after the point all values have, and they as integers; ANY_FLOAT if they are no decimals. */
 int scale_floats(const double *values, int64_t rows, int64_t *out);

@@ -67,7 +67,7 @@ static inline uint64_t value_of(const stream *s, uint32_t word)
 {
     const uint8_t *bytes;
     uint32_t left = tail(s, word * WORD, &bytes);
-    return load_ordered(bytes, left) >> (64 - VALUE_BITS);
+    return load_ordered_of(bytes, left, s->end - bytes) >> (64 - VALUE_BITS);
 }
 
 /* The code of a key whose first word that differs has the byte at `place`, and begins behind what it shares. */
@@ -94,7 +94,9 @@ static bool settle(const stream *a, const stream *b, uint64_t code, uint64_t *lo
     uint32_t place = (word + 1) * WORD;
     const uint8_t *p, *q;
     uint32_t left_a = tail(a, place, &p), left_b = tail(b, place, &q);
-    uint32_t least = left_a < left_b ? left_a : left_b, same = shared_bytes(p, q, least);
+    uint32_t least = left_a < left_b ? left_a : left_b;
+    int64_t readable = a->end - p < b->end - q ? a->end - p : b->end - q;
+    uint32_t same = shared_bytes_of(p, q, least, readable);
     if (same < least) {
         bool a_first = p[same] < q[same];
         *loser = code_at(a_first ? b : a, place + same);
@@ -110,11 +112,7 @@ static bool settle(const stream *a, const stream *b, uint64_t code, uint64_t *lo
 static inline uint64_t code_after_last(const tournament *t, const stream *s)
 {
     uint32_t word = s->shared / WORD, kept = 8 * (s->shared - word * WORD);
-    uint64_t rest, old = t->last[word] & ~(VALUE_MASK >> kept);
-    if (s->end - s->bytes >= 8)
-        rest = __builtin_bswap64(load64(s->bytes)) & (s->rest >= 8 ? ~0ull : ~(~0ull >> (8 * s->rest)));
-    else
-        rest = load_ordered(s->bytes, s->rest);
+    uint64_t old = t->last[word] & ~(VALUE_MASK >> kept), rest = load_ordered_of(s->bytes, s->rest, s->end - s->bytes);
     uint64_t value = old | rest >> (64 - VALUE_BITS + kept);
     /* The last key goes on with a smaller byte, unless it ended here; then zeros are no difference yet. */
     return value == old ? code_after_end(s, s->shared) : code_of(word, value);

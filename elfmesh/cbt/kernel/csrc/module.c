@@ -2,7 +2,7 @@
 #include "bind.h"
 
 /* Raised whenever a function takes other arguments, so that a stale build is noticed instead of crashing. */
-#define INTERFACE 3
+#define INTERFACE 4
 
 static int fill_module(PyObject *module)
 {
@@ -14,7 +14,7 @@ static int fill_module(PyObject *module)
         return -1;
     }
     if (PyModule_AddFunctions(module, run_functions) || PyModule_AddFunctions(module, array_functions)) return -1;
-    if (PyModule_AddFunctions(module, column_functions)) return -1;
+    if (PyModule_AddFunctions(module, field_functions) || PyModule_AddFunctions(module, column_functions)) return -1;
     if (PyModule_AddIntConstant(module, "INTERFACE", INTERFACE)) return -1;
     PyObject *type = PyType_FromModuleAndSpec(module, &table_spec, NULL);
     int failed = !type || PyModule_AddObjectRef(module, "Table", type);

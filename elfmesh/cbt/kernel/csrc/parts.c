@@ -6,7 +6,7 @@
 #include "bytes.h"
 #include "writer.h"
 
-#define AHEAD 16
+#define AHEAD 40 /* rows: a key of a full root is far away */
 
 /* The longest step between offsets that ascend, at least 0; -1 if they do not. */
 static int64_t longest_key(const keys_view *keys)
@@ -40,15 +40,16 @@ static inline uint32_t key_size(const keys_view *keys, int64_t row)
 
 void hash_keys(const keys_view *keys, uint64_t *out)
 {
+    int64_t end = keys->offsets[keys->count];
     for (int64_t i = 0; i < keys->count; i++)
-        out[i] = place_hash(keys->data + keys->offsets[i], key_size(keys, i));
+        out[i] = place_hash(keys->data + keys->offsets[i], key_size(keys, i), end - keys->offsets[i]);
 }
 
 fault front_code(run_writer *w, const keys_view *keys, const int64_t *order, int64_t rows)
 {
     const uint8_t *before = NULL;
     uint32_t size_before = 0;
-    int64_t end = keys->offsets[keys->count];
+    int64_t end = keys->offsets[keys->count], readable_before = 0;
     for (int64_t i = 0; i < rows; i++) {
         if (i + AHEAD < rows) __builtin_prefetch(&keys->offsets[order[i + AHEAD]]);
         if (i + AHEAD / 2 < rows) __builtin_prefetch(keys->data + keys->offsets[order[i + AHEAD / 2]]);
@@ -56,13 +57,15 @@ fault front_code(run_writer *w, const keys_view *keys, const int64_t *order, int
         const uint8_t *key = keys->data + at;
         uint32_t size = key_size(keys, order[i]);
         uint32_t least = size < size_before ? size : size_before;
-        uint32_t shared = shared_bytes(before, key, least);
+        int64_t readable = end - at < readable_before ? end - at : readable_before;
+        uint32_t shared = shared_bytes_of(before, key, least, readable);
         if (i > 0 && (shared == least ? size <= size_before : key[shared] < before[shared]))
             return "keys of a part do not ascend";
         fault wrong = writer_append(w, shared, key + shared, size - shared, end - at - shared);
         if (wrong) return wrong;
         before = key;
         size_before = size;
+        readable_before = end - at;
     }
     return NULL;
 }
@@ -72,10 +75,12 @@ fault place_rows(const keys_view *keys, unsigned skip, unsigned bits, int64_t *o
     int64_t parts = (int64_t)1 << bits;
     uint16_t *part = malloc((size_t)keys->count * sizeof *part + 1);
     int64_t *next = malloc((size_t)parts * sizeof *next);
+    int64_t end = keys->offsets[keys->count];
     if (part && next) {
         memset(cuts, 0, ((size_t)parts + 1) * sizeof *cuts);
         for (int64_t i = 0; i < keys->count; i++) {
-            uint64_t hash = bits ? place_hash(keys->data + keys->offsets[i], key_size(keys, i)) : 0;
+            int32_t at = keys->offsets[i];
+            uint64_t hash = bits ? place_hash(keys->data + at, key_size(keys, i), end - at) : 0;
             part[i] = bits ? (uint16_t)((hash << skip) >> (64 - bits)) : 0;
             cuts[part[i] + 1]++;
         }

@@ -1,9 +1,9 @@
 /* Order of keys by (top bits of the placement hash, key bytes).
  *
- * Entries are first scattered by the hash bits, then each part is sorted by 8 bytes of the keys at a time: those
- * that agree in 8 bytes are sorted by their next 8, until they differ or end. Groups wait on a stack of our own,
- * because keys that share long prefixes would nest thousands deep. Sorting by one chunk is a radix sort by the 32
- * bits from the first that differs, and where these agree or entries are few or very many, a quicksort without
+ * Rows are first scattered by the hash bits, then the entries of each part are sorted by 8 bytes of the keys at a
+ * time: those that agree in 8 bytes are sorted by their next 8, until they differ or end. Groups wait on a stack of
+ * our own, because keys that share long prefixes would nest thousands deep. Sorting by one chunk is a radix sort by
+ * the 32 bits from the first that differs, and where these agree or entries are few or very many, a quicksort without
  * branches on the data, which turns into a heapsort where pivots go wrong too often: no order of keys makes it
  * quadratic. (Of 1,000 keys the quicksort alone took three times as long.) */
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 
 #define INSERTION_MAX 20
 #define AHEAD 12
+#define PART_AHEAD 40
 #define RADIX_MIN 96
 #define RADIX_MAX 65536 /* more would not stay in the caches, and take memory */
 #define DIGITS 4
@@ -33,8 +34,11 @@ typedef struct {
     int64_t count, max;
 } stack;
 
-/* Room to sort up to `rows` entries by their digits: twice the digits with the places of the entries, the entries. */
+/* The entries of one part. Room to sort up to `rows` of them by their digits: twice the digits with the places of the
+ * entries, the entries. One part at a time, because what is freed goes back to the system: entries of all keys would
+ * be half of all memory that a push down asks for anew. */
 typedef struct {
+    entry *part;
     uint64_t *digits, *other;
     entry *entries;
     int64_t rows;
@@ -185,10 +189,12 @@ static fault push(stack *s, group g)
 static bool load_chunks(entry *e, int64_t n, uint32_t depth, const keys_view *keys)
 {
     uint64_t differs = 0;
+    int64_t end = keys->offsets[keys->count];
     for (int64_t i = 0; i < n; i++) {
         if (i + AHEAD < n) __builtin_prefetch(&keys->offsets[e[i + AHEAD].row]);
         if (i + AHEAD / 2 < n) __builtin_prefetch(keys->data + keys->offsets[e[i + AHEAD / 2].row] + depth);
-        e[i].chunk = load_ordered(keys->data + keys->offsets[e[i].row] + depth, e[i].size - depth);
+        int64_t at = (int64_t)keys->offsets[e[i].row] + depth;
+        e[i].chunk = load_ordered_of(keys->data + at, e[i].size - depth, end - at);
         differs |= e[i].chunk ^ e[0].chunk;
     }
     return differs == 0;
@@ -230,63 +236,48 @@ static fault sort_part(entry *e, int64_t n, const keys_view *keys, stack *waitin
     return wrong;
 }
 
-/* Scatter the keys into parts by the top bits of their hashes; cuts has one more than there are parts. */
-static fault scatter_parts(const keys_view *keys, unsigned bits, entry *entries, int64_t *cuts)
+/* The entries of some rows, which ascend. */
+static void load_part(entry *e, const int64_t *rows, int64_t n, const keys_view *keys)
 {
-    int64_t parts = (int64_t)1 << bits;
-    uint16_t *part = malloc((size_t)keys->count * sizeof *part + 1);
-    int64_t *next = malloc((size_t)parts * sizeof *next);
-    if (!part || !next) {
-        free(part);
-        free(next);
-        return NO_MEMORY;
+    int64_t end = keys->offsets[keys->count];
+    for (int64_t i = 0; i < n; i++) {
+        if (i + PART_AHEAD < n) __builtin_prefetch(&keys->offsets[rows[i + PART_AHEAD]]);
+        if (i + PART_AHEAD / 2 < n) __builtin_prefetch(keys->data + keys->offsets[rows[i + PART_AHEAD / 2]]);
+        const int32_t *at = keys->offsets + rows[i];
+        uint32_t size = (uint32_t)(at[1] - at[0]);
+        e[i] = (entry){load_ordered_of(keys->data + at[0], size, end - at[0]), (uint32_t)rows[i], size};
     }
-    memset(cuts, 0, ((size_t)parts + 1) * sizeof *cuts);
-    for (int64_t i = 0; i < keys->count; i++) {
-        uint32_t size = (uint32_t)(keys->offsets[i + 1] - keys->offsets[i]);
-        part[i] = bits ? (uint16_t)(place_hash(keys->data + keys->offsets[i], size) >> (64 - bits)) : 0;
-        cuts[part[i] + 1]++;
-    }
-    for (int64_t p = 0; p < parts; p++) {
-        next[p] = cuts[p];
-        cuts[p + 1] += cuts[p];
-    }
-    for (int64_t i = 0; i < keys->count; i++) {
-        uint32_t size = (uint32_t)(keys->offsets[i + 1] - keys->offsets[i]);
-        uint64_t chunk = load_ordered(keys->data + keys->offsets[i], size);
-        entries[next[part[i]]++] = (entry){chunk, (uint32_t)i, size};
-    }
-    free(part);
-    free(next);
-    return NULL;
 }
 
-/* Room for the largest part that is sorted by its digits. */
+/* Room for the largest part, and to sort it by its digits. */
 static fault make_room(scratch *room, const int64_t *cuts, int64_t parts)
 {
-    for (int64_t p = 0; p < parts; p++) {
-        int64_t rows = cuts[p + 1] - cuts[p];
-        if (rows > room->rows) room->rows = rows < RADIX_MAX ? rows : RADIX_MAX;
-    }
+    int64_t largest = 0;
+    for (int64_t p = 0; p < parts; p++)
+        if (cuts[p + 1] - cuts[p] > largest) largest = cuts[p + 1] - cuts[p];
+    room->rows = largest < RADIX_MAX ? largest : RADIX_MAX;
+    room->part = malloc((size_t)largest * sizeof *room->part + 1);
     room->digits = malloc((size_t)room->rows * 2 * sizeof *room->digits + 1);
     room->entries = malloc((size_t)room->rows * sizeof *room->entries + 1);
     room->other = room->digits + room->rows;
-    return room->digits && room->entries ? NULL : NO_MEMORY;
+    return room->part && room->digits && room->entries ? NULL : NO_MEMORY;
 }
 
 fault sort_keys(const keys_view *keys, unsigned bits, int64_t *order, int64_t *cuts)
 {
     stack waiting = {NULL, 0, 0};
-    scratch room = {NULL, NULL, NULL, 0};
+    scratch room = {NULL, NULL, NULL, NULL, 0};
     int64_t parts = (int64_t)1 << bits;
-    entry *entries = malloc((size_t)keys->count * sizeof *entries + 1);
-    fault wrong = entries ? scatter_parts(keys, bits, entries, cuts) : NO_MEMORY;
+    fault wrong = place_rows(keys, 0, bits, order, cuts);
     if (!wrong) wrong = make_room(&room, cuts, parts);
-    for (int64_t p = 0; !wrong && p < parts; p++)
-        wrong = sort_part(entries + cuts[p], cuts[p + 1] - cuts[p], keys, &waiting, &room);
-    for (int64_t i = 0; !wrong && i < keys->count; i++) order[i] = entries[i].row;
+    for (int64_t p = 0; !wrong && p < parts; p++) {
+        int64_t *rows = order + cuts[p], n = cuts[p + 1] - cuts[p];
+        load_part(room.part, rows, n, keys);
+        wrong = sort_part(room.part, n, keys, &waiting, &room);
+        for (int64_t i = 0; !wrong && i < n; i++) rows[i] = room.part[i].row;
+    }
     free(waiting.groups);
-    free(entries);
+    free(room.part);
     free(room.digits);
     free(room.entries);
     return wrong;

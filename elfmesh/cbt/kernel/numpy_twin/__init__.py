@@ -25,18 +25,22 @@ from elfmesh.cbt.kernel.numpy_twin.runs import (
 )
 from elfmesh.cbt.kernel.numpy_twin.scatter import (
     add,
+    add_fields,
     add_floats,
     count,
     greatest,
     greatest_floats,
     least,
     least_floats,
+    span_floats,
+    take_rows,
 )
 from elfmesh.cbt.kernel.numpy_twin.table import table
 from elfmesh.cbt.kernel.numpy_twin.words import hash_keys
 
 __all__ = [
     "add",
+    "add_fields",
     "add_floats",
     "check_run",
     "count",
@@ -57,6 +61,8 @@ __all__ = [
     "short_sums",
     "short_units",
     "sort_keys",
+    "span_floats",
     "table",
+    "take_rows",
     "unpack_ints",
 ]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from elfmesh.cbt.kernel.protocol import FLIPS, Field, FieldKind
 from elfmesh.cbt.kernel.ranks import float_rank
 
 _MANTISSA_BITS = 52
@@ -48,9 +51,9 @@ def greatest_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray) -> Non
 
 def add_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int) -> int:
     """See `Kernel.add_floats`."""
-    limb, pieces = _split(values)
+    limb, pieces = _split(values, _BIAS)
     columns = out.shape[1]
-    place = limb - lowest
+    place = limb + _LIMB_MIN - lowest
     fits = np.isfinite(values)
     for above, piece in enumerate(pieces):
         fits &= (piece == 0) | ((place + above >= 0) & (place + above < columns - 1))
@@ -64,13 +67,13 @@ def add_floats(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int
     return added
 
 
-def _split(values: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The lowest limb of each value, and what falls on it and on the two above."""
+def _split(values: np.ndarray, bias: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The lowest 32 bits that each value touches, counted from the bias, and what falls there and above."""
     bits = values.view(np.int64)
     biased = (bits >> np.int64(_MANTISSA_BITS)) & np.int64(0x7FF)
     mantissa = bits & np.int64((1 << _MANTISSA_BITS) - 1)
     mantissa |= (biased > 0).astype(np.int64) << np.int64(_MANTISSA_BITS)
-    place = np.maximum(biased, 1) - np.int64(_BIAS)
+    place = np.maximum(biased, 1) - np.int64(bias)
     offset = place & np.int64(_LIMB_BITS - 1)
     sign = np.where(bits < 0, np.int64(-1), np.int64(1))
     # 53 bits shifted by up to 31 reach over three limbs; a shift left wraps, its low 32 bits are still right.
@@ -79,4 +82,51 @@ def _split(values: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray
         ((mantissa >> (_SHIFT - offset)) & _MASK) * sign,
         ((mantissa >> _SHIFT) >> (_SHIFT - offset)) * sign,
     )
-    return (place >> np.int64(5)) + _LIMB_MIN, pieces
+    return place >> np.int64(5), pieces
+
+
+def add_fields(ids: np.ndarray, out: np.ndarray, fields: Sequence[Field]) -> None:
+    """See `Kernel.add_fields`."""
+    for kind, place, values, lowest in fields:
+        if values is None or kind == FieldKind.COUNT:
+            np.add.at(out[:, place], ids, np.int64(1))
+        elif kind == FieldKind.SUM:
+            np.add.at(out[:, place], ids, values)
+        elif kind == FieldKind.FLOAT_SUM:
+            _add_fixed(ids, values.view(np.float64), out[:, place : place + 2].view(np.uint64), lowest)
+        else:
+            ranks = float_rank(values) if kind >= FieldKind.LEAST_FLOAT else values
+            np.maximum.at(out[:, place].view(np.uint64), ids, (ranks ^ FLIPS[kind]).view(np.uint64))
+
+
+def _add_fixed(ids: np.ndarray, values: np.ndarray, out: np.ndarray, lowest: int) -> None:
+    """Add floats to uint64[groups, 2] of 128 bits each."""
+    touched, rows = np.unique(ids, return_inverse=True)
+    limb, pieces = _split(values, 1075 + lowest)
+    place = np.where(values == 0, 0, limb)
+    # What is kept ends below the fifth.
+    sums = np.zeros((len(touched), 5), np.int64)
+    for above, piece in enumerate(pieces):
+        np.add.at(sums, (rows.reshape(-1), place + above), piece)
+    for number in range(3):
+        sums[:, number + 1] += sums[:, number] >> _SHIFT
+        sums[:, number] &= _MASK
+    words = (sums[:, (0, 2)] | sums[:, (1, 3)] << _SHIFT).view(np.uint64)
+    low = out[touched, 0] + words[:, 0]
+    out[touched, 1] += words[:, 1] + (low < words[:, 0])
+    out[touched, 0] = low
+
+
+def take_rows(source: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """See `Kernel.take_rows`."""
+    return np.ascontiguousarray(source[rows].T)
+
+
+def span_floats(values: np.ndarray) -> tuple[int, int] | None:
+    """See `Kernel.span_floats`."""
+    magnitudes = values.view(np.int64) & np.int64(np.iinfo(np.int64).max)
+    magnitudes = magnitudes[magnitudes != 0]
+    if not len(magnitudes):
+        return None
+    exponents = np.maximum(magnitudes >> np.int64(_MANTISSA_BITS), 1)
+    return int(exponents.min()) - 1075, int(exponents.max()) - 1022

@@ -1,0 +1,234 @@
+"""Sketches that were finished before, merged: hll, theta and kll bytes of another job, column or program.
+
+A value is the bytes of an Apache DataSketches sketch; the state is that of the law that makes such sketches,
+beside what only a merge has to remember. A value that is no such sketch is not left out, for the rest would
+pass as the whole: its group is null. Of a theta the bound under which its hashes are complete is part of the
+state, for a sketch may have dropped more than its entries say.
+
+Owns: the step from bytes to states. Refuses to know: how bytes are laid out (`sketches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.cbt import kernel
+from elfmesh.cbt.columns import to_int64, type_name
+from elfmesh.cbt.growing import Growing
+from elfmesh.cbt.kernel.ranks import float_rank
+from elfmesh.cbt.laws.base import Accumulator, Law, State, Values, one_column
+from elfmesh.cbt.laws.blobs import unpack_values
+from elfmesh.cbt.laws.hll import HyperLogLog
+from elfmesh.cbt.laws.kll import K_DEFAULT, Kll
+from elfmesh.cbt.laws.sketches import KllHeld, SketchError, hll_held, kll_held, theta_held
+from elfmesh.cbt.laws.theta import ENTRIES_DEFAULT, EVERYTHING, Theta, theta_bytes
+from elfmesh.errors import DataError
+
+TORN = "torn"
+"""How many values of a group were no sketch."""
+BOUND = "bound"
+
+Parts = dict[str, np.ndarray | pa.Array]
+
+
+class Merging(Law):
+    """The union of sketches, in the bytes of Apache DataSketches; null for groups with anything else.
+
+    Args:
+        kind: of the law.
+        inner: the law whose sketches are merged.
+        data_type: of that law's states.
+        read: the bytes of one sketch; raises SketchError.
+        parts: of what was read, that law's columns, and others that are one number a group.
+        least: the names of these others, of which the least counts.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        inner: Law,
+        data_type: pa.DataType,
+        read: Callable[[bytes], Any],
+        parts: Callable[[Sequence[Any]], Parts],
+        least: tuple[str, ...] = (),
+    ) -> None:
+        self.kind, self.inner, self.inner_type = kind, inner, data_type
+        self.read, self.parts, self.least = read, parts, least
+
+    def value_type(self, values: Values, name: str) -> pa.DataType:
+        """Binary."""
+        data_type = one_column(values).type
+        if data_type in (pa.null(), pa.binary()):
+            return pa.binary()
+        raise DataError(
+            f"{self.kind} {name!r} is over {type_name(data_type)} values, which are no sketches",
+            hint="Sketches are binary: unbase64(x) or unhex(x) makes them of text.",
+        )
+
+    def accumulator(self, data_type: pa.DataType) -> Accumulator:
+        """As large as one of the law whose sketches are merged."""
+        return MergingAccumulator(self)
+
+    def finish(self, state: State, rows: int) -> pa.Array:
+        """Sketches in the bytes of Apache DataSketches, binary; null for what cannot be said."""
+        merged = self.united(state, rows).to_pylist()
+        torn = np.asarray(state.parts[TORN]).tolist()
+        return pa.array(
+            [None if bad else held for bad, held in zip(torn, merged, strict=True)],
+            pa.binary(),
+        )
+
+    def united(self, state: State, rows: int) -> pa.Array:
+        """The sketches of all groups, whatever else was among their values."""
+        return self.inner.finish(self.inside(state), rows)
+
+    def inside(self, state: State) -> State:
+        """The state of the law whose sketches are merged."""
+        others = (TORN, *self.least)
+        parts = {name: column for name, column in state.parts.items() if name not in others}
+        return State(self.inner.kind, self.inner_type, parts)
+
+    def check(self, state: State, rows: int) -> None:
+        """A state of the other law, and numbers above zero."""
+        for name, lowest in ((TORN, 0), *((name, 1) for name in self.least)):
+            column = state.parts.get(name)
+            if not isinstance(column, np.ndarray) or (column < lowest).any():
+                raise ValueError(f"the {name} of a {self.kind} is no such number")
+        if state.type != pa.binary():
+            raise ValueError(f"a {self.kind} is over binary values")
+        self.inner.check(self.inside(state), rows)
+
+
+class MergingAccumulator(Accumulator):
+    """An accumulator of the law whose sketches are merged, beside what only a merge has to remember."""
+
+    def __init__(self, law: Merging) -> None:
+        self.type = pa.binary()
+        self._law = law
+        self._inner = law.inner.accumulator(law.inner_type)
+        self._torn = Growing()
+        self._least = {name: Growing(EVERYTHING) for name in law.least}
+
+    def add(self, values: Values, ids: np.ndarray, groups: int) -> None:
+        """Read each sketch, then merge. Cost: a call per sketch."""
+        held, owners, torn = [], [], []
+        for value, owner in zip(one_column(values).to_pylist(), ids.tolist(), strict=True):
+            if value is None:
+                continue
+            try:
+                held.append(self._law.read(value))
+                owners.append(owner)
+            except SketchError:
+                torn.append(owner)
+        if torn:
+            kernel.active.count(np.array(torn, np.int64), self._torn.reach(groups))
+        if held:
+            self._unite(self._law.parts(held), np.array(owners, np.int64), groups)
+
+    def merge(self, state: State, ids: np.ndarray, groups: int) -> None:
+        """What was torn stays torn."""
+        kernel.active.add(ids, state.parts[TORN], self._torn.reach(groups))
+        self._unite(state.parts, ids, groups)
+
+    def _unite(self, parts: Parts, ids: np.ndarray, groups: int) -> None:
+        for name, column in self._least.items():
+            kernel.active.least(ids, parts[name], column.reach(groups))
+        law = self._law
+        self._inner.merge(law.inside(State(law.kind, self.type, parts)), ids, groups)
+
+    def freeze(self, groups: int) -> State:
+        """As that of the other law."""
+        parts = dict(self._inner.freeze(groups).parts)
+        parts |= {name: column.head(groups).copy() for name, column in self._least.items()}
+        parts[TORN] = self._torn.head(groups).copy()
+        return State(self._law.kind, self.type, parts)
+
+    def clear(self) -> None:
+        """No sketches."""
+        self._inner.clear()
+        for column in (self._torn, *self._least.values()):
+            column.clear()
+
+    def promote(self, data_type: pa.DataType) -> None:
+        """Always binary."""
+
+    @property
+    def nbytes(self) -> int:
+        """Of the other law's accumulator, and eight bytes a number."""
+        others = (self._torn, *self._least.values())
+        return self._inner.nbytes + sum(column.nbytes for column in others)
+
+
+class HllMerge(Merging):
+    """The union of hll sketches with 4,096 registers, of the type HLL_8 once they have registers."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "hllmerge",
+            HyperLogLog(),
+            pa.binary(),
+            hll_held,
+            lambda held: {"sketch": pa.array(held, pa.binary())},
+        )
+
+
+class ThetaMerge(Merging):
+    """The union of theta sketches.
+
+    Args:
+        entries: k of the union, a power of two.
+    """
+
+    def __init__(self, entries: int = ENTRIES_DEFAULT) -> None:
+        inner = Theta(entries)
+        self.entries = entries
+        super().__init__(
+            inner.kind.replace("theta", "thetamerge"), inner, pa.binary(), theta_held, _theta_parts, (BOUND,)
+        )
+
+    def united(self, state: State, rows: int) -> pa.Array:
+        """The least hashes below the least bound of all."""
+        column, owners = unpack_values(state.parts["items"], pa.int64())
+        hashes = to_int64(column)[0]
+        cuts = np.searchsorted(owners, np.arange(rows + 1)).tolist()
+        bounds = np.asarray(state.parts[BOUND]).tolist()
+        made = []
+        for bound, (start, stop) in zip(bounds, pairwise(cuts), strict=True):
+            kept = hashes[start:stop]
+            kept = kept[kept < bound]
+            theta = int(kept[self.entries]) if len(kept) > self.entries else bound
+            made.append(theta_bytes(kept[: self.entries], theta))
+        return pa.array(made, pa.binary())
+
+
+class KllMerge(Merging):
+    """The union of kll sketches of doubles.
+
+    Args:
+        k: of the union; the ranks of what it is made of are as right as the coarsest of them.
+    """
+
+    def __init__(self, k: int = K_DEFAULT) -> None:
+        inner = Kll(k)
+        super().__init__(inner.kind.replace("kll", "kllmerge"), inner, pa.float64(), kll_held, _kll_parts)
+
+
+def _theta_parts(held: Sequence[tuple[np.ndarray, int]]) -> Parts:
+    items = pa.array([hashes.tobytes() for hashes, _ in held], pa.binary())
+    return {"items": items, BOUND: np.array([bound for _, bound in held], np.int64)}
+
+
+def _kll_parts(held: Sequence[KllHeld]) -> Parts:
+    ends = np.array([[one.least, one.greatest] for one in held], "<f8") + 0.0
+    return {
+        "n": np.array([one.count for one in held], np.int64),
+        "least": float_rank(ends[:, 0].copy().view("<i8")),
+        "greatest": float_rank(ends[:, 1].copy().view("<i8")),
+        "levels": pa.array([one.levels.tobytes() for one in held], pa.binary()),
+        "items": pa.array([(one.values + 0.0).tobytes() for one in held], pa.binary()),
+    }
