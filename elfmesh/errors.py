@@ -17,6 +17,8 @@ Messages say what is wrong, where, and what to do; `hint` is the second sentence
 
 from __future__ import annotations
 
+import errno
+
 
 class ElfError(Exception):
     """Base of all errors a user can cause or meet; `exit_code` is what the `elf` command returns."""
@@ -75,6 +77,9 @@ class StorageError(RuntimeFailure):
 
 class DiskFull(StorageError):
     """There was no room to write; nothing was written, and trying again later is safe."""
+
+    ERRNOS = (errno.ENOSPC, errno.EDQUOT)
+    """What a system call says then. Of a sync it says that something is lost: that is no DiskFull."""
 
 
 class Unreachable(ElfError):

@@ -24,8 +24,13 @@ def _sha1(*parts: bytes) -> bytes:
 
 
 def job_id(name: str, creator: str) -> bytes:
-    """The id of a job, which is also the key of its tree: SHA-1 of name and creator (the paper's appId)."""
+    """The first id of a job, key of its tree: SHA-1 of name and creator (the paper's appId)."""
     return _sha1(b"job", name.encode(), creator.encode())
+
+
+def job_seats(name: str, creator: str) -> tuple[bytes, bytes]:
+    """Both ids that a job may live under, its home first (`control/placing.py`)."""
+    return job_id(name, creator), _sha1(b"job", name.encode(), creator.encode(), b"second seat")
 
 
 def partition_tree(job: bytes, partition: int) -> bytes:
@@ -36,6 +41,11 @@ def partition_tree(job: bytes, partition: int) -> bytes:
 def stream_id(name: str) -> bytes:
     """The group of all agents that carry a stream."""
     return _sha1(b"stream", name.encode())
+
+
+def program_tree(program: bytes, group: str = "") -> bytes:
+    """The tree of the agents with a program of this id beside them, or of those in one of its groups."""
+    return _sha1(b"program", program, group.encode())
 
 
 ALL_AGENTS = _sha1(b"group", b"all")

@@ -18,6 +18,7 @@ import msgspec
 from elfmesh.ids import ID_BYTES
 
 T = TypeVar("T")
+Moment = TypeVar("Moment", int, float)
 Id = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
 """An id as a field of a message: one of another length is refused with the message (ids.py)."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
@@ -120,6 +121,15 @@ class Send(Effect):
     message: Message
     payload: bytes = b""
     lane: int = 0
+
+
+def earliest(*times: Moment | None) -> Moment | None:
+    """The first of some deadlines or intervals, None if there is none."""
+    first: Moment | None = None
+    for at in times:
+        if at is not None and (first is None or at < first):
+            first = at
+    return first
 
 
 class Machine(Protocol):

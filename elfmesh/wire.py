@@ -42,6 +42,7 @@ class Codec:
         self._by_tag: dict[Any, type[Message]] = {kind.__struct_config__.tag: kind for kind in kinds}
         if len(self._by_tag) < len(self.kinds):
             raise ValueError("two kinds of messages have the same tag")
+        self._encoder = msgspec.msgpack.Encoder()
 
     def encode(self, message: Message, payload: bytes = b"") -> bytes:
         """One frame. Cost: one copy of the payload.
@@ -49,7 +50,7 @@ class Codec:
         Raises:
             ValueError: our own message is over a limit (the peer would refuse it).
         """
-        header: bytes = msgpack.packb(msgspec.to_builtins(message, builtin_types=(bytes,)), use_bin_type=True)
+        header = self._encoder.encode(message)
         if len(header) > CONTROL_FRAME_BYTES_MAX:
             raise ValueError(f"header of {type(message).__name__} has {len(header)} bytes, over the limit")
         if len(payload) > DATA_FRAME_BYTES_MAX:
@@ -99,6 +100,6 @@ class Codec:
             raise ProtocolError(f"frame of {len(frame)} bytes states {total} with a header of {header}")
         if total - 4 - header > DATA_FRAME_BYTES_MAX:
             raise ProtocolError(f"payload of {total - 4 - header} bytes is over the limit")
-        with memoryview(frame) as view:
-            body = _LENGTHS.size
-            return self.decode_header(bytes(view[body : body + header])), bytes(view[body + header :])
+        end = _LENGTHS.size + header
+        view = frame if type(frame) is bytes else memoryview(frame)
+        return self.decode_header(bytes(view[_LENGTHS.size : end])), bytes(view[end:])

@@ -21,7 +21,8 @@ from urllib.parse import urlencode
 
 import pyarrow as pa
 
-from elfmesh.control.client import NEXT, Client, job_path
+from elfmesh.control.client import NEXT, Client
+from elfmesh.control.client_base import job_path
 from elfmesh.control.manifest import split_name
 from elfmesh.errors import ConfigError, DataError, ElfError, RuntimeFailure, Unreachable, UsageError
 
