@@ -10,7 +10,7 @@ import click
 import pytest
 
 import elfmesh
-from elfmesh.agent import cli
+from elfmesh.agent.cli import entry as cli
 from elfmesh.errors import ElfError, QueryError, Unreachable
 
 
@@ -26,7 +26,7 @@ def elf(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_and_version_load_nothing_heavy() -> None:
     code = (
-        "import sys; from elfmesh.agent import cli; cli.run(['--help']); cli.run(['--version']);"
+        "import sys; from elfmesh.agent.cli import entry as cli; cli.run(['--help']); cli.run(['--version']);"
         "heavy = {'pyarrow', 'numpy', 'sqlglot', 'aiohttp', 'asyncio'} & set(sys.modules);"
         "sys.exit(', '.join(heavy) or 0)"
     )
@@ -46,8 +46,10 @@ def test_every_listed_command_can_be_loaded_and_says_what_it_does() -> None:
         command = cli.elf.get_command(context, name)
         assert command is not None, name
         assert command.get_short_help_str()
-        assert {"-v", "-q"} <= {option for param in command.params for option in param.opts}, name
-    from elfmesh.control.cli import add_commands
+        each = command.commands.values() if isinstance(command, click.Group) else [command]
+        for one in each:
+            assert {"-v", "-q"} <= {option for param in one.params for option in param.opts}, name
+    from elfmesh.control.cli.commands import add_commands
 
     client = click.Group()
     add_commands(client)

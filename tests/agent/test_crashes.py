@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent import failpoints
-from elfmesh.control.records import BUCKETS
+from elfmesh.control.results.records import BUCKETS
 from tests.agent import crashing
 from tests.agent.rotation.station import Station
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.agent.dataplane import CHUNK, GOODBYE, LAST, Demultiplexer, Multiplexer
+from elfmesh.agent.net.dataplane import CHUNK, GOODBYE, LAST, Demultiplexer, Multiplexer
 from elfmesh.errors import ProtocolError
 from elfmesh.limits import CHUNK_BYTES_MAX
 

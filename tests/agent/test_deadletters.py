@@ -9,21 +9,23 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.agent import deadletters
-from elfmesh.agent.cli_dead_letters import dead_letters_command
-from elfmesh.agent.deadletters import DeadLetters, read_letter, to_json
-from elfmesh.agent.framelog import FrameLog, Released, Sealed, SealedInterval
-from elfmesh.agent.jobs import LocalJob
+from elfmesh.agent.cli.dead_letters import dead_letters_command
+from elfmesh.agent.disk import deadletters
+from elfmesh.agent.disk.deadletters import DeadLetters, read_letter, to_json
+from elfmesh.agent.disk.framelog import FrameLog
+from elfmesh.agent.disk.frames import Released, Sealed, SealedInterval
+from elfmesh.agent.disk.storage import DiskStorage, MemoryStorage
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import Block, FilePosition
 from elfmesh.agent.sources.reader import parse_block
-from elfmesh.agent.storage import DiskStorage, MemoryStorage
-from elfmesh.agent.worker import JobWorker
+from elfmesh.agent.worker.jobs import LocalJob
+from elfmesh.agent.worker.worker import JobWorker
+from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.events import DeadLetter
 from elfmesh.control.manifest import Manifest, new_manifest
 from elfmesh.control.plan import read_job
-from elfmesh.control.records import BUCKETS, NOT_COUNTED
+from elfmesh.control.results.records import BUCKETS, NOT_COUNTED
 from elfmesh.errors import DataError, DiskFull
 
 TEXT = """CREATE JOB shop.top EVERY '10 s' AS
@@ -169,4 +171,6 @@ def test_a_worker_says_what_was_sealed_before_its_start_and_not_released() -> No
     assert all(event.again for event in events)
     said = [entry.interval for event in events for entry in event.parts[0].entries]
     assert said == [5, 6, 7, 8, 9, 10, 11]
-    assert [(event.start, event.stop) for event in events if event.start >= 10] == [(10, 12)]
+    assert [
+        (event.start, event.stop) for event in events if isinstance(event, ctl.Sealed) and event.start >= 10
+    ] == [(10, 12)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.demo_check import compare
+from elfmesh.agent.demo.check import compare
 
 LOGS = {name: Path(f"{name}.ndjson") for name in ("web1", "web2", "web3")}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from elfmesh.agent.demo_view import LiveView, PlainView, heading
+from elfmesh.agent.demo.view import LiveView, PlainView, heading
 
 RECORD: dict[str, Any] = {
     "job": "shop/top",

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from elfmesh.agent.cli import run as elf
-from elfmesh.agent.cli_run import run_command
+from elfmesh.agent.cli.entry import run as elf
+from elfmesh.agent.cli.run import run_command
 from elfmesh.agent.embedded import BLOCK_BYTES, run
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 
@@ -263,7 +263,7 @@ def test_standard_input_is_the_log_when_none_is_named(log: Path) -> None:
 
 
 def script(*arguments: str | Path, closed: bool = False) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "elfmesh.agent.cli_run", *map(str, arguments)]
+    command = [sys.executable, "-m", "elfmesh.agent.cli.run", *map(str, arguments)]
     before = partial(os.close, 0) if closed else None
     return subprocess.run(command, capture_output=True, check=False, timeout=60, preexec_fn=before)
 
@@ -278,7 +278,7 @@ def test_the_module_runs_as_a_script_and_says_when_stdin_is_closed(log: Path) ->
 def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text('{"a":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}\n' * 100_000)
-    command = f"{sys.executable} -m elfmesh.agent.cli_run 'SELECT a FROM log' {path} -o csv | head -1"
+    command = f"{sys.executable} -m elfmesh.agent.cli.run 'SELECT a FROM log' {path} -o csv | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, check=False, timeout=60)
     assert (done.stdout, done.stderr) == (b"a\n", b"")
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
 from elfmesh.agent.embedded import run
-from elfmesh.agent.traffic import ShopTraffic, write_bulk
 from elfmesh.control.ql import parse_many
 
 ROOT = Path(__file__).parents[2]

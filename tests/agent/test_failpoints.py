@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent import failpoints
-from elfmesh.agent.storage import DiskStorage
+from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.errors import ConfigError, StorageError
 
 PACKAGE = Path(failpoints.__file__).parents[1]
@@ -52,7 +52,7 @@ def test_the_environment_kills_a_process_at_the_place_it_names(
 import os, sys
 from pathlib import Path
 from elfmesh.agent import failpoints
-from elfmesh.agent.storage import DiskStorage
+from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.errors import StorageError
 failpoints.arm_from(os.environ)
 file = DiskStorage(Path({str(tmp_path)!r})).open("a")

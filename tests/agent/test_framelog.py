@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.agent import failpoints, framescan
-from elfmesh.agent.framelog import FILE_NAME, Forgotten, Frame, FrameLog, Released, Sealed, SealedInterval
-from elfmesh.agent.storage import DiskStorage, MemoryStorage
+from elfmesh.agent import failpoints
+from elfmesh.agent.disk import framescan
+from elfmesh.agent.disk.framelog import FILE_NAME, FrameLog
+from elfmesh.agent.disk.frames import Forgotten, Frame, Released, Sealed, SealedInterval
+from elfmesh.agent.disk.storage import DiskStorage, MemoryStorage
 from elfmesh.errors import ConfigError, DiskFull, StorageError
 
 
@@ -101,6 +103,32 @@ def test_a_failed_sync_is_fatal_and_not_retried() -> None:
     storage.files[FILE_NAME].fail_sync = False
     with pytest.raises(StorageError, match="failed before"):
         log.sync()
+
+
+def test_what_a_failed_sync_left_is_not_trusted_but_written_again_at_the_next_start() -> None:
+    storage = MemoryStorage()
+    log = FrameLog(storage)
+    log.append(sealed("j", 0))
+    log.sync()
+    log.append(sealed("j", 1))
+    storage.files[FILE_NAME].fail_sync = True
+    with pytest.raises(StorageError):
+        log.sync()
+    FrameLog(storage)  # says it again to everybody
+    storage.crash()
+    again = FrameLog(storage)
+    assert [frame.start for frame in again.unreleased("j")] == [0, 1]
+    assert not again.recovery.gaps
+
+
+def test_a_start_without_room_for_a_copy_goes_on_with_the_log_as_it_is(tmp_path: Path) -> None:
+    storage = DiskStorage(tmp_path)
+    log = FrameLog(storage)
+    log.append(sealed("j", 0))
+    log.close()
+    with failpoints.armed("storage.replace", failpoints.ACTIONS["full"]):
+        again = FrameLog(storage)
+    assert [frame.start for frame in again.unreleased("j")] == [0]
 
 
 def test_compaction_keeps_what_may_be_asked_for_and_where_to_go_on() -> None:

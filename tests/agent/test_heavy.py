@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -33,6 +34,20 @@ class Compute:
 
     def finalise(self, effect: ctl.Finalise) -> bytes:
         return b"rows of %d" % effect.interval
+
+    def close_sessions(self, effect: ctl.Finalise) -> ctl.Finalised:
+        if effect.open == b"bad":
+            raise ProtocolError("damaged")
+        return ctl.Finalised(effect.job, effect.epoch, effect.interval, b"sessions", open=b"open")
+
+    def derive(self, effect: ctl.Finalise) -> tuple[bytes, tuple[int, ...]]:
+        return b"".join(rows for _, _, rows in effect.inputs), (len(effect.inputs),)
+
+
+def test_results_of_other_jobs_are_worked_on_like_partials() -> None:
+    request = ctl.Finalise(b"job", 1, cast(Any, None), 7, (), inputs=(("a/b", 0, b"x"), ("a/b", 1, b"y")))
+    outcomes, *_ = run([request], [])
+    assert outcomes == [ctl.Finalised(b"job", 1, 7, b"xy", counts=(2,))]
 
 
 class Turns:
@@ -107,3 +122,49 @@ def test_much_is_not_done_in_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [each.interval for each in outcomes if isinstance(each, ctl.Finalised)] == [0, 1, 2, 3, 4]
     monkeypatch.setattr(heavy, "TOGETHER_MAX", 2)
     assert len(run([finalise(at, small) for at in range(5)])[1].lanes) == 3
+
+
+def test_sessions_are_closed_with_what_is_open() -> None:
+    asked = [replace(finalise(at, b"x"), open=data) for at, data in enumerate((b"", b"bad"))]
+    outcomes, _, counters = run(asked)
+    first, second = (each for each in outcomes if isinstance(each, ctl.Finalised))
+    assert (first.rows, first.open, first.error) == (b"sessions", b"open", "")
+    assert (second.rows, second.open, second.error) == (b"", b"", "damaged")
+    assert counters["finalise_failed"] == 1
+
+
+def test_a_large_merge_keeps_no_small_one_waiting() -> None:
+    async def work() -> list[str]:
+        turns, told = Held(), []
+        host = HeavyWork(
+            Compute(), turns, lambda work: tasks.append(asyncio.ensure_future(work)),
+            lambda event: told.append(cast(Merged, event).token), Counter(),
+        )  # fmt: skip
+        tasks: list[asyncio.Future[None]] = []
+        large = bytes(heavy.BULK_BYTES + 1)
+        host.ask(MergeRequest(1, (large,)))
+        host.ask(MergeRequest(2, (b"small",)))
+        host.ask(MergeRequest(3, (large,)))
+        host.ask(MergeRequest(4, (b"small",)))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert told == [2, 4]
+        turns.bulk.set()
+        await asyncio.gather(*tasks)
+        assert told == [2, 4, 1, 3]
+        return turns.lanes
+
+    assert asyncio.run(work()) == ["compute", "bulk"]
+
+
+class Held(Turns):
+    """Large work waits until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bulk = asyncio.Event()
+
+    async def run(self, lane: str, work: Callable[[], T]) -> T:
+        if lane == "bulk":
+            await self.bulk.wait()
+        return await super().run(lane, work)

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
+from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.host import InlineExecutor, ThreadExecutor, load_identity
-from elfmesh.agent.storage import MemoryStorage
 from elfmesh.errors import StorageError
 
 

@@ -13,7 +13,7 @@ from elfmesh.agent.embedded import LogRun
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import Block, FilePosition
 from elfmesh.agent.sources.reader import parse_block
-from elfmesh.agent.worker import CONTRIBUTED, FILTERED, PARSE_ERROR, JobWorker
+from elfmesh.agent.worker.worker import CONTRIBUTED, FILTERED, PARSE_ERROR, JobWorker
 from elfmesh.cbt import decode_partial, finish, merge_partials
 from elfmesh.control.ql import parse
 
@@ -92,3 +92,13 @@ def test_a_block_of_hostile_lines_only_is_survived(tmp_path: Path) -> None:
     (result,) = run("SELECT k, count(*) AS n FROM t GROUP BY k", str(path))
     assert result.table.to_pylist() == [{"k": "a", "n": 1}]
     assert result.record.counts["parse_error"] == 5
+
+
+@pytest.mark.parametrize("aggregate", ["array_agg(v)", "collect_set(v)", "approx_top_k(v)", "string_agg(v)"])
+def test_a_value_too_long_to_be_kept_costs_its_own_line(aggregate: str, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
+    text = f"SELECT k, count(*) AS n, {aggregate} AS vs FROM t WHERE length(k) < 60000 GROUP BY k"
+    (result,) = run(text, str(path), format="json")
+    assert {row["k"]: row["n"] for row in result.table.to_pylist()} == {"a": 2}
+    assert (result.record.counts["parse_error"], result.record.counts["filtered"]) == (1, 3)

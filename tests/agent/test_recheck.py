@@ -12,14 +12,14 @@ import pytest
 from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.parsers import Parsed, StreamFormat
-from elfmesh.agent.recheck import Recheck, raw_logs
 from elfmesh.agent.sources import Block
-from elfmesh.agent.worker import JobWorker
+from elfmesh.agent.worker.recheck import Recheck, raw_logs
+from elfmesh.agent.worker.worker import JobWorker
 from elfmesh.control import events as ctl
 from elfmesh.control.manifest import new_manifest
 from elfmesh.control.plan import read_job
 from elfmesh.control.ql.block import BlockRows
-from elfmesh.control.records import ipc_to_table
+from elfmesh.control.results.records import ipc_to_table
 
 TEXT = """CREATE JOB shop.top AS SELECT k, count(*) AS n FROM log
 GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k ORDER BY n DESC"""

@@ -17,8 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from elfmesh.agent.embedded import IntervalResult, LogRun
-from elfmesh.agent.spill import SpillStore
+from elfmesh.agent.disk.spill import SpillStore
+from elfmesh.agent.embedded import LogRun
+from elfmesh.agent.interval_result import IntervalResult
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.ql import parse
 from elfmesh.errors import StorageError
@@ -98,8 +99,8 @@ def test_a_sum_of_budgets_is_what_the_trees_hold(log: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("size", ["1 MB", "lots"])
 def test_an_impossible_memory_is_a_usage_error(size: str, log: Path) -> None:
-    command = [sys.executable, "-m", "elfmesh.agent.cli", "run", "--memory", size, QUERIES[0], str(log)]
-    code = f"from elfmesh.agent.cli import main; main({command[3:]!r})"
+    command = [sys.executable, "-m", "elfmesh.agent.cli.entry", "run", "--memory", size, QUERIES[0], str(log)]
+    code = f"from elfmesh.agent.cli.entry import main; main({command[3:]!r})"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=dict(os.environ)
     )

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.agent.config import load_config
+from elfmesh.agent.config import StreamConfig, load_config
+from elfmesh.agent.host import InlineExecutor
+from elfmesh.agent.ingest import Ingest
+from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.sources import StreamReader
+from elfmesh.agent.stream import Stream
 from elfmesh.control.fidelity import Rates
-from elfmesh.control.records import BUCKETS
+from elfmesh.control.results.records import BUCKETS
 from elfmesh.errors import ConfigError
 from tests.agent.rotation.station import PATIENT, PROMPT, Station
 
@@ -75,3 +82,25 @@ def test_the_choice_is_declared_in_the_configuration(tmp_path: Path) -> None:
     path.write_text('data_dir = "d"\n[streams.log]\npath = "x"\non_overload = "drop"\n')
     with pytest.raises(ConfigError, match="on_overload"):
         load_config(str(path))
+
+
+@pytest.mark.parametrize(("choice", "spool_bytes_max"), [("wait", None), ("shed", 0)])
+def test_a_crowded_frame_log_makes_only_a_stream_that_sheds_drop_rows(
+    tmp_path: Path, choice: Literal["wait", "shed"], spool_bytes_max: int | None
+) -> None:
+    config = StreamConfig(str(tmp_path / "log"), "json", on_overload=choice)
+    stream = Stream("log", config, StreamReader(config.path, StreamFormat("json")))
+
+    async def evaluate() -> None:
+        await Ingest(
+            stream,
+            InlineExecutor(),
+            wall_us=lambda: 0,
+            write=lambda frames: asyncio.sleep(0),
+            emit=lambda event: None,
+            ended=lambda job: None,
+            crowded=lambda: True,
+        )._evaluate(stream.poll(lambda: 0))
+
+    asyncio.run(evaluate())
+    assert stream.spool_bytes_max == spool_bytes_max

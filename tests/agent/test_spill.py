@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.agent.spill import SpillStore
+from elfmesh.agent.disk.spill import SpillStore
 from elfmesh.errors import StorageError
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elfmesh.agent.traffic import DIRECTORIES, LOCATIONS, ShopTraffic, TrafficWriter, write_bulk
+from elfmesh.agent.demo.traffic import DIRECTORIES, LOCATIONS, ShopTraffic, TrafficWriter, write_bulk
 from elfmesh.errors import StorageError
 
 NOW = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
@@ -108,7 +108,7 @@ def test_an_unwritable_path_is_named(tmp_path: Path) -> None:
 
 def test_the_command_writes_at_once_or_live(tmp_path: Path) -> None:
     path = tmp_path / "clicks.ndjson"
-    command = [sys.executable, "-m", "elfmesh.agent.traffic", str(path)]
+    command = [sys.executable, "-m", "elfmesh.agent.demo.traffic", str(path)]
     subprocess.run([*command, "--lines", "12"], check=True)
     assert len(records(path.read_bytes())) == 12
     subprocess.run([*command, "--seconds", "0.3", "--rate", "1000"], check=True)

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from elfmesh.agent.connection import Connection, Hello
-from elfmesh.agent.dataplane import CHUNK, LAST
-from elfmesh.agent.transport import TcpTransport
+from elfmesh.agent.net.connection import Connection, Hello
+from elfmesh.agent.net.dataplane import CHUNK, LAST
+from elfmesh.agent.net.transport import TcpTransport
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
 
@@ -210,8 +210,8 @@ async def test_a_peer_outside_the_protocol_is_cut_off_counted_and_hurts_nobody(k
 
 
 async def test_silent_strangers_are_limited_and_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elfmesh.agent.transport.HALF_OPEN_MAX", 3)
-    monkeypatch.setattr("elfmesh.agent.connection.HELLO_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("elfmesh.agent.net.transport.HALF_OPEN_MAX", 3)
+    monkeypatch.setattr("elfmesh.agent.net.connection.HELLO_TIMEOUT_S", 0.2)
     a, b = Peer(1), Peer(2)
     async with fleet(a, b):
         strangers = [await asyncio.open_connection(a.contact.host, a.contact.port) for _ in range(6)]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.agent.watermark import SINCE_EVER, WRITING_US, Watermark
+from elfmesh.agent.worker.watermark import SINCE_EVER, WRITING_US, Watermark
 
 S = 1_000_000
 NOW = 1_700_000_000 * S

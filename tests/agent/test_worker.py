@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.agent.intervals import SealedInterval
 from elfmesh.agent.parsers import Parsed, StreamFormat
 from elfmesh.agent.sources import Block, FilePosition, SourceState, StreamReader
 from elfmesh.agent.sources.reader import parse_block
-from elfmesh.agent.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, PARSE_ERROR, JobWorker
+from elfmesh.agent.worker.intervals import SealedInterval
+from elfmesh.agent.worker.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, PARSE_ERROR, JobWorker
 from elfmesh.cbt import decode_partial, finish, merge_partials
 from elfmesh.control.ql import parse
-from elfmesh.control.records import BUCKETS, FIRST
+from elfmesh.control.results.records import BUCKETS, FIRST, NOT_COUNTED
 
 S = 1_000_000
 NOW = 10_000 * S
@@ -96,12 +96,12 @@ def test_every_record_is_in_one_bucket() -> None:
     feeder.feed((12, "a", 1), (13, "a", 0), (5, "a", 1), b"garbage", b'{"k":"no time"}', future)
     (first,) = worker.seal(2)
     assert first.index == 1
-    assert first.counts == (1, 1, 3, 0, 1, 0, 0, 0)
+    assert first.counts == (1, 1, 3, 0, 1, *NOT_COUNTED[5:])
     feeder.feed((13, "a", 1), (21, "a", 1), (3, "a", 1))
     (second,) = worker.seal(3)
     assert second.index == 2
-    assert second.counts == (1, 0, 0, 1, 1, 0, 0, 0)
-    assert worker.totals == [2, 1, 3, 1, 2, 0, 0, 0]
+    assert second.counts == (1, 0, 0, 1, 1, *NOT_COUNTED[5:])
+    assert worker.totals == [2, 1, 3, 1, 2, *NOT_COUNTED[5:]]
     assert worker.samples[0].startswith("JSON is malformed")
     assert worker.watermark_us < NOW
 
@@ -141,7 +141,7 @@ def test_hopping_windows_count_a_record_in_each_and_as_late_in_each_it_missed() 
     feeder.feed((8, "a", 1), (2, "a", 1))
     one, two = worker.seal(2), worker.seal(3)
     assert rows(worker, one[0]) == [("a", 2)]
-    assert one[0].counts == (2, 0, 0, 1 + 1, 0, 0, 0, 0)
+    assert one[0].counts == (2, 0, 0, 1 + 1, *NOT_COUNTED[4:])
     assert two == []
     assert worker.totals[LATE] == 2
 
@@ -167,7 +167,7 @@ def test_a_query_without_a_window_is_one_interval() -> None:
     Feeder(worker).feed((1, "a", 1), (99, "a", 2), b"x")
     assert worker.end_index == 1
     (sealed,) = worker.seal(worker.end_index)
-    assert (sealed.index, sealed.counts) == (0, (2, 0, 1, 0, 0, 0, 0, 0))
+    assert (sealed.index, sealed.counts) == (0, (2, 0, 1, *NOT_COUNTED[3:]))
     assert rows(worker, sealed) == [("a", 3)]
 
 
@@ -177,12 +177,12 @@ def test_restart_positions_are_where_the_open_panes_began() -> None:
     feeder.feed((1, "a", 1))
     second = feeder.feed((12, "a", 1))
     third = feeder.feed((13, "a", 1), (2, "a", 1))
-    assert [p.offset for p in worker.positions()] == [0]
+    assert [p.offset for p in worker.offsets.restart()] == [0]
     worker.seal(1)
-    assert worker.positions() == (second.position,)
-    assert [p.offset for p in worker.read_positions()] == [third.end]
+    assert worker.offsets.restart() == (second.position,)
+    assert [p.offset for p in worker.offsets.reached()] == [third.end]
     worker.seal(2)
-    assert [p.offset for p in worker.positions()] == [third.end]
+    assert [p.offset for p in worker.offsets.restart()] == [third.end]
 
 
 def test_a_file_that_is_gone_is_forgotten_once_nothing_open_came_from_it() -> None:
@@ -190,10 +190,10 @@ def test_a_file_that_is_gone_is_forgotten_once_nothing_open_came_from_it() -> No
     feeder = Feeder(worker)
     feeder.feed((1, "a", 1))
     worker.observe([], NOW)
-    assert len(worker.positions()) == 1
+    assert len(worker.offsets.restart()) == 1
     worker.seal(1)
     worker.observe([], NOW)
-    assert worker.positions() == ()
+    assert worker.offsets.restart() == ()
 
 
 def test_rows_whose_types_cannot_be_are_errors_at_an_agent_and_raise_in_a_run() -> None:
@@ -245,7 +245,7 @@ def test_a_restart_repeats_and_loses_nothing(
     reader = StreamReader(str(log), StreamFormat("json"), block_bytes=90)
     reader.add("j", worker.columns)
     sealed: list[SealedInterval] = []
-    frame = (worker.next_index, worker.positions(), worker.read_positions())
+    frame = (worker.next_index, worker.offsets.restart(), worker.offsets.reached())
     events = sorted(events)
     written = 0
     while written < len(events) or not reader.at_end("j"):
@@ -259,11 +259,11 @@ def test_a_restart_repeats_and_loses_nothing(
         if dice.random() < 0.5:
             ready = max((worker.watermark_us // (10 * S)) - 1, worker.next_index)
             sealed += worker.seal(min(ready, worker.ready_index))
-            frame = (worker.next_index, worker.positions(), worker.read_positions())
+            frame = (worker.next_index, worker.offsets.restart(), worker.offsets.reached())
         if dice.random() < 0.25:
             index, positions, read = frame
             reader.close()
-            worker = JobWorker(statement, next_index=index, replay_until=read)
+            worker = JobWorker(statement, next_index=index, told=[(to, index) for to in read])
             reader = StreamReader(str(log), StreamFormat("json"), block_bytes=90)
             reader.add("j", worker.columns, positions=positions, boundaries=read)
     sealed += worker.seal(worker.end_index)
@@ -287,7 +287,8 @@ def test_a_late_record_is_counted_once_whether_or_not_the_worker_restarts_before
     feeder = Feeder(worker)
     blocks = [feeder.feed((35, "a", 1)), feeder.feed((5, "b", 1))]
     counted = late(worker)  # interval 2 is sealed; the newest record is in 3, which stays open
-    again = JobWorker(parse(TUMBLE), next_index=worker.next_index, replay_until=[FILE.at(blocks[-1].end)])
+    told = [(FILE.at(blocks[-1].end), worker.next_index)]
+    again = JobWorker(parse(TUMBLE), next_index=worker.next_index, told=told)
     repeated = Feeder(again)
     repeated.feed((35, "a", 1))
     repeated.feed((5, "b", 1))
@@ -296,14 +297,22 @@ def test_a_late_record_is_counted_once_whether_or_not_the_worker_restarts_before
 
 def test_after_a_restart_no_block_reaches_across_what_the_frames_had_read_or_left_out() -> None:
     read, left_out = FILE.at(700), (FILE.at(100), 300)
-    worker = JobWorker(parse(TUMBLE), next_index=2, replay_until=[read], shed=[left_out])
-    assert {place.offset for place in worker.edges} >= {100, 300, 700}
+    worker = JobWorker(parse(TUMBLE), next_index=2, told=[(read, 2)], shed=[left_out])
+    assert {place.offset for place in worker.offsets.edges()} >= {100, 300, 700}
 
 
 def test_what_was_read_and_open_when_an_agent_died_is_expired_if_it_was_closed_without_it() -> None:
     before = JobWorker(parse(TUMBLE), next_index=2)
     block = Feeder(before).feed((15, "sealed", 1), (25, "open", 1), (45, "still open", 1))
-    after = JobWorker(parse(TUMBLE), start_index=4, next_index=2, replay_until=[FILE.at(block.end)])
+    after = JobWorker(parse(TUMBLE), start_index=4, next_index=2, told=[(FILE.at(block.end), 2)])
     Feeder(after).feed((15, "sealed", 1), (25, "open", 1), (45, "still open", 1))
     (sealed,) = after.seal(5)
     assert (sealed.counts[CONTRIBUTED], sealed.counts[EXPIRED], sealed.counts[LATE]) == (1, 1, 0)
+
+
+def test_a_frame_made_while_a_restart_replays_does_not_forget_how_far_the_last_life_had_read() -> None:
+    again = JobWorker(parse(TUMBLE), next_index=2, told=[(FILE.at(700), 2)])
+    Feeder(again).feed((35, "a", 1))  # of the 700 bytes before the restart some were read again
+    (reached,) = again.offsets.reached()
+    assert reached.offset < 700
+    assert again.offsets.told() == ((FILE.at(700), 2),), "a second restart would count the rest as late"

@@ -11,19 +11,20 @@ from typing import Any, Literal
 import pytest
 
 from elfmesh.agent.config import StreamConfig
-from elfmesh.agent.framelog import FILE_NAME, FrameLog, Sealed
+from elfmesh.agent.disk.framelog import FILE_NAME, FrameLog
+from elfmesh.agent.disk.frames import Sealed
+from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.host import InlineExecutor
-from elfmesh.agent.jobs import LocalJob
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
-from elfmesh.agent.storage import MemoryStorage
 from elfmesh.agent.stream import Stream
+from elfmesh.agent.worker.jobs import LocalJob
 from elfmesh.agent.workers import WorkerHost
 from elfmesh.cbt import decode_partial, finish
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest, new_manifest
-from elfmesh.control.records import BUCKETS, FIRST, add_counts
+from elfmesh.control.results.records import BUCKETS, FIRST, add_counts
 from elfmesh.errors import QueryError
 from elfmesh.machine import Event
 
@@ -49,10 +50,10 @@ class Host:
         storage: MemoryStorage,
         read_from: ReadFrom = "beginning",
         held_bytes_max: int = 1 << 20,
+        cpu_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.path, self.storage = path, storage
-        self.events: list[Event] = []
-        self.errors: list[BaseException] = []
+        self.events, self.errors = list[Event](), list[BaseException]()
         self.now_us = 1_780_000_000_000_000
         config = StreamConfig(str(path), "json", read_from=read_from, idle="1 h")
         self.frames = FrameLog(storage)
@@ -65,6 +66,7 @@ class Host:
             wall_us=lambda: self.now_us,
             fatal=self.errors.append,
             held_bytes_max=held_bytes_max,
+            cpu_s=cpu_s,
         )
 
     def counts(self, job: Manifest) -> dict[tuple[int, str], int]:
@@ -139,7 +141,7 @@ async def test_a_restart_says_the_unreleased_again_and_loses_and_repeats_no_reco
         host.host.start_job(ctl.StartWorker(job, FIRST))
         host.write((1, "a"), (12, "a"), (13, "b"), (21, "a"), (22, "x"))
         await until(lambda: host.sealed(job) and host.sealed(job)[-1].stop == FIRST_INDEX + 2)
-        host.host.release(job.job_id, FIRST_INDEX + 1)
+        host.host.release(job.job_id, FIRST_INDEX + 1, 0)
     storage.crash()
     host.write((23, "x"), (31, "z"))
     async with running(path, storage) as host:
@@ -214,7 +216,7 @@ async def test_a_job_whose_intervals_nobody_closes_stops_reading_until_they_are(
     host.write((25, "a"))
     await asyncio.sleep(0.2)
     assert len(host.sealed(job)) == 1
-    host.host.release(job.job_id, FIRST_INDEX + 1)
+    host.host.release(job.job_id, FIRST_INDEX + 1, 0)
     await until(lambda: len(host.sealed(job)) == 2)
     assert host.counts(job) == {(FIRST_INDEX, "a"): 1, (FIRST_INDEX + 1, "a"): 1}
     await host.host.close()
@@ -244,7 +246,7 @@ async def test_one_failing_job_is_reported_and_hurts_no_other(
             host.host.start_job(ctl.StartWorker(each, FIRST))
         await until(lambda: len(host.host._ingests["log"].stream.jobs) == 2)
         worker = host.host._jobs[bad.job_id].worker
-        monkeypatch.setattr(worker, "seal", lambda upto: 1 // 0)
+        monkeypatch.setattr(worker.head, "seal", lambda upto: 1 // 0)
         host.write((1, "a"), (12, "a"))
         await until(lambda: host.sealed(good))
         reports = [event for event in host.events if isinstance(event, ctl.WorkerReport)]
@@ -274,7 +276,7 @@ async def test_a_full_disk_holds_everything_back_and_loses_nothing(path: Path) -
         frames = storage.files[FILE_NAME]
         frames.room = len(frames.data)
         host.write((23, "c"), (34, "d"))
-        host.host.release(job.job_id, FIRST_INDEX + 1)
+        host.host.release(job.job_id, FIRST_INDEX + 1, 0)
         for _ in range(50):
             await asyncio.sleep(0.01)
         assert len(host.counts(job)) == 1
@@ -363,7 +365,7 @@ async def test_a_contribution_too_large_for_the_frame_log_ends_its_job_and_not_t
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = manifest()
-    monkeypatch.setattr("elfmesh.agent.jobs.CONTRIBUTION_BYTES_MAX", 10)
+    monkeypatch.setattr("elfmesh.agent.worker.jobs.CONTRIBUTION_BYTES_MAX", 10)
     async with running(path, MemoryStorage()) as host:
         host.host.start_job(ctl.StartWorker(job, FIRST))
         host.write((1, "a"), (12, "a"))

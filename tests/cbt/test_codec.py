@@ -34,6 +34,7 @@ from elfmesh.cbt.laws.sums import limbs_of
 from elfmesh.cbt.rows import Layout, Rows
 from elfmesh.cbt.sorted_rows import SortedRows, partition_sorted, sort_rows, to_rows
 from tests.cbt.packing import reopened, sample
+from tests.cbt.sketched import taken
 from tests.cbt.tables import columns, content, tables
 
 
@@ -136,7 +137,7 @@ def split(whole: SortedRows, bits: int) -> list[Packed]:
     runs, order = kernel.active.partition_run(whole.run, whole.bits, bits)
     cuts = np.cumsum([0, *(run.rows for run in runs)])
     return pack_parts(
-        whole.layout, whole.form, runs, whole.states, order, cuts, whole.bits + bits, whole.prefix
+        whole.layout, whole.form, runs, whole.states, order, cuts, whole.bits + bits, whole.prefix << bits
     )
 
 
@@ -217,7 +218,8 @@ def test_states_of_every_kind_come_back(kind: str) -> None:
     rng = np.random.default_rng(3)
     ids = rng.integers(0, 200, 2_000)
     values = pa.array(np.round(rng.normal(50, 9, 2_000), 2), mask=rng.random(2_000) < 0.1)
-    inputs = (values, pa.array(rng.integers(0, 99, 2_000))) if LAWS[kind].inputs == 2 else values
+    inputs = taken(kind, values)
+    inputs = (values, pa.array(rng.integers(0, 99, 2_000))) if LAWS[kind].inputs == 2 else inputs
     state = LAWS[kind].lift(inputs, ids, 200)
     rows = Rows(Layout(("k",), (("x", kind),)), 200, (pa.array(range(200)),), (state,))
     (block,) = sort_rows(rows)

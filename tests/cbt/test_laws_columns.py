@@ -10,6 +10,7 @@ from elfmesh.cbt import codec
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.rows import Layout, Rows, combine, empty_rows, finish_rows, from_table, to_table
 from elfmesh.cbt.sorted_rows import merge_sorted, partition_sorted, sort_rows, to_rows
+from tests.cbt.sketched import taken
 
 GROUPS = 60
 LAYOUT = Layout(("key",), tuple((kind, kind) for kind in LAWS))
@@ -21,9 +22,17 @@ def rows_of(data_type: pa.DataType, seed: int) -> Rows:
     values = pa.array(rng.integers(0, 40, 800), mask=rng.random(800) < 0.1).cast(data_type)
     by = pa.array(rng.integers(0, 9, 800))
     states = tuple(
-        law.lift((values, by) if law.inputs == 2 else values, ids, GROUPS) for law in LAWS.values()
+        law.lift(
+            (pairs_of(law.kind, values), by) if law.inputs == 2 else taken(law.kind, values), ids, GROUPS
+        )
+        for law in LAWS.values()
     )
     return Rows(LAYOUT, GROUPS, (pa.array([f"key {n}" for n in range(GROUPS)]),), states)
+
+
+def pairs_of(kind: str, values: pa.Array) -> pa.Array:
+    """The first of two inputs: a query casts decimals for a covariance."""
+    return values.cast(pa.float64()) if kind == "covariance" else values
 
 
 def finished(rows: Rows) -> list[dict[str, object]]:

@@ -24,12 +24,15 @@ def kll_parts(levels: bytes, values: list[float]) -> dict[str, Any]:
 
 ONE = {"n": np.array([1]), "error": np.array([0])}
 EIGHT = np.array([5], "<i8").tobytes()
+NO_ORDER = {"by": np.array([0]), "rest": np.array([0])}
+NULL = pa.array([None], pa.int64())
 HOSTILE: list[tuple[str, pa.DataType, dict[str, Any]]] = [
     ("first", pa.int64(), {"value": pa.array([1])}),
-    ("first", pa.int64(), {"seen": np.array([2]), "by": np.array([0]), "value": pa.array([1])}),
-    ("first", pa.int64(), {"seen": np.array([0]), "by": np.array([0]), "value": pa.array([1])}),
-    ("last", pa.int64(), {"seen": np.array([1]), "by": np.array([0]), "value": pa.array(["x"])}),
-    ("last", pa.int64(), {"seen": np.array([1]), "by": pa.array([0]), "value": pa.array([1])}),
+    ("first", pa.int64(), {"seen": np.array([2]), **NO_ORDER, "value": pa.array([1])}),
+    ("first", pa.int64(), {"seen": np.array([0]), **NO_ORDER, "value": pa.array([1])}),
+    ("first", pa.int64(), {"seen": np.array([0]), "by": np.array([0]), "rest": np.array([1]), "value": NULL}),
+    ("last", pa.int64(), {"seen": np.array([1]), **NO_ORDER, "value": pa.array(["x"])}),
+    ("last", pa.int64(), {"seen": np.array([1]), **NO_ORDER, "by": pa.array([0]), "value": pa.array([1])}),
     ("distinct", pa.int64(), {"items": pa.array([b"1234567"])}),
     ("distinct", pa.int64(), {"items": pa.array([None], pa.binary())}),
     ("distinct", pa.int64(), {"items": pa.array(["text"])}),
@@ -47,6 +50,18 @@ HOSTILE: list[tuple[str, pa.DataType, dict[str, Any]]] = [
     ("hll", pa.int64(), {"sketch": pa.array([b"\x40" * 4096])}),
     ("hll", pa.int64(), {"sketch": pa.array([b"\4" * 1544])}),
     ("hll", pa.int64(), {"other": pa.array([b""])}),
+    ("set:3", pa.int64(), {"items": pa.array([EIGHT * 4])}),
+    ("theta:16", pa.int64(), {"items": pa.array([np.arange(1, 19).tobytes()])}),
+    ("theta", pa.int64(), {"items": pa.array([np.array([2, 2]).tobytes()])}),
+    ("theta", pa.int64(), {"items": pa.array([np.array([0]).tobytes()])}),
+    ("theta", pa.int64(), {"items": pa.array([b"1234567"])}),
+    ("variance", pa.int64(), {"limb+0": np.zeros(1, np.int64)}),
+    ("covariance", pa.float64(), {"values": np.zeros(1, np.int64), "product+99": np.zeros(1, np.int64)}),
+    ("covariance", pa.float64(), {"values": np.zeros(1, np.int64), "some+1": np.zeros(1, np.int64)}),
+    ("covariance", pa.int64(), {"values": np.zeros(1, np.int64)}),
+    ("covariance", pa.float64(), {"other+0": np.zeros(1, np.int64)}),
+    ("variance", pa.int64(), {"values": np.zeros(1, np.int64), "square-1": np.zeros(1, np.int64)}),
+    ("variance", pa.int64(), {"values": np.zeros(1, np.int64), "square+99": np.zeros(1, np.int64)}),
     ("kll", pa.float64(), {"n": np.array([1])}),
     (
         "kll",
@@ -75,7 +90,11 @@ def test_hostile_states_are_refused(kind: str, data_type: pa.DataType, parts: di
         LAWS[kind].check(State(kind, data_type, parts), 1)
 
 
-@given(st.sampled_from(["distinct", "collect", "hll", "kll", "frequent"]), st.binary(max_size=60), st.data())
+@given(
+    st.sampled_from(["distinct", "collect", "set", "theta", "hll", "kll", "frequent"]),
+    st.binary(max_size=60),
+    st.data(),
+)
 def test_random_bytes_are_refused_or_merge_without_harm(kind: str, noise: bytes, data: st.DataObject) -> None:
     law = LAWS[kind]
     data_type = (

@@ -14,8 +14,8 @@ from aiohttp import web
 
 from elfmesh.control.api import make_app
 from elfmesh.control.events import Reply
-from elfmesh.control.pages import encode_page
-from elfmesh.control.records import ResultRecord, counts_dict, table_to_ipc
+from elfmesh.control.results.pages import encode_page
+from elfmesh.control.results.records import NOT_COUNTED, ResultRecord, counts_dict, table_to_ipc
 from elfmesh.errors import Unreachable
 
 SECOND = 1_000_000
@@ -42,7 +42,7 @@ class FakeBackend:
             index=index,
             start_us=index * 10 * SECOND,
             end_us=(index + 1) * 10 * SECOND,
-            counts=counts_dict((table.num_rows, 0, 0, 0, 0, 0, 0, 0)),
+            counts=counts_dict((table.num_rows, *NOT_COUNTED[1:])),
             **fields,
         )
         self.records.append((record, table_to_ipc(table)))
@@ -93,7 +93,7 @@ class FakeBackend:
     def _schema(self) -> Reply:
         if not self.records:
             return Reply(0, 409, {"error": "this job has no result yet", "code": 1})
-        from elfmesh.control.records import ipc_schema
+        from elfmesh.control.results.records import ipc_schema
 
         schemas = [ipc_schema(rows) for _, rows in self.records]
         merged = pa.unify_schemas(schemas, promote_options="permissive").serialize().to_pybytes()

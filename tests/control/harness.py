@@ -18,13 +18,23 @@ import pyarrow as pa
 
 from elfmesh import ids
 from elfmesh.control import events as ctl
-from elfmesh.control.pages import decode_page
-from elfmesh.control.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.control.results.pages import decode_page
+from elfmesh.control.results.records import ResultRecord, ipc_to_table, rows_to_json
 from elfmesh.machine import Effect, Event, Message, Received, Send, Tick
 from elfmesh.overlay import events as ov
 from elfmesh.srt import events as srt
 from elfmesh.srt.messages import Segment
-from tests.control.members import TEXT, Agent, Worker, agent_id, finalise, read_log, recompute, rows_of
+from tests.control.members import (
+    TEXT,
+    Agent,
+    Worker,
+    agent_id,
+    derive,
+    finalise,
+    read_log,
+    recompute,
+    rows_of,
+)
 
 HOP_S = 0.001
 DETECT_S = 0.5
@@ -43,6 +53,8 @@ class Published:
 class World:
     """Virtual time, a perfect network, and agents on it."""
 
+    _later_elect = float("inf")
+
     def __init__(self, agents: int = 0, streams: tuple[str, ...] = ("clicks",)) -> None:
         self.now = 0.0
         self.agents: dict[bytes, Agent] = {}
@@ -53,6 +65,7 @@ class World:
         self.sent: Counter[str] = Counter()
         self.barrier = False
         self.poison = False
+        self.poisoned = ""
         self._held: list[tuple[bytes, Segment, tuple[bytes, ...]]] = []
         self._queue: list[tuple[float, int, Agent, Event, int]] = []
         self._order = itertools.count()
@@ -73,11 +86,14 @@ class World:
         labels: dict[str, str] | None = None,
     ) -> Agent:
         agent = Agent(self.post, number, {"clicks": None} if streams is None else streams, labels or {})
+        agent.poisoned = lambda: self.poisoned
         self.agents[agent.me.id] = agent
         self._start(agent)
         return agent
 
     def _start(self, agent: Agent) -> None:
+        for other in self.living:
+            self.post(HOP_S, other, ov.PeerUp(agent.me))
         self.post(0.0, agent, agent.restored())
         infos = tuple(ctl.StreamInfo(name, "json", schema) for name, schema in agent.streams.items())
         self.post(0.0, agent, ctl.LocalStreams(infos, tuple(sorted(agent.labels.items()))))
@@ -92,8 +108,6 @@ class World:
         for other in self.living:
             self.post(DETECT_S, other, ov.PeerDown(agent.me.id))
         self._later_elect = self.now + DETECT_S
-
-    _later_elect = float("inf")
 
     def restart(self, agent: Agent) -> None:
         self.roots = {tree: root for tree, root in self.roots.items() if root != agent.me.id}
@@ -130,8 +144,7 @@ class World:
                 key=lambda each: each[0],
                 default=(float("inf"), None),
             )
-            moment = min(due, timed[0], self._later_elect)
-            if moment > end:
+            if (moment := min(due, timed[0], self._later_elect)) > end:
                 self.now = end
                 return
             self.now = max(moment, self.now)
@@ -287,7 +300,9 @@ class World:
     def _host_effect(self, agent: Agent, effect: Effect) -> None:
         match effect:
             case ctl.StartWorker():
+                before = agent.workers.get(effect.manifest.job_id)
                 worker = agent.workers[effect.manifest.job_id] = Worker(agent, effect)
+                worker.paused = before is not None and before.paused
                 worker.advance()
             case ctl.StopWorker():
                 worker_ = agent.workers.get(effect.job)
@@ -301,10 +316,10 @@ class World:
             case ctl.ReleaseWorker():
                 agent.released.append(effect.stop)
             case ctl.Left():
-                pass
+                agent.left += 1
             case ctl.Finalise():
-                done = finalise(effect)
-                if self.poison:
+                done = derive(effect) if effect.inputs and not effect.parts else finalise(effect)
+                if self.poison and effect.parts:
                     done = ctl.Finalised(effect.job, effect.epoch, effect.interval, error="poisoned")
                 self.post(HOP_S, agent, done)
             case ctl.Recompute():

@@ -11,14 +11,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from elfmesh.agent.compute import PartialCompute
 from elfmesh.control import events as ctl
 from elfmesh.control.answers import decode_body
 from elfmesh.control.machine import Control
-from elfmesh.control.pages import encode_page
 from elfmesh.control.plan import Plan, read_plan
-from elfmesh.control.records import BUCKETS, ResultRecord, table_to_ipc
+from elfmesh.control.results.pages import encode_page
+from elfmesh.control.results.records import BUCKETS, FIRST, ResultRecord, ipc_to_table, table_to_ipc
+from elfmesh.control.stages import stage_at
+from elfmesh.control.terms import Stage
 from elfmesh.machine import Contact, Event
 from elfmesh.srt.messages import Entry, Segment
+from tests.control.ql.sessions import partials
 
 SECOND = 1_000_000
 
@@ -30,13 +34,32 @@ def agent_id(number: int) -> bytes:
     return random.Random(number).randbytes(20)
 
 
+SESSIONS = """CREATE JOB shop.visits DEADLINE '1 s' AS
+SELECT k AS product, window_start AS start, window_end AS end, COUNT(*) AS hits FROM clicks
+GROUP BY SESSION(ts, INTERVAL '10' SECOND), k"""
+
+BEFORE = ("before", pa.int64())
+"""Of a job that sees the newest result of another: what that said of the product."""
+
 Post = Callable[[float, "Agent", Event], None]
 """Feeds an event to an agent after some seconds."""
 
 
-def count(agent: Agent, plan: Plan, partitions: int, index: int) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
+def left_out(text: str) -> str:
+    """The one key that a text's filter leaves out, the only filter there is here."""
+    return text.partition("product <> '")[2].partition("'")[0]
+
+
+def count(
+    agent: Agent, plan: Plan, partitions: int, index: int, without: str = ""
+) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
     """An interval of an agent's log: records by bucket, and a payload per partition."""
-    keys = Counter(key for at, key in agent.logs.get(plan.stream, []) if at // plan.slide_us == index)
+    records = [
+        (at, key)
+        for at, key in agent.logs.get(plan.streams[0], [])
+        if at // plan.slide_us == index and key != without
+    ]
+    keys = Counter(key for _, key in records)
     payloads = []
     for partition in range(partitions):
         mine = {
@@ -44,8 +67,16 @@ def count(agent: Agent, plan: Plan, partitions: int, index: int) -> tuple[tuple[
             for key, number in sorted(keys.items())
             if zlib.crc32(key.encode()) % partitions == partition
         }
-        payloads.append(json.dumps(mine).encode() if mine else b"")
-    return (sum(keys.values()), *(0,) * (len(BUCKETS) - 1)), tuple(payloads)
+        if plan.sessions and mine:  # the real thing: a root merges it
+            shares = partials(SESSIONS, [(at, key, 1) for at, key in records if key in mine])
+            payloads.append(shares[index][0])
+        else:
+            payloads.append(json.dumps(mine).encode() if mine else b"")
+    counts = [0] * len(BUCKETS)
+    counts[BUCKETS.index("parse_error" if without and without == agent.poisoned() else "contributed")] = sum(
+        keys.values()
+    )
+    return tuple(counts), tuple(payloads)
 
 
 class Worker:
@@ -54,21 +85,30 @@ class Worker:
     def __init__(self, agent: Agent, effect: ctl.StartWorker) -> None:
         self.agent, self.manifest, self.start = agent, effect.manifest, effect.start
         self.plan: Plan = read_plan(effect.manifest.text)
+        self.stages = effect.stages or (Stage(FIRST, effect.manifest, effect.manifest.version),)
         self.sealed = effect.start
         self.paused = False
+        self.revs: dict[int, int] = {}
+        self.seq = 0
 
     def advance(self) -> None:
         """Seal what the watermark has passed."""
-        stream = self.plan.stream
+        stream = self.plan.streams[0]
         if self.paused or stream not in self.agent.watermarks:
             return
         stop = self.agent.watermarks[stream] // self.plan.slide_us
-        if stop <= self.sealed:
-            return
-        partitions = self.manifest.partitions
+        while self.sealed < stop:
+            stage = stage_at(self.stages, self.sealed)
+            edges = [each.start for each in self.stages if self.sealed < each.start < stop]
+            self._seal(min(edges, default=stop), stage)
+
+    def _seal(self, stop: int, stage: Stage) -> None:
+        """Seal a range of one version."""
+        stream, partitions = self.plan.streams[0], self.manifest.partitions
         indices = {at // self.plan.slide_us for at, _ in self.agent.logs.get(stream, [])}
+        without = left_out(stage.manifest.text)
         made = {
-            index: count(self.agent, self.plan, partitions, index)
+            index: count(self.agent, self.plan, partitions, index, without)
             for index in sorted(indices)
             if self.sealed <= index < stop
         }
@@ -81,9 +121,23 @@ class Worker:
             ]
             payloads = tuple(payloads[partition] for _, payloads in made.values())
             parts.append(ctl.SealedPart(tuple(entries), payloads))
-        event = ctl.Sealed(self.manifest.job_id, self.manifest.incarnation, self.sealed, stop, tuple(parts))
+        job, incarnation = self.manifest.job_id, self.manifest.incarnation
+        event = ctl.Sealed(job, incarnation, self.sealed, stop, tuple(parts), evaluated=stage.evaluated)
         self.sealed = stop
         self.agent.post(0.0, self.agent, event)
+
+    def revise(self, index: int, added: int) -> None:
+        """So many records of a sealed interval have come late."""
+        self.revs[index] = rev = self.revs.get(index, 1) + 1
+        self.seq += 1
+        counts, payloads = count(self.agent, self.plan, self.manifest.partitions, index)
+        nothing = (0,) * len(BUCKETS)
+        parts = tuple(
+            ctl.SealedPart((Entry(index, nothing if at else counts, len(payload), rev),), (payload,))
+            for at, payload in enumerate(payloads)
+        )
+        job, incarnation, more = self.manifest.job_id, self.manifest.incarnation, (added, *nothing[1:])
+        self.agent.post(0.0, self.agent, ctl.Revised(job, incarnation, index, rev, parts, more, self.seq))
 
 
 class Agent:
@@ -96,8 +150,13 @@ class Agent:
         self.results: dict[bytes, tuple[str, list[tuple[ResultRecord, bytes]]]] = {}
         self.replies: dict[int, ctl.Reply] = {}
         self.released: list[int] = []
+        self.expired: dict[bytes, int] = {}
+        """Of results logs: the last interval that retention has dropped."""
         self.dead_letters: list[ctl.DeadLetter] = []
+        self.left = 0
         self.incarnation = 0
+        self.poisoned: Callable[[], str] = lambda: ""
+        """The version that leaves out this key can use no record."""
         self.boot()
 
     def boot(self) -> None:
@@ -120,6 +179,14 @@ class Agent:
     def feed(self, stream: str, records: list[tuple[int, str]]) -> None:
         self.logs.setdefault(stream, []).extend(records)
 
+    def late(self, stream: str, records: list[tuple[int, str]]) -> None:
+        """Records of one interval: what is sealed already is revised."""
+        self.feed(stream, records)
+        for worker in self.workers.values():
+            index = records[0][0] // worker.plan.slide_us
+            if worker.start <= index < worker.sealed:
+                worker.revise(index, len(records))
+
     def seal(self, stream: str, watermark_us: int) -> None:
         self.watermarks[stream] = max(watermark_us, self.watermarks.get(stream, 0))
         for worker in list(self.workers.values()):
@@ -138,25 +205,40 @@ def rows_of(counter: Counter[str]) -> list[dict[str, Any]]:
 def finalise(effect: ctl.Finalise) -> ctl.Finalised:
     total: Counter[str] = Counter()
     try:
+        if effect.open is not None:
+            return PartialCompute().close_sessions(effect)
         for partition in effect.parts:
             for payload in partition:
                 total.update(decode_body(payload))
     except Exception as error:
         return ctl.Finalised(effect.job, effect.epoch, effect.interval, error=str(error), rev=effect.rev)
-    table = pa.Table.from_pylist(
-        rows_of(total), schema=pa.schema([("product", pa.string()), ("hits", pa.int64())])
-    )
+    rows, columns = rows_of(total), [("product", pa.string()), ("hits", pa.int64())]
+    if read_plan(effect.manifest.text).latest:
+        seen = [row for _, _, given in effect.inputs for row in ipc_to_table(given).to_pylist()]
+        before = {row["product"]: row["hits"] for row in seen}
+        assert len(before) == len(seen), "the rows of one interval"
+        rows, columns = [row | {"before": before.get(row["product"])} for row in rows], [*columns, BEFORE]
+    table = pa.Table.from_pylist(rows, schema=pa.schema(columns))
     return ctl.Finalised(effect.job, effect.epoch, effect.interval, table_to_ipc(table), rev=effect.rev)
+
+
+def derive(effect: ctl.Finalise) -> ctl.Finalised:
+    """As on a real agent."""
+    rows, counts = PartialCompute().derive(effect)
+    return ctl.Finalised(effect.job, effect.epoch, effect.interval, rows, rev=effect.rev, counts=counts)
 
 
 def recompute(agent: Agent, effect: ctl.Recompute) -> ctl.Recomputed:
     plan = read_plan(effect.manifest.text)
-    counts, payloads = count(agent, plan, effect.manifest.partitions, effect.interval)
+    without = left_out(effect.manifest.text)
+    counts, payloads = count(agent, plan, effect.manifest.partitions, effect.interval, without)
     return ctl.Recomputed(effect.token, counts, payloads)
 
 
 def read_log(agent: Agent, effect: ctl.ReadLog) -> ctl.LogRead:
     _, records = agent.results.get(effect.job, ("", []))
+    expired = agent.expired.get(effect.job)
+    records = [each for each in records if expired is None or each[0].index > expired]
     found = [
         each
         for each in records
@@ -170,6 +252,6 @@ def read_log(agent: Agent, effect: ctl.ReadLog) -> ctl.LogRead:
         found[-1][0].index + 1 if found else None,
         records[0][0].index if records else None,
         records[-1][0].index if records else None,
-        None,
+        expired,
         schema if records else b"",
     )

@@ -6,7 +6,7 @@ noticed. A paused agent is taken for dead by the others; what was sent to it wai
 
 from __future__ import annotations
 
-from elfmesh.control.records import ResultRecord
+from elfmesh.control.results.records import ResultRecord
 from elfmesh.machine import Effect, Event, Received
 from elfmesh.overlay import events as ov
 from elfmesh.srt import events as srt

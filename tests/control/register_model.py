@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from elfmesh.control.register import NONE, Ballot, Promise, Round, Vote
-from elfmesh.control.register_value import (
+from elfmesh.control.register.rules import NONE, Ballot, Promise, Round, Vote
+from elfmesh.control.register.value import (
     Cell,
     Change,
     Close,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from elfmesh.agent import cli
+from elfmesh.agent.cli import entry as cli
 from elfmesh.control.client import Client, _place, api_address, connect
 from elfmesh.control.events import Reply
 from elfmesh.control.web.client import AsyncClient

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.control.contributions import (
+from elfmesh.control.events import Revised, Sealed, SealedPart
+from elfmesh.control.member.contributions import (
     BURST_BYTES,
     BURST_INTERVALS,
     PACE_S,
@@ -17,9 +19,8 @@ from elfmesh.control.contributions import (
     since,
     until,
 )
-from elfmesh.control.events import Sealed, SealedPart
 from elfmesh.control.office import Office
-from elfmesh.control.records import BUCKETS
+from elfmesh.control.results.records import BUCKETS
 from elfmesh.machine import Contact
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import Contribute
@@ -189,3 +190,32 @@ def test_ranges_are_cut_exactly(low: int, high: int) -> None:
     part = since(event.parts[0], low)
     assert [entry.interval for entry in part.entries] == list(range(max(2, low), 9))
     assert len(part.payloads) == len(part.entries)
+
+
+def test_what_a_restart_says_again_is_paced_as_well() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    for at in range(100):
+        bench.up.add(replace(sealed(at, at + 1), again=True))
+    assert bench.intervals() == []
+    said = []
+    for _ in range(20):
+        bench.wait(PACE_S)
+        burst = bench.intervals()
+        assert len(burst) <= BURST_INTERVALS
+        said += burst
+    assert said == list(range(100))
+
+
+def test_a_revision_goes_up_by_itself_and_again_with_everything() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    bench.up.add(sealed(0, 4))
+    bench.said()
+    part = SealedPart((Entry(2, COUNTS, 2, 2),), (b"pp",))
+    assert bench.up.revise(Revised(JOB, "x", 2, 2, (part,), COUNTS, 1))
+    (only,) = bench.said()
+    assert (only.segment.start, only.segment.stop, only.segment.entries[0].rev) == (2, 3, 2)
+    bench.up.begin(3, 2, 0)
+    assert [(each.segment.start, each.segment.stop) for each in bench.said()] == [(0, 2), (2, 3), (3, 4)]
+    assert not bench.up.revise(Revised(JOB, "x", 9, 2, (part,), COUNTS, 2))

@@ -10,7 +10,7 @@ import pytest
 
 from elfmesh import ids
 from elfmesh.control.events import Sealed, SealedPart
-from elfmesh.control.records import BUCKETS
+from elfmesh.control.results.records import BUCKETS
 from elfmesh.srt.messages import Entry
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.members import Agent

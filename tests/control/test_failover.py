@@ -7,7 +7,7 @@ import pytest
 
 from elfmesh import ids
 from elfmesh.control import messages as ctl
-from elfmesh.control.records import FIRST
+from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact, Received
 from elfmesh.overlay.events import RouteDelivered

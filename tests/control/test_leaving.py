@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from elfmesh.control.master import Master
+from elfmesh.control.master.master import Master
 from elfmesh.control.messages import Leaving, Replica, Stop
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
@@ -25,13 +25,20 @@ def states(world: World) -> list[tuple[str, int]]:
     return [(record.state, record.agents_expected) for record, _ in world.results(world.master())]
 
 
+def until_answered(world: World, agent: Agent, token: int) -> None:
+    """Somebody else must vote first."""
+    for _ in range(30):
+        if token not in agent.replies:
+            world.run(1.0)
+
+
 def test_no_interval_misses_who_leaves() -> None:
     world, leaver = started()
     token = world.request(leaver, "leave")
     world.run(3.0)
     assert token not in leaver.replies, "its last intervals are open"
     world.seal_all(BASE + 8 * SLIDE)
-    world.run(3.0)
+    until_answered(world, leaver, token)
     assert leaver.replies[token].body == {"agent": f"agent-{leaver.number}", "state": "left", "jobs": 1}
     world.kill(leaver)
     world.run(5.0)
@@ -47,7 +54,7 @@ def test_what_it_has_for_later_intervals_is_nobodys() -> None:
     token = world.request(leaver, "leave")
     world.run(2.0)
     world.seal_all(BASE + 8 * SLIDE)
-    world.run(3.0)
+    until_answered(world, leaver, token)
     assert token in leaver.replies
     for record, rows in world.results(world.master()):
         with_it = world.expected(SLIDE)[record.index]
@@ -76,7 +83,7 @@ def test_a_question_that_is_lost_is_asked_again_and_a_repeated_one_changes_nothi
     version = master.book.version
     entry = next(each for each in master.book.entries if each.contact.id == leaver.me.id)
     assert entry.until is not None
-    master.leaving(Leaving(master.job, master.manifest.incarnation, leaver.me, master.epoch, 5000))
+    master.members.leaving(Leaving(master.job, master.manifest.incarnation, leaver.me, master.epoch, 5000))
     assert master.book.version == version
 
 
@@ -114,7 +121,7 @@ def test_who_leaves_before_it_has_heard_its_number_is_not_expected() -> None:
     world, _ = started(3)
     master = leads(world)
     late = world.add(9)
-    while not master._enrolling:
+    while not master.members._enrolling:
         world.run(0.001)
     token = world.request(late, "leave")
     world.run(3.0)
@@ -132,7 +139,7 @@ def test_what_it_seals_while_it_asks_for_its_last_interval_is_not_counted_beyond
     leaver.seal("clicks", BASE + 8 * SLIDE)
     world.run(2.0)
     world.seal_all(BASE + 8 * SLIDE)
-    world.run(3.0)
+    until_answered(world, leaver, token)
     assert leaver.replies[token].body["state"] == "left"
     whole = world.expected(SLIDE)
     leaver.logs.clear()
@@ -231,3 +238,98 @@ def lone() -> World:
     world.seal_all(BASE + 2 * SLIDE)
     world.run(1.0)
     return world
+
+
+@pytest.mark.parametrize("sealed", [2, 4])
+def test_a_restart_while_leaving_goes_on_to_leave(sealed: int) -> None:
+    world, leaver = started()
+    world.request(leaver, "leave")
+    world.run(1.0)
+    world.seal_all(BASE + sealed * SLIDE)
+    world.run(0.05)
+    world.kill(leaver)
+    world.run(0.2)
+    world.restart(leaver)
+    world.run(1.0)
+    world.seal_all(BASE + 8 * SLIDE)
+    world.run(5.0)
+    assert leaver.left == 1, "it ends by itself"
+    assert ("leaving", leaver.me.id) not in leaver.disk
+    world.kill(leaver)
+    world.run(5.0)
+    found = states(world)
+    assert {state for state, _ in found} == {"FINAL"}
+    assert found[-1][1] == 3
+
+
+def voters(world: World) -> list[Agent]:
+    cell = leads(world).committer.cell
+    assert not cell.value.former
+    return [world.agents[contact.id] for contact in cell.value.acceptors]
+
+
+@pytest.mark.parametrize(("agents", "leavers"), [(6, 3), (4, 3), (3, 2)])
+def test_voters_that_leave_one_after_another_take_no_job_along(agents: int, leavers: int) -> None:
+    """Two of three that ended without a word were a lost job."""
+    world = World(agents)
+    fill(world, intervals=30)
+    world.apply(world[0])
+    sealed = 2
+    for number in range(leavers):
+        world.seal_all(BASE + sealed * SLIDE)
+        world.run(2.0)
+        leaver = voters(world)[-1] if number < leavers - 1 else world.master()
+        token = world.request(leaver, "leave")
+        world.run(1.0)
+        sealed += 6
+        world.seal_all(BASE + sealed * SLIDE)
+        world.run(30.0)
+        assert leaver.replies[token].body["state"] == "left"
+        assert leaver not in voters(world)
+        assert len(voters(world)) == min(3, agents - number - 1)
+        world.kill(leaver)
+        world.run(10.0)
+    world.seal_all(BASE + 30 * SLIDE)
+    world.run(10.0)
+    found = world.results(world.master())
+    assert [record.index for record, _ in found] == list(range(1000, 1030))
+    assert {record.state for record, _ in found} == {"FINAL"}
+
+
+def test_who_votes_goes_only_when_the_register_has_settled_and_is_not_called_back() -> None:
+    world, _ = started(5)
+    leaver = next(agent for agent in voters(world) if agent is not world.master())
+    world.seal_all(BASE + 8 * SLIDE)
+    token = world.request(leaver, "leave", {"wait": 1.0})
+    world.run(1.5)
+    assert leaver.replies[token].body["waits_for"] == [{"job": "shop/top", "paused": False}]
+    world.run(20.0)
+    assert leaver not in voters(world)
+    assert len(voters(world)) == 3
+    world.kill(next(agent for agent in voters(world) if agent is not world.master()))
+    world.run(90.0)
+    assert leaver not in voters(world), "it is there, and is about to go"
+    assert len(voters(world)) == 3
+
+
+def test_the_only_voter_of_many_hands_its_vote_to_another_and_the_last_agent_just_goes() -> None:
+    world = World(1)
+    world.apply(world[0])
+    world.add(1)
+    world.run(10.0)
+    first = voters(world)[0]
+    assert voters(world) == [first]
+    token = world.request(first, "leave")
+    for at in range(1, 8):
+        world.seal_all(BASE + at * SLIDE)
+        world.run(3.0)
+    assert first.replies[token].body["state"] == "left"
+    world.kill(first)
+    world.run(10.0)
+    (last,) = world.living
+    assert voters(world) == [last]
+    token = world.request(last, "leave")
+    for at in range(8, 16):
+        world.seal_all(BASE + at * SLIDE)
+        world.run(3.0)
+    assert last.replies[token].body["state"] == "left"

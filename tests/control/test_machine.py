@@ -7,11 +7,11 @@ import pytest
 
 from elfmesh import ids
 from elfmesh.control import events as ctl
-from elfmesh.control.machine import Control
+from elfmesh.control.machine import EARLY_MAX, Control
 from elfmesh.control.manifest import Manifest, new_manifest, split_name, updated
 from elfmesh.control.messages import MESSAGES, Announce, Submit, Verdict, WhatRuns, pack, unpack
 from elfmesh.control.plan import read_job
-from elfmesh.control.records import FIRST
+from elfmesh.control.results.records import FIRST
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.machine import Contact, Effect, Event, Tick
 from elfmesh.overlay.events import Joined, Route
@@ -54,7 +54,8 @@ def test_an_announcement_starts_a_worker_and_is_answered_in_the_same_step() -> N
     effects = machine.step(
         Delivered(ids.stream_id("clicks"), 4, pack(Announce(job, OTHER, 1, wanted=True))), 1.0
     )
-    assert effects[:2] == [Subscribe(job.job_id), ctl.StartWorker(job, FIRST)]
+    epoch = ctl.Persist("epoch", job.job_id, (1).to_bytes(8))
+    assert effects[:3] == [epoch, Subscribe(job.job_id), ctl.StartWorker(job, FIRST)]
     (answer,) = [effect for effect in effects if isinstance(effect, Answer)]
     assert answer.seq == 4
     verdict = unpack(answer.body)
@@ -62,8 +63,23 @@ def test_an_announcement_starts_a_worker_and_is_answered_in_the_same_step() -> N
     assert verdict.takes_part
 
 
+def test_what_clients_ask_waits_until_the_agent_has_joined() -> None:
+    """Simulator seed 6: an agent that did not know the others yet founded a job on its own."""
+    machine = control()
+    assert machine.step(ctl.ClientRequest(1, "apply", {"text": TEXT}, 0), 0.0) == []
+    routed = [effect for effect in machine.step(Joined(), 1.0) if isinstance(effect, Route)]
+    assert [type(unpack(effect.body)) for effect in routed] == [Submit]
+    late = control()
+    for token in range(EARLY_MAX):
+        assert late.step(ctl.ClientRequest(token, "describe", {"job": "a/b"}, 0), 0.0) == []
+    (refused,) = late.step(ctl.ClientRequest(EARLY_MAX, "describe", {"job": "a/b"}, 0), 0.0)
+    assert isinstance(refused, ctl.Reply)
+    assert refused.status == 503
+
+
 def test_applying_routes_the_manifest_to_the_jobs_id() -> None:
     machine = control()
+    machine.step(Joined(), 0.0)
     effects = machine.step(ctl.ClientRequest(9, "apply", {"text": TEXT}, wall_us=77), 0.0)
     (route,) = [effect for effect in effects if isinstance(effect, Route)]
     assert route.key == ids.job_id("shop/top", "local")
@@ -75,6 +91,7 @@ def test_applying_routes_the_manifest_to_the_jobs_id() -> None:
 
 def test_every_request_is_answered_even_the_senseless() -> None:
     machine = control()
+    machine.step(Joined(), 0.0)
     questions: list[tuple[str, dict[str, Any], int]] = [
         ("health", {}, 200),
         ("agent", {}, 200),

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+
+from elfmesh.control.asks import QUESTION_S
+from elfmesh.control.messages import Answered
+from elfmesh.machine import Message
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import World
+from tests.control.members import Agent
 
 
 def test_lists_come_from_all_agents() -> None:
@@ -61,3 +68,42 @@ def test_an_unanswered_request_is_refused_in_time() -> None:
     world.lost = lambda source, target, message: source is master
     reply = world.ask(asker, "describe", {"job": "shop/top"}, within=15.0)
     assert (reply.status, reply.body["code"]) == (503, 69)
+
+
+def test_an_answer_that_was_lost_is_asked_for_again_at_once() -> None:
+    world, asker, answers = silenced(lambda number: number == 1)
+    began = world.now
+    token = world.request(asker, "describe", {"job": "shop/top"})
+    world.run(0.6)
+    assert asker.replies[token].status == 200, "one frame was lost: nobody waits seconds for it"
+    assert [round(at - began, 1) for at in answers] == [0.0, 0.5]
+
+
+def test_a_question_is_asked_again_more_and_more_rarely() -> None:
+    world, asker, answers = silenced(lambda number: True)
+    began = world.now
+    assert world.ask(asker, "describe", {"job": "shop/top"}, within=15.0).status == 503
+    assert [round(at - began, 1) for at in answers] == [0.0, 0.5, 1.5, 3.5, 6.0, 8.5]
+
+
+def test_all_agents_are_not_asked_again_while_they_have_time_to_answer() -> None:
+    world, asker, answers = silenced(lambda number: True)
+    world.ask(asker, "list", within=15.0)
+    assert len(answers) > 1
+    assert min(after - before for before, after in pairwise(answers)) >= QUESTION_S
+
+
+def silenced(lost: Callable[[int], bool]) -> tuple[World, Agent, list[float]]:
+    """A job, an agent that is not its master, and when answers were sent; some are lost, by their number."""
+    world = World(3)
+    world.apply(world[0])
+    asker = next(agent for agent in world.living if agent is not world.master())
+    answers: list[float] = []
+
+    def silence(source: Agent, target: Agent, message: Message) -> bool:
+        if isinstance(message, Answered):
+            answers.append(world.now)
+        return isinstance(message, Answered) and lost(len(answers))
+
+    world.lost = silence
+    return world, asker, answers

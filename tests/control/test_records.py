@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.control.records import (
+from elfmesh.control.results.records import (
     BUCKETS,
     NOT_COUNTED,
     ResultRecord,
@@ -42,7 +42,7 @@ def record(**changes: Any) -> ResultRecord:
         "end_us": 1_431_857_130_000_000,
         "agents_in": 8,
         "agents_expected": 8,
-        "counts": counts_dict((812, 40, 0, 0, 0, 0, 0, 0)),
+        "counts": counts_dict((812, 40, *NOT_COUNTED[2:])),
     }
     return ResultRecord(**{**fields, **changes})
 
@@ -59,8 +59,8 @@ def test_a_query_without_a_window_has_no_bounds() -> None:
 
 
 def test_buckets_that_are_not_in_the_example_show_when_they_count() -> None:
-    counts = to_json(record(counts=counts_dict((1, 2, 3, 4, 5, 6, 7, 8))), pa.table({}))["counts"]
-    assert counts == dict(zip(BUCKETS, range(1, 9), strict=True))
+    counts = to_json(record(counts=counts_dict((1, 2, 3, 4, 5, 6, 7, 8, 9))), pa.table({}))["counts"]
+    assert counts == dict(zip(BUCKETS, range(1, 10), strict=True))
 
 
 def test_values_are_written_without_a_loss() -> None:
@@ -144,5 +144,5 @@ def test_damaged_arrow_streams_are_refused_or_read() -> None:
 
 
 def test_counts_add_up() -> None:
-    assert add_counts([(1, 2, 3, 4, 5, 6, 7, 8), (1, *[0] * 7)]) == (2, 2, 3, 4, 5, 6, 7, 8)
+    assert add_counts([(1, 2, 3, 4, 5, 6, 7, 8, 9), (1, *[0] * 8)]) == (2, 2, 3, 4, 5, 6, 7, 8, 9)
     assert add_counts([]) == NOT_COUNTED

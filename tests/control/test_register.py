@@ -17,15 +17,13 @@ from elfmesh.control.holder import FETCH_S, Holder, LogCopy
 from elfmesh.control.manifest import new_manifest
 from elfmesh.control.messages import Fetch, Page, pack
 from elfmesh.control.office import Office
-from elfmesh.control.pages import encode_page
 from elfmesh.control.plan import read_job
-from elfmesh.control.records import ResultRecord
-from elfmesh.control.register import COUNTER_MAX, LEAP_MAX, NONE, Ballot
-from elfmesh.control.register_acceptor import Acceptors
-from elfmesh.control.register_desk import Registers
-from elfmesh.control.register_messages import Accept, Accepted, Conflict, Prepare, Promised
-from elfmesh.control.register_proposer import Proposer
-from elfmesh.control.register_value import (
+from elfmesh.control.register.acceptor import Acceptors
+from elfmesh.control.register.desk import Registers
+from elfmesh.control.register.messages import Accept, Accepted, Conflict, Prepare, Promised
+from elfmesh.control.register.proposer import Proposer
+from elfmesh.control.register.rules import COUNTER_MAX, LEAP_MAX, NONE, Ballot
+from elfmesh.control.register.value import (
     Cell,
     Close,
     Create,
@@ -36,6 +34,8 @@ from elfmesh.control.register_value import (
     TakeOver,
     digest,
 )
+from elfmesh.control.results.pages import encode_page
+from elfmesh.control.results.records import ResultRecord
 from elfmesh.control.terms import Terms
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Effect, Message, Send
@@ -287,14 +287,14 @@ def test_a_copy_asks_its_next_source_when_one_is_silent_and_tells_all_who_wait()
     done: list[str] = []
     copy.complete(A, lambda: done.append("first"))
     copy.complete(B, lambda: done.append("second"))
-    run(desk, FETCH_S)
+    run(desk, FETCH_S[0])
     *_, last = (effect for effect in desk.out if isinstance(effect, Send))
     assert last.to == B
     assert isinstance(last.message, Fetch)
     copy.page(B, Page(JOB, "i", last.message.token, done=True), tail(1, 2))
     assert copy.latest == 2
     assert done == [], "the silent one may have more"
-    run(desk, 4 * FETCH_S)
+    run(desk, 2 * sum(FETCH_S))
     assert done == ["first", "second"]
     assert not copy.fetching
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from elfmesh import ids
+from elfmesh.control.inquiry import Inquiry
+from elfmesh.control.messages import Inquire, Known
+from elfmesh.control.register.members import GONE_S
+from elfmesh.machine import Contact, Received, Send
 from tests.control.clicks import BASE, SLIDE, exact, fill
+from tests.control.harness import World
 from tests.control.members import Agent
 from tests.control.partition import SplitWorld
+from tests.control.test_failover import closer_than
 
 JOB = ids.job_id("shop/top", "local")
 
@@ -96,7 +103,11 @@ def test_partitions_at_any_moment_leave_one_record_an_interval(seed: int, draws:
             world.run(rng.choice([0.0, 1.0, 8.0]))
     world.run(60.0)
     records = world.terminal(JOB)
-    assert list(records) == list(range(1000, 1012)), "consecutive, without a gap"
+    # What is behind the last one may have been closed without somebody, and then it says so.
+    assert list(records) == list(range(1000, 1000 + len(records))), "consecutive, without a gap"
+    said = [index for index, record in records.items() if record.counts["contributed"]]
+    assert said == list(range(1000, 1012))
+    assert all(record.missing for index, record in records.items() if index not in said)
     epochs = [record.epoch for record in records.values()]
     assert epochs == sorted(epochs)
 
@@ -245,3 +256,67 @@ def test_a_deleted_job_stays_deleted_and_may_begin_anew_in_a_higher_epoch() -> N
     assert world.apply(world.living[1]).status == 200
     master = world.master().control.leadership.masters[JOB]
     assert master.epoch >= 3
+
+
+def begun_anew_among_others() -> tuple[int, int]:
+    """The epochs of a job's last term and of its next incarnation, on which nobody votes who did; 0: none."""
+    world = World(1)
+    world.apply(world[0])
+    old = world.master()
+    for _ in range(3):
+        world.restart(old)
+        world.run(10.0)
+    epoch = world.master().control.leadership.masters[JOB].epoch
+    world.ask(old, "delete", {"job": "shop/top"})
+    for _ in range(3):
+        world.add(closer_than(world, JOB))
+    world.run(10.0)
+    world.apply(world[0])
+    leading = [agent.control.leadership.masters[JOB] for agent in world.living if agent.masters]
+    for master in leading:
+        assert old.me.id not in {contact.id for contact in master.committer.cell.value.acceptors}
+    return epoch, max((master.epoch for master in leading), default=0)
+
+
+def test_a_job_begins_anew_above_its_last_epoch_also_where_others_vote_on_it() -> None:
+    """A fleet that had grown began at epoch 1 again: what lower epochs had left behind fenced it off."""
+    before, after = begun_anew_among_others()
+    assert after > before > 1
+
+
+def test_without_asking_around_a_job_begins_below_its_last_epoch_and_is_fenced_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unasked(self: Inquiry, job: bytes, extra: tuple[Contact, ...], then: Callable[..., None]) -> None:
+        then(None, {contact.id: contact for contact in extra})
+
+    monkeypatch.setattr(Inquiry, "ask_all", unasked)
+    before, after = begun_anew_among_others()
+    assert after <= before
+
+
+def test_who_is_asked_says_the_highest_epoch_it_has_seen_in_any_incarnation() -> None:
+    world = running(3, 4)
+    epoch = world.master().control.leadership.masters[JOB].epoch
+    world.ask(world[0], "delete", {"job": "shop/top"})
+    world.run(1.0)
+    said: list[Known] = []
+    asked, other = world[0], world[1]
+    asked.control.step(Received(other.me, Inquire(JOB, 7), b""), world.now)
+    effects = asked.control.step(Received(other.me, Inquire(JOB, 8), b""), world.now)
+    said += [each.message for each in effects if isinstance(each, Send) and isinstance(each.message, Known)]
+    assert [(known.token, known.terms, known.epoch) for known in said] == [(8, None, epoch)]
+
+
+def test_who_votes_comes_to_rest_again_after_a_change() -> None:
+    """Else the closest agents are looked up for ever, at every beat of every job."""
+    world = SplitWorld(9)
+    world.apply(world[0])
+    world.run(5.0)
+    electorate = world.master().control.leadership.masters[JOB].electorate
+    assert not electorate.restless
+    dead = next(agent for agent in acceptors(world) if agent is not world.master())
+    world.kill(dead)
+    world.run(GONE_S + 15)
+    assert dead not in acceptors(world)
+    assert not electorate.restless

@@ -9,9 +9,10 @@ from typing import cast
 import pytest
 from msgspec.structs import replace as with_fields
 
-from elfmesh.control import register, register_value
-from elfmesh.control.register import Ballot, Group, Vote
-from elfmesh.control.register_value import Cell, Exchange
+from elfmesh.control.register import rules as register
+from elfmesh.control.register import value as register_value
+from elfmesh.control.register.rules import Ballot, Group, Vote
+from elfmesh.control.register.value import Cell, Exchange
 from tests.control.register_model import Broken, Model, explore, follow, is_caught, wander
 
 RIVALS = (("close",), ("take over", "close"))

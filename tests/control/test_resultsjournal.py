@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.control import resultsjournal, resultslog
 from elfmesh.control.events import Append, ReadLog
-from elfmesh.control.pages import decode_page, encode_frame
-from elfmesh.control.resultsjournal import Entry, Journal
-from elfmesh.control.resultslog import ResultsLogs
+from elfmesh.control.results import journal as resultsjournal
+from elfmesh.control.results import log as resultslog
+from elfmesh.control.results.journal import Entry, Journal
+from elfmesh.control.results.log import ResultsLogs
+from elfmesh.control.results.pages import decode_page, encode_frame
 from tests.control.test_resultslog import record, rows
 
 JOBS = tuple(bytes([number]) * 20 for number in range(4))

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.control.events import Append, ReadLog
-from elfmesh.control.pages import decode_page, encode_page
-from elfmesh.control.records import ResultRecord, table_to_ipc
-from elfmesh.control.resultslog import ResultsLog, ResultsLogs
+from elfmesh.control.results.log import ResultsLog, ResultsLogs
+from elfmesh.control.results.pages import decode_page, encode_page
+from elfmesh.control.results.records import ResultRecord, table_to_ipc
 from elfmesh.errors import ProtocolError, StorageError
 
 JOB = b"\x07" * 20
@@ -119,7 +119,7 @@ def test_retention_by_bytes_keeps_the_newest(tmp_path: Path) -> None:
 
 
 def test_pages_are_bounded_and_read_on_without_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elfmesh.control.resultslog.LOG_PAGE_BYTES_MAX", 5000)
+    monkeypatch.setattr("elfmesh.control.results.log.LOG_PAGE_BYTES_MAX", 5000)
     log = ResultsLog(tmp_path, "a", segment_records=7)
     for index in range(40):
         log.append(record(index), rows("v" * 1000))

@@ -6,17 +6,17 @@ import msgspec
 import pytest
 
 from elfmesh.control.events import Sealed, SealedPart
-from elfmesh.control.keeper import KEPT_BYTES_MAX, Keeper
-from elfmesh.control.master_close import Closer
+from elfmesh.control.master.close import Closer
+from elfmesh.control.member.keeper import KEPT_BYTES_MAX, Keeper
+from elfmesh.control.member.safekeeping import AGAIN_BYTES, Safekeeping
 from elfmesh.control.messages import unpack
 from elfmesh.control.messages_safety import Keep, Kept, KeptCopy, Surrender
 from elfmesh.control.office import Office
-from elfmesh.control.safekeeping import AGAIN_BYTES, Safekeeping
 from elfmesh.control.terms import RosterEntry
 from elfmesh.machine import Contact, Received, Send
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import Publish
-from elfmesh.srt.messages import Entry
+from elfmesh.srt.messages import Entry, Segment
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
 from tests.control.members import TEXT, Agent, agent_id
@@ -350,3 +350,46 @@ def test_copies_of_an_older_term_are_refused_by_the_master() -> None:
     world.seal_all(BASE + SLIDE)
     world.run(2.0)
     exact(world, world[0])
+
+
+def test_that_a_dead_member_had_nothing_is_known_to_its_peers() -> None:
+    world = World(4)
+    world.apply(world[0], REPLICATED)
+    silent = next(agent for agent in world.living if agent is not world.master())
+    for agent in world.living:
+        if agent is not silent:
+            agent.feed("clicks", [(BASE + 1, "a")])
+    silent.seal("clicks", BASE + SLIDE)
+    world.run(0.5)
+    world.kill(silent)
+    for members in silent.contributed.values():
+        members.clear()
+    world.lost = lambda source, target, message: False
+    world.seal_all(BASE + SLIDE)
+    world.run(5.0)
+    (record,) = [each for each, _ in world.results(world.master())]
+    assert (record.state, record.missing) == ("FINAL", [])
+
+
+@pytest.mark.parametrize("replicated", [True, False])
+def test_the_neighbours_of_a_straggler_stand_in_for_it(replicated: bool) -> None:
+    """ELF 3: "speculative backup copies of slow tasks could be run in neighboring agents"."""
+    world = World(4)
+    fill(world, intervals=1)
+    world.apply(world[0], REPLICATED if replicated else TEXT)
+    slow = next(agent for agent in world.living if agent is not world.master())
+    arrive = world._arrive
+    number = next(iter(slow.control.carrier.members.values())).entry
+    assert number is not None
+
+    def stalled(tree: bytes, segment: Segment, payloads: tuple[bytes, ...]) -> None:
+        if not int.from_bytes(segment.coverage, "little") >> number.number & 1:
+            arrive(tree, segment, payloads)
+
+    world._arrive = stalled  # type: ignore[method-assign]  # its way up the tree is blocked, it lives
+    world.seal_all(BASE + SLIDE)
+    world.run(6.0)
+    found = [record.state for record, _ in world.results(world.master())]
+    assert found == (["FINAL"] if replicated else [])
+    if replicated:
+        exact(world, world.master())

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from elfmesh.control.events import DeadLetter, Persist, Sealed, SealedPart
-from elfmesh.control.fates import LACKS_MAX, Lacking
 from elfmesh.control.manifest import new_manifest
+from elfmesh.control.master.fates import LACKS_MAX, Lacking
+from elfmesh.control.member.settlement import ASK_S, ASKED_MAX, Settlement
 from elfmesh.control.messages_safety import AskFates, Fates, Lack
 from elfmesh.control.office import Office
 from elfmesh.control.plan import read_job
-from elfmesh.control.records import BUCKETS, NOT_COUNTED
-from elfmesh.control.settlement import ASK_S, ASKED_MAX, Settlement
+from elfmesh.control.results.records import BUCKETS, NOT_COUNTED
 from elfmesh.machine import Contact
 from elfmesh.srt.coverage import bitmap_of, bits_of
 from elfmesh.srt.messages import Entry
@@ -128,15 +132,73 @@ def test_after_a_restart_the_same_goes_up_with_the_same_interval() -> None:
     assert taken.entries[0].counts[EXPIRED] == 5 + 5, "its own records, and those that went up with it"
 
 
-def test_after_a_restart_nothing_is_settled_twice() -> None:
+@pytest.mark.parametrize("number", [None, ME], ids=["from-before-the-term", "contributed-again"])
+def test_after_a_restart_nothing_is_settled_twice(number: int | None) -> None:
     bench = Bench()
     bench.it.closed(sealed(10, 11), ME)
     bench.fates(outside=(10,))
     bench = bench.restart()
-    bench.it.closed(sealed(10, 11))
+    bench.it.closed(sealed(10, 11), number)
     assert bench.it.undecided == 1
     bench.fates(outside=(10, 11))
     assert bench.letters() == [11]
+    assert bench.it.owed[EXPIRED] == 5 + 5
+
+
+class Life:
+    """A member's lives: what it sealed, what went up with each interval, and whether that is inside."""
+
+    def __init__(self) -> None:
+        self.bench = Bench()
+        self.written: list[SealedPart] = []
+        self.up: list[SealedPart] = []
+        self.inside: list[bool] = []
+
+    def seal(self, records: int) -> None:
+        self.written.append(sealed(len(self.up), records=records).parts[0])
+        self.up.append(self.bench.it.place(self.written[-1], again=False))
+
+    def close(self, inside: int) -> None:
+        if len(self.inside) < len(self.up):
+            self._closed(self.up[len(self.inside)], ME)
+            self.inside.append(bool(inside % 2))
+
+    def _closed(self, part: SealedPart, number: int | None) -> None:
+        index = part.entries[0].interval
+        self.bench.it.closed(Sealed(MANIFEST.job_id, "x", index, index + 1, (part,)), number)
+
+    def tell(self, until: int) -> None:
+        until = min(until, len(self.inside))
+        lacks = tuple(lack(index, index + 1, ME) for index in range(until) if not self.inside[index])
+        self.bench.it.told(0, lacks, until)
+
+    def restart(self, begun: int) -> None:
+        """The frame log has all frames still; the roster on disk says that `begun` intervals are closed."""
+        closed = len(self.inside)
+        self.bench = self.bench.restart()
+        for index, part in enumerate(self.written):
+            if index < min(begun, closed):
+                self._closed(part, None)
+                continue
+            placed = self.bench.it.place(part, again=True)
+            assert index < closed or placed == self.up[index], "the same goes up with the same interval"
+            if index < closed:
+                self._closed(placed, ME)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(("seal", "close", "tell", "restart")), st.integers(0, 9)), max_size=40)
+)
+def test_each_record_is_counted_once_however_often_its_agent_restarts(steps: list[tuple[str, int]]) -> None:
+    life = Life()
+    for step, number in steps:
+        getattr(life, step)(number)
+    life.tell(len(life.inside))
+    open_from = len(life.inside)
+    counted = [part for index, part in enumerate(life.up) if index >= open_from or life.inside[index]]
+    found = sum(sum(part.entries[0].counts) for part in counted) + sum(life.bench.it.owed)
+    assert found == sum(sum(part.entries[0].counts) for part in life.written)
 
 
 def test_what_never_went_up_is_known_without_asking() -> None:
@@ -172,7 +234,7 @@ def test_marks_stay_small_and_say_from_where_they_are_complete() -> None:
     for index in range(200):
         truth[index] = 0 if index % 2 else 1 << index % 7
         lacking.decided(index, index + 1, truth[index])
-    since, lacks = lacking.told(150)
+    since, lacks, _ = lacking.told(150)
     assert len(lacks) <= LACKS_MAX
     for index in range(since, 150):
         found = [bits_of(each.absent) for each in lacks if each.start <= index < each.stop]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import PartsDropped
@@ -123,6 +125,40 @@ def test_a_straggler_behind_a_barrier_is_found_and_leapt_over() -> None:
     world.run(8.0)
     ((record, _),) = world.results(world[0])
     assert (record.state, record.missing, record.agents_in) == ("SKIPPED", ["agent-2"], 3)
+
+
+@given(
+    st.lists(st.sampled_from((0.01, 0.1, 0.2, 0.24, 0.26, 0.4, 0.7, 1.1)), min_size=1, max_size=6),
+    st.sampled_from((1, 4)),
+)
+@example([0.2] * 6, 1)
+@example([1.1] * 6, 4)
+@settings(max_examples=12, deadline=None)
+def test_newer_intervals_do_not_put_off_what_is_decided_about_an_older_one(
+    gaps_s: list[float], deadline_s: int
+) -> None:
+    world = World(3)
+    fill(world, intervals=len(gaps_s) + 1)
+    world.apply(world[0], TEXT.replace("DEADLINE '1 s'", f"DEADLINE '{deadline_s} s' ON STRAGGLER SKIP"))
+    master = world.master()
+    sealed_at: list[float] = []
+    skipped_at: dict[int, float] = {}
+
+    def run(until: float) -> None:
+        while world.now < until:
+            world.run(0.01)
+            for _, records in master.results.values():
+                for record, _ in records:
+                    skipped_at.setdefault(record.index, world.now)
+
+    for gap_s in [*gaps_s, deadline_s + 1.0]:
+        sealed_at.append(world.now)
+        for number in (0, 1):
+            world[number].seal("clicks", BASE + len(sealed_at) * SLIDE)
+        run(world.now + gap_s)
+    assert list(skipped_at) == [1000 + place for place in range(len(sealed_at))]
+    for at, sealed in zip(skipped_at.values(), sealed_at, strict=True):
+        assert sealed + deadline_s <= at < sealed + deadline_s + 0.1
 
 
 def test_an_agent_that_died_behind_a_barrier_is_named() -> None:

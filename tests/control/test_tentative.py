@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from elfmesh.control.fidelity import Rates, UsualRate
+from elfmesh.control.master.tentative import OPEN_MAX, Tentative
 from elfmesh.control.office import Office
-from elfmesh.control.pages import decode_page
-from elfmesh.control.records import BUCKETS, ResultRecord, ipc_to_table, rows_to_json
-from elfmesh.control.tentative import OPEN_MAX, Tentative
+from elfmesh.control.results.pages import decode_page
+from elfmesh.control.results.records import BUCKETS, ResultRecord, ipc_to_table, rows_to_json
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
 from tests.control.members import TEXT, Agent
@@ -191,18 +191,20 @@ def shelf() -> tuple[Tentative, Office, list[str]]:
 def test_revisions_grow_and_coverage_never_shrinks() -> None:
     rng = random.Random(3)
     held, office, _ = shelf()
-    last: dict[int, tuple[int, int]] = {}
+    last: dict[int, tuple[int, tuple[int, int]]] = {}
     for _ in range(2000):
         index, mask = rng.randrange(5), rng.getrandbits(4)
         office.now += rng.random()
-        rev = held.wants(index, mask) if held.has_room else 0
+        inside = (mask, rng.randrange(3))
+        rev = held.wants(index, inside) if held.has_room else 0
         if rev:
-            before = last.get(index, (0, 0))
-            assert rev == before[0] + 1
-            assert mask & before[1] == before[1]
-            assert mask != before[1]
-            held.begin(record(index, rev), mask)
-            last[index] = (rev, mask)
+            number, before = last.get(index, (0, (0, 0)))
+            assert rev == number + 1
+            assert mask & before[0] == before[0]
+            assert inside[1] >= before[1]
+            assert inside != before
+            held.begin(record(index, rev), inside)
+            last[index] = (rev, inside)
             if rng.random() < 0.8:
                 held.made(index, rev, b"rows")
             else:
@@ -216,8 +218,8 @@ def test_what_is_held_is_bounded_and_forgotten() -> None:
     held, office, _ = shelf()
     for index in range(2 * OPEN_MAX):
         office.now += 1.0
-        if rev := held.wants(index, 1):
-            held.begin(record(index, rev), 1)
+        if rev := held.wants(index, (1, 0)):
+            held.begin(record(index, rev), (1, 0))
             held.made(index, rev, b"x" * 100)
     assert len(held) == OPEN_MAX
     held.drop_below(OPEN_MAX - 1)
@@ -242,7 +244,7 @@ def test_a_later_wish_to_be_asked_again_does_not_put_off_an_earlier_one() -> Non
 
 def test_rows_that_come_after_the_end_are_dropped() -> None:
     held, _, said = shelf()
-    held.begin(record(7, 1), 1)
+    held.begin(record(7, 1), (1, 0))
     held.drop_below(8)
     held.made(7, 1, b"late")
     assert (list(held.since(0)), said) == ([], [])
@@ -313,3 +315,17 @@ def test_the_record_of_a_partial_interval_weighs_who_is_missing() -> None:
     assert last.state == "FINAL_PARTIAL"
     assert last.completeness == pytest.approx(2 / 3)
     assert last.fidelity == pytest.approx(10 / 100)
+
+
+def test_a_declared_horizon_is_a_bound_whoever_makes_progress() -> None:
+    text = TEXT.replace("DEADLINE '1 s'", "DEADLINE '1 s' HORIZON '3 s'")
+    world = started(text=text, intervals=12)
+    world[0].seal("clicks", BASE + 10 * SLIDE)
+    world[1].seal("clicks", BASE + 10 * SLIDE)
+    for step in range(12):  # it comes nearer all the time, and never in time
+        world.run(0.5)
+        if step % 4 == 3:
+            world[2].seal("clicks", BASE + (step // 4 + 1) * SLIDE)
+    found = {record.index: record for record, _ in world.results(world[0])}
+    assert list(found) == list(range(1000, 1010))
+    assert {found[index].state for index in range(1003, 1010)} == {"FINAL_PARTIAL"}

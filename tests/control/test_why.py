@@ -6,7 +6,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from elfmesh.agent.cli import elf
+from elfmesh.agent.cli.entry import elf
 from elfmesh.control.events import Reply
 from elfmesh.control.messages import Rate, Report
 from elfmesh.machine import Received
@@ -110,5 +110,5 @@ def test_reports_and_rates_of_strangers_are_not_kept() -> None:
         world.post(0.0, master, Received(world[1].me, Rate(leading.job, leading.epoch, number, 5.0)))
     world.post(0.0, master, Received(world[1].me, Report(leading.job, "agent-1", (), "no disk")))
     world.run(0.1)
-    assert leading.worker_errors == {"agent-1": "no disk"}
+    assert leading.tally.worker_errors == {"agent-1": "no disk"}
     assert not [number for number in leading.closer.rates._rates if number >= 100]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from elfmesh.agent.local_agents import says_something
 
 READY_S = 30.0
 
@@ -59,7 +60,7 @@ class Agent:
     def wait_ready(self, timeout_s: float = READY_S) -> None:
         assert self.process is not None
         assert self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], timeout_s)
+        ready = says_something(self.process.stdout, timeout_s)
         line = self.process.stdout.readline().decode() if ready else ""
         assert line.startswith("ready "), f"{self.name} is not ready: {line!r}\n{self.errors()}"
         self.ready_s = time.monotonic() - self.began

@@ -157,7 +157,8 @@ def test_a_killed_agent_is_named_as_missing_and_intervals_still_close(
         else:
             assert result["agents"] == {"in": 3, "expected": 4, "missing": [victim.name]}
             assert result["completeness"] == 0.75
-            assert result["rows"] == others[index]["rows"]
+            known = others[index]["rows"] if index in others else []  # or only the missing could know of it
+            assert result["rows"] == known
     assert list(results) == list(range(min(results), max(results) + 1)), "no gap"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from elfmesh import ids
 from elfmesh.agent.embedded import run
-from elfmesh.control.records import rows_to_json
+from elfmesh.control.results.records import rows_to_json
 from tests.e2e.fleet import Fleet, eventually
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

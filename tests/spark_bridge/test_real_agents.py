@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from elfmesh import spark_bridge
+from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
 from elfmesh.agent.embedded import run
-from elfmesh.agent.traffic import ShopTraffic, write_bulk
 from tests.e2e.fleet import Fleet, eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -9,9 +9,18 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.cbt.laws import LAWS
-from elfmesh.cbt.laws.sketches import hll_estimates
+from elfmesh.cbt.laws.sketches import hll_estimates, kll_held, theta_held
+from tests.control.ql.conftest import run
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+SPARKS = {
+    "hll": "hll_sketch_agg(id)",
+    "theta": "theta_sketch_agg(id)",
+    "kll": "kll_sketch_agg_double(double(id))",
+}
+UNIONS = {"hll": "hll_union_agg", "theta": "theta_union_agg", "kll": "kll_merge_agg_double"}
 
 
 def sketch(kind: str, values: pa.Array) -> bytes:
@@ -38,6 +47,34 @@ def test_spark_reads_and_unites_our_hll_with_its_own(spark: Any) -> None:
     (theirs,) = text.selectExpr("hll_sketch_agg(x, 12) AS s").collect()
     both = frame(spark, [bytes(theirs.s), sketch("hll", pa.array(words))])
     assert both.selectExpr(union).collect()[0].e == 300
+
+
+def test_unions_of_sparks_sketches_are_sparks(spark: Any) -> None:
+    """Of the same bytes: what Spark made of overlapping numbers, merged there and here."""
+    from pyspark.sql import functions
+
+    made = spark.range(30_000).selectExpr("id", "explode(array(id % 5, id % 3)) AS part").groupBy("part")
+    known = {
+        name: call for name, call in SPARKS.items() if spark.catalog.functionExists(call.partition("(")[0])
+    }
+    held = made.agg(*(functions.expr(call).alias(name) for name, call in known.items()))
+    rows = [row.asDict() for row in held.collect()]
+    unions = [f"{UNIONS[column]}({column}) AS {column}" for column in known]
+    (theirs,) = held.selectExpr(*unions).collect()
+    for column in known:
+        given = pa.table({column: pa.array([bytes(row[column]) for row in rows], pa.binary())})
+        ((ours,),) = run(f"SELECT {UNIONS[column]}({column}) AS x FROM t", given)[0].to_pydict().values()
+        if column == "hll":
+            assert ours[40:] == bytes(theirs.hll)[40:]
+        elif column == "theta":
+            assert theta_held(ours)[1] == theta_held(bytes(theirs.theta))[1]
+            assert theta_held(ours)[0].tolist() == theta_held(bytes(theirs.theta))[0].tolist()
+        else:
+            one, other = kll_held(ours), kll_held(bytes(theirs.kll))
+            assert (one.count, one.least, one.greatest) == (other.count, other.least, other.greatest)
+    torn = frame(spark, [bytes(rows[0]["hll"])[:9]])
+    with pytest.raises(Exception, match="HLL_INVALID_INPUT_SKETCH_BUFFER"):  # null here: an interval goes on
+        torn.selectExpr("hll_union_agg(s)").collect()
 
 
 def test_spark_reads_and_merges_our_kll(spark: Any) -> None:

@@ -352,3 +352,31 @@ def test_a_child_that_says_it_stands_further_is_believed() -> None:
     rig.said()
     rig.barrier.child_stands(b"\1", 4)
     assert rig.said() == [("claim", 0, 4, set(), {})]
+
+
+def revision(interval: int, agent: int, rev: int, text: str) -> Part:
+    item = Item(interval, (1,), text.encode(), rev)
+    return Part(interval, interval + 1, 1 << agent, (item,), 0, bytes([agent]))
+
+
+def test_a_revision_goes_up_alone_and_takes_the_place_of_what_waits() -> None:
+    rig = Rig()
+    rig.children(1, 2)
+    rig.child(part(FIRST, 1, 1, source=1, _0="x"))
+    for _ in range(2):
+        rig.child(revision(0, 1, 2, "xx"), claims=False)
+    rig.child(part(FIRST, 1, 2, source=2, _0="y"))
+    texts = [(each.coverage, [item.payload for item in each.items]) for each, _ in rig.above.parts]
+    assert texts.count((2, [b"xx"])) == 1, "once"
+    assert not any(b"x" in payload and payload != b"xx" for _, payloads in texts for payload in payloads)
+    rig.barrier.recollect(0, 0, 1, 1, ordered=True)
+    rig.child(replace(revision(0, 1, 2, "xx"), attempt=1), claims=False)
+    assert rig.above.parts[-1][0].attempt == 1, "in every attempt anew"
+
+
+def test_a_higher_epoch_forgets_what_an_earlier_one_had_released() -> None:
+    rig = Rig()
+    rig.barrier.meet(1)
+    rig.barrier.release(5)
+    rig.barrier.meet(2)
+    assert rig.barrier.released == FIRST, "it may be another job of the same name"

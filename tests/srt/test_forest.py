@@ -119,7 +119,7 @@ def test_released_intervals_are_not_sent_again() -> None:
     for number in (1, 2):
         contribute(wire, number, 1, b"x")
         wire.deliver()
-        wire.give(number, Release(TREE, 1))
+        wire.give(number, Release(TREE, 1, 1))
     assert wire.forests[2].stats()["held_bytes"] == 0
     del wire.forests[1]
     wire.give(2, PeerDown(contact(1).id))
@@ -130,12 +130,29 @@ def test_a_forwarder_learns_from_its_children_what_is_released() -> None:
     wire = grow(1, 2)
     contribute(wire, 2, 1, b"x")
     wire.deliver()
-    wire.give(2, Release(TREE, 1))
+    wire.give(2, Release(TREE, 1, 1))
     contribute(wire, 2, 2, start=1)
     wire.deliver()
     info = wire.forests[1].tree(TREE)
     assert info is not None
     assert info.released == 1
+
+
+@pytest.mark.parametrize("later", [(), (1,), (2,)])
+def test_what_an_earlier_epoch_had_closed_is_collected_in_the_next(later: tuple[int, ...]) -> None:
+    """A job that was deleted and applied anew has the same tree, and closes from the beginning again."""
+    wire = grow(1, 2, 3)
+    for number in (1, 2, 3):
+        wire.give(number, Release(TREE, 7, 1))
+    for number in (1, 2, 3):
+        wire.give(number, Contribute(TREE, segment(FIRST, 5, number, epoch=2, _4=1), (b"%d" % number,)))
+        wire.deliver()
+        for stale in later:
+            wire.give(stale, Release(TREE, 7, 1))
+    merge(wire, 1)
+    collected = [effect for effect in wire.take(1) if isinstance(effect, Collected)]
+    assert {(each.segment.start, each.segment.stop) for each in collected} == {(FIRST, 5)}
+    assert sorted(b"".join(b"".join(each.payloads) for each in collected)) == sorted(b"123")
 
 
 def test_overlapping_partials_are_collected_again_one_by_one() -> None:
@@ -249,7 +266,7 @@ def test_misuse_raises() -> None:
 
 def test_a_host_that_is_late_for_its_tree_does_no_harm() -> None:
     wire = Wire(1)
-    for event in (Contribute(TREE, segment(0, 1, 1)), Release(TREE, 4), Unsubscribe(TREE), Merged(5, b"")):
+    for event in (Contribute(TREE, segment(0, 1, 1)), Release(TREE, 4, 1), Unsubscribe(TREE), Merged(5, b"")):
         assert wire.give(1, event) == []
     assert wire.forests[1].stats()["not_in_tree"] == 3
 

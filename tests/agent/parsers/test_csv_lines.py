@@ -80,9 +80,9 @@ def test_the_block_reader_equals_the_line_reader(texts: list[str], end: str, som
 def test_only_lines_that_need_it_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def noted(text: str) -> list[str]:
+    def noted(text: str, *more: str) -> list[str]:
         seen.append(text)
-        return csv_row(text)
+        return csv_row(text, *more)
 
     monkeypatch.setattr(csv_lines, "csv_row", noted)
     odd = ['q"r,2', '"open,2', "1,2,3", '"a"b,2']

@@ -22,6 +22,19 @@ FORMATS = [
     "csv:a,b",
     r"regex:(?P<a>\w+)(?: (?P<b>.*))?",
     "auto",
+    *(
+        "syslog",
+        "nginx_error",
+        "apache_error",
+        "glog",
+        "raw",
+        "vhost_combined",
+        "nginx_timed",
+        "cri",
+        "docker",
+    ),
+    *("cef", "leef", "kv", "kv:k:v;k:v", "w3c", "tsv", "journald", "journald_export"),
+    "grok:%{COMBINEDAPACHELOG}",
 ]
 COLUMNS = ["ts", "a", "b.c", "_raw", "_source", "_host"]
 ACCESS = b'h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5'
@@ -62,7 +75,7 @@ def test_no_bytes_crash_any_parser(blocks: list[bytes], spec: str) -> None:
         (ACCESS + b' "-" "agent"\n', "combined"),
         (b'level=info msg="x y"\n', "logfmt"),
         (b"a,b,c\n1,2,3\n", "csv"),
-        (b"Jul 10 12:00:01 host sshd[1]: hello\n", ""),
+        (b"Jul 10 12:00:01 host sshd[1]: hello\n", "syslog"),
         (b"\n\n", ""),
         (b"", ""),
     ],

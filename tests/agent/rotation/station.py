@@ -11,17 +11,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from elfmesh.agent.config import StreamConfig
-from elfmesh.agent.framelog import FrameLog, Released
-from elfmesh.agent.jobs import LocalJob
+from elfmesh.agent.disk.framelog import FrameLog
+from elfmesh.agent.disk.frames import Released
+from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
-from elfmesh.agent.storage import DiskStorage
 from elfmesh.agent.stream import Stream
+from elfmesh.agent.worker.jobs import LocalJob
 from elfmesh.cbt import decode_partial, finish
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import new_manifest
-from elfmesh.control.records import BUCKETS, FIRST
+from elfmesh.control.results.records import BUCKETS, FIRST
 
 BEGIN = datetime(2026, 5, 17, 10, 0, tzinfo=UTC)
 PATIENT = """CREATE JOB t.ids LATENESS INTERVAL '1' HOUR AS SELECT id, count(*) AS n FROM log
@@ -60,6 +61,7 @@ class Station:
         self.now_s = 0.0
         self.wall_shift_s = 0.0
         self.shedding = False
+        self.block_bytes = 1 << 16
         self.spool_bytes_max: int | None = None
         self._room = room
         job = ql.parse(text).job
@@ -105,7 +107,7 @@ class Station:
         self._storage = DiskStorage(self._room / "data")
         self._frames = FrameLog(self._storage, garbage_bytes=2000)
         self._reader = StreamReader(
-            self.pattern, StreamFormat("json"), clock=lambda: self.now_s, block_bytes=1 << 16
+            self.pattern, StreamFormat("json"), clock=lambda: self.now_s, block_bytes=self.block_bytes
         )
         self._stream = Stream("log", StreamConfig(self.pattern, "json", idle="5 s"), self._reader)
         self._stream.spool_bytes_max = self.spool_bytes_max

@@ -17,7 +17,7 @@ import numpy as np
 
 from elfmesh.cbt.kernel import native
 from elfmesh.cbt.kernel import numpy_twin as twin
-from elfmesh.cbt.kernel.protocol import KeyColumn, Keys, Run
+from elfmesh.cbt.kernel.protocol import Field, FieldKind, KeyColumn, Keys, Run
 from tests.cbt.kernel.cases import keys_of, plain, run_of, texts_of
 
 REFUSALS = (ValueError, TypeError, IndexError)
@@ -162,6 +162,33 @@ def fuzz_scatters(dice: random.Random) -> None:
         native.add_floats(broken(dice, ids), floats, mine, lowest)
 
 
+def fuzz_fields(dice: random.Random) -> None:
+    groups, rows, width = dice.choice([1, 2, 100]), dice.choice([0, 1, 7, 300]), dice.choice([1, 2, 7])
+    ids = np.array(dice.choices(range(groups), k=rows), np.int64)
+    values = np.array([dice.randint(-(2**63), 2**63 - 1) for _ in range(rows)], np.int64)
+    cents = np.array([dice.randint(-(10**9), 10**9) / 100 for _ in range(rows)], np.float64).view(np.int64)
+    fields: list[Field] = []
+    place = 0
+    while place < width:  # fields that overlap have no defined content
+        kind = dice.choice(list(FieldKind) if place + 1 < width else [FieldKind.COUNT, FieldKind.SUM])
+        taken = cents if kind == FieldKind.FLOAT_SUM else values
+        fields.append((kind, place, taken, dice.randint(-70, -60)))
+        place += 1 + (kind == FieldKind.FLOAT_SUM)
+    mine, other = np.zeros((groups, width), np.int64), np.zeros((groups, width), np.int64)
+    native.add_fields(ids, mine, fields)
+    twin.add_fields(ids, other, fields)
+    assert mine.tolist() == other.tolist()
+    assert native.take_rows(mine, ids).tolist() == twin.take_rows(mine, ids).tolist()
+    assert native.span_floats(values.view(np.float64)) == twin.span_floats(values.view(np.float64))
+    kind, place, lowest = dice.choice(list(FieldKind)), dice.randint(-9, 9), dice.randint(-2000, 2000)
+    with suppress(*REFUSALS):
+        native.add_fields(broken(dice, ids), mine, fields)
+    with suppress(*REFUSALS):
+        native.add_fields(ids, mine, [(kind, place, broken(dice, values), lowest)])
+    with suppress(*REFUSALS):
+        native.take_rows(mine, broken(dice, ids))
+
+
 def fuzz_columns(dice: random.Random) -> None:
     rows, span = dice.choice([1, 7, 600, 1_500]), 1 << dice.choice([0, 7, 20, 40, 62])
     values = np.array([dice.randint(-span, span) for _ in range(rows)], np.int64)
@@ -194,6 +221,7 @@ TARGETS: list[Callable[[random.Random], None]] = [
     fuzz_merge,
     fuzz_keys,
     fuzz_scatters,
+    fuzz_fields,
     fuzz_columns,
 ]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from elfmesh.agent.cli.run_sessions import shown
+from elfmesh.agent.worker.intervals import OpenInterval
 from elfmesh.cbt import Panes, finish
-from elfmesh.control.ql import Query, expand, parse
+from elfmesh.control.ql import Query, Statement, expand, parse
+from elfmesh.control.results.records import NOT_COUNTED
 
 RunQuery = Callable[..., dict[int, pa.Table]]
 
@@ -19,19 +22,31 @@ def run(text: str, data: pa.Table | dict[str, Any], *, batch_rows: int = 7) -> d
     """Result table of every interval with rows, by index; a query without window has interval 0."""
     table = data if isinstance(data, pa.Table) else pa.table(data)
     statement = expand(parse(text), table.column_names)
+    return run_streams(statement, dict.fromkeys(statement.streams, table), batch_rows=batch_rows)
+
+
+def run_streams(
+    statement: Statement, data: Mapping[str, pa.Table], *, batch_rows: int = 7
+) -> dict[int, pa.Table]:
+    """The same of a statement over several streams; one stream may be read by several parts."""
     query, window = Query(statement), statement.window
     panes = Panes(
         statement.tables, None if window is None else window.size_us, (window and window.slide_us) or None
     )
-    for start in range(0, table.num_rows, batch_rows):
-        batch = table.slice(start, batch_rows).combine_chunks().to_batches()[0]
-        prepared = query.prepare(batch)
-        for name, rows in prepared.tables.items():
-            pane = prepared.panes.get(name, np.zeros(rows.num_rows, dtype=np.int64))
-            panes.insert(name, pane, rows)
+    for stream, table in data.items():
+        for start in range(0, table.num_rows, batch_rows):
+            batch = table.slice(start, batch_rows).combine_chunks().to_batches()[0]
+            prepared = query.prepare(batch, stream)
+            for name, rows in prepared.tables.items():
+                pane = prepared.panes.get(name, np.zeros(rows.num_rows, dtype=np.int64))
+                panes.insert(name, pane, rows)
     if window is None:
         reduced = panes.window(0)
         return {0: query.finalise({} if reduced is None else finish(reduced), None)}
+    if statement.has_sessions:
+        open_ = [OpenInterval(pane, NOT_COUNTED, panes.window(pane)) for pane in sorted(panes.panes())]
+        closed = {index: query.finalise_parts(tables, None) for index, _, tables in shown(statement, open_)}
+        return {index: rows for index, rows in closed.items() if rows.num_rows}
     results = {}
     per_window = window.size_us // window.pane_us
     indices = sorted(

@@ -6,12 +6,18 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from elfmesh.agent.embedded import LogRun
+from elfmesh.agent.functions.evaluator import local_evaluator
+from elfmesh.agent.job_rows import JobRows
 from elfmesh.control.ql import parse_many
+from elfmesh.control.ql.aggregates import AGGREGATES
 from elfmesh.control.ql.registry import FUNCTIONS
+from elfmesh.control.results.records import rows_to_json
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "elf-ql.md"
 EXAMPLE = re.compile(r"^```sql\n(.*?)^```\n(?:```json\n(.*?)^```\n)?", re.M | re.S)
@@ -37,17 +43,35 @@ def _clicks() -> pa.Table:
     )
 
 
+def _line(record: dict[str, Any]) -> str:
+    """The record as a line of its log; its host is the agent's to say."""
+    user = {"id": record.pop("user.id"), "location": record.pop("user.location")}
+    return json.dumps({**record, "user": user, "ts": record["ts"].isoformat()}) + "\n"
+
+
 @pytest.mark.parametrize(("text", "rows"), EXAMPLES, ids=lambda given: given.strip()[:30])
 def test_an_example_of_the_reference_runs(
-    text: str, rows: str, run_query: Callable[..., dict[int, pa.Table]]
+    text: str, rows: str, run_query: Callable[..., dict[int, pa.Table]], tmp_path: Path
 ) -> None:
+    jobs, log = JobRows(), tmp_path / "clicks.ndjson"
+    log.write_text("".join(map(_line, _clicks().to_pylist())))
     for statement in parse_many(text):
-        results = run_query(statement.text, _clicks())
+        if statement.job is None:
+            results = run_query(statement.text, _clicks())
+        else:  # a job may read those before it
+            functions = local_evaluator(statement) if statement.functions else None
+            answers = LogRun(statement, [str(log)], format="json", jobs=jobs, functions=functions).answers()
+            if functions is not None:
+                functions.close()
+            jobs.begin(statement)
+            for answer in answers:
+                jobs.add(statement, answer)
+            results = {answer.record.index: answer.table for answer in answers}
         assert results
         assert any(table.num_rows for table in results.values())
     if rows:
-        (table,) = results.values()
-        assert table.to_pylist() == [json.loads(line) for line in rows.splitlines()]
+        shown = [row for _, table in sorted(results.items()) for row in rows_to_json(table)]
+        assert shown == [json.loads(line) for line in rows.splitlines()]
 
 
 def test_the_reference_names_every_function_and_no_other() -> None:
@@ -55,6 +79,11 @@ def test_the_reference_names_every_function_and_no_other() -> None:
     named = set(re.findall(r"`([a-z_0-9]+)", section))
     assert set(FUNCTIONS) <= named
     assert named - set(FUNCTIONS) == set()
+
+
+def test_the_reference_names_every_aggregate() -> None:
+    section = DOCUMENT.read_text(encoding="utf-8").split("## Aggregates")[1].split("```")[0]
+    assert set(AGGREGATES) - set(re.findall(r"`([a-z_0-9]+)", section)) == set()
 
 
 def test_there_are_examples() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from elfmesh.agent.parsers.logfmt import LogfmtParser
 from elfmesh.agent.parsers.schema import DECLARABLE
+from elfmesh.agent.parsers.text_fields import TextOptions
 from tests.agent.parsers.agreement import compare
 
 KEYS = ["a", "b.c", "ts", "time", "é", "longer_than_eight", "_raw"]
@@ -92,7 +93,7 @@ def test_a_block_may_end_anywhere() -> None:
 @pytest.mark.parametrize("kind", sorted(DECLARABLE))
 def test_declared_types_agree(kind: str) -> None:
     def make() -> LogfmtParser:
-        return LogfmtParser(declared={"a": DECLARABLE[kind]})
+        return LogfmtParser(options=TextOptions({"a": DECLARABLE[kind]}))
 
     compare(make, [b"a=1\na=x\na=true\nb=2\nnone\n"], ["a", "b"])
 

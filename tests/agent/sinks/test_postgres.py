@@ -1,0 +1,190 @@
+"""PostgreSQL, a real server: rows and position move together, and nothing of an old epoch gets in."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from elfmesh.agent import failpoints
+from elfmesh.agent.sinks.base import Fenced, LogName, Lost, Position, Refused, Unavailable
+from elfmesh.agent.sinks.config import PostgresSink
+from elfmesh.agent.sinks.postgres import PostgresTables
+from elfmesh.agent.sinks.postgres_values import storable
+from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item, rows
+from tests.agent.sinks.servers import postgres
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with postgres() as conninfo:
+        yield conninfo
+
+
+@pytest.fixture
+def db(server: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS elf CASCADE")
+        yield connection
+
+
+@pytest.fixture
+def conninfo(db: psycopg.Connection[Any], server: str) -> str:
+    return server
+
+
+def sink(conninfo: str) -> PostgresTables:
+    return PostgresTables("test", PostgresSink(jobs=("*",), conninfo=conninfo))
+
+
+def counts(db: psycopg.Connection[Any]) -> dict[int, int]:
+    return dict(db.execute("SELECT interval_index, count(*) FROM elf.shop_top GROUP BY 1").fetchall())
+
+
+async def test_rows_record_and_position_are_there(conninfo: str, db: psycopg.Connection[Any]) -> None:
+    out = sink(conninfo)
+    assert await out.position(LOG) is None
+    assert await out.write(LOG, item(57))
+    assert await out.position(LOG) == Position(58, 1)
+    found = db.execute("SELECT incarnation, interval_index, rev, row_number, path, hits FROM elf.shop_top")
+    assert found.fetchall() == [("1a2b", 57, 1, 0, "/0", 57), ("1a2b", 57, 1, 1, "/1", 57)]
+    state, record = db.execute("SELECT state, record FROM elf.elf_intervals").fetchall()[0]
+    assert (state, record["interval"]["index"], record["completeness"]) == ("FINAL", 57, 1.0)
+
+
+async def test_a_sink_that_is_closed_holds_no_connection(conninfo: str, db: psycopg.Connection[Any]) -> None:
+    mine = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'elfmesh'"
+    before = db.execute(mine).fetchone()
+    out = sink(conninfo)
+    assert await out.write(LOG, item(57))
+    assert db.execute(mine).fetchone() != before
+    await out.close()
+    async with asyncio.timeout(20):
+        while db.execute(mine).fetchone() != before:  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.02)
+
+
+async def test_a_crash_anywhere_leaves_every_row_once(
+    conninfo: str, db: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    master = Master(tmp_path)
+    master.append(*(item(index) for index in range(6)))
+    for place in ("sink.write", "sink.written"):
+        for nth in (1, 2):
+            with failpoints.armed(f"{place}.postgres", die, n=nth), pytest.raises(Died):
+                async with Following(sink(conninfo), master) as following:
+                    await following.until(lambda: False)
+    async with Following(sink(conninfo), master) as following:
+        await following.until(lambda: following.progress.lag == 0)
+    assert counts(db) == dict.fromkeys(range(6), 2)
+
+
+async def test_a_server_that_restarts_is_waited_for(
+    conninfo: str, db: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    master = Master(tmp_path)
+    master.append(item(0))
+    async with Following(sink(conninfo), master) as following:
+        await following.until(lambda: following.progress.written == 1)
+        others = "FROM pg_stat_activity WHERE application_name = 'elfmesh'"
+        db.execute(f"SELECT pg_terminate_backend(pid) {others}")
+        master.append(item(1))
+        await following.until(lambda: following.progress.written == 2)
+        assert following.progress.failures <= 1
+    assert counts(db) == {0: 2, 1: 2}
+
+
+async def test_two_agents_and_a_master_that_wakes(conninfo: str, db: psycopg.Connection[Any]) -> None:
+    here, there = sink(conninfo), sink(conninfo)
+    assert await here.write(LOG, item(1, epoch=5))
+    assert not await there.write(LOG, item(1, epoch=5))
+    assert await there.write(LOG, item(2, epoch=6, state="TENTATIVE"))
+    with pytest.raises(Fenced):
+        await here.write(LOG, item(2, epoch=4))
+    with pytest.raises(Fenced):
+        await here.write(LOG, item(2, epoch=5, state="TENTATIVE", rev=8))
+    assert await here.write(LOG, item(2, rows(2, 5), epoch=6, state="TENTATIVE", rev=2))
+    assert await here.write(LOG, item(2, rows(2, 1), epoch=6, rev=3))
+    assert counts(db) == {1: 2, 2: 1}
+
+
+async def test_a_job_made_anew_has_keys_of_its_own(conninfo: str, db: psycopg.Connection[Any]) -> None:
+    out = sink(conninfo)
+    await out.write(LOG, item(1))
+    await out.write(LogName(LOG.job, "3c4d"), item(1))
+    assert counts(db) == {1: 4}
+
+
+async def test_hostile_values(conninfo: str, db: psycopg.Connection[Any]) -> None:
+    assert await sink(conninfo).write(LOG, item(1, HOSTILE))
+    same = '"local" = to_timestamp(0.000001) AS same'
+    cursor = db.execute(f"SELECT *, {same} FROM elf.shop_top ORDER BY row_number")
+    names = [each.name for each in cursor.description or ()]
+    found = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    assert found[0]["text"] == HOSTILE.column("text")[0].as_py().replace("\0", "\ufffd")
+    for name in ("whole", "exact", "sketch", "day", "flag", 'odd "name; --', "never"):
+        assert [row[name] for row in found] == HOSTILE.column(name).to_pylist(), name
+    assert math.isnan(found[0]["number"])
+    assert found[1]["number"] == -math.inf
+    assert len(found[1]["text"]) == 100_000
+    assert found[0]["list"] == ["a\ufffd", None]
+    assert [row["nested"] for row in found] == HOSTILE.column("nested").to_pylist()
+    assert [row["map"] for row in found] == [{"k\ufffd": 1}, [], None, {"k": None}]
+    assert found[0]["same"]
+    assert [row["at"] for row in found] == HOSTILE.column("at").to_pylist()
+
+
+async def test_new_columns_are_added_and_other_types_refused(
+    conninfo: str, db: psycopg.Connection[Any]
+) -> None:
+    out = sink(conninfo)
+    await out.write(LOG, item(1, pa.table({"a": [1]})))
+    await out.write(LOG, item(2, pa.table({"b": ["x"]})))
+    with pytest.raises(Refused, match="'a' is bigint"):
+        await out.write(LOG, item(3, pa.table({"a": ["x"]})))
+    await out.declare(LOG, Lost(3, 3, "a\0b"))
+    assert await out.write(LOG, item(4, pa.table({"a": [4]})))
+    found = db.execute("SELECT interval_index, a, b FROM elf.shop_top ORDER BY 1").fetchall()
+    assert found == [(1, 1, None), (2, None, "x"), (4, 4, None)]
+    assert db.execute("SELECT problem FROM elf.elf_intervals WHERE state = 'LOST'").fetchall() == [
+        ("a\ufffdb",)
+    ]
+
+
+@pytest.mark.parametrize("column", ["incarnation", "x" * 64, "", "state", "a\0b"])
+async def test_columns_that_cannot_be_are_refused(conninfo: str, column: str) -> None:
+    with pytest.raises(Refused):
+        await sink(conninfo).write(LOG, item(1, pa.table({column: [1]})))
+
+
+async def test_a_table_that_is_not_ours_is_left_alone(conninfo: str, db: psycopg.Connection[Any]) -> None:
+    db.execute("CREATE SCHEMA elf; CREATE TABLE elf.shop_top (incarnation text)")
+    out = sink(conninfo)
+    with pytest.raises(Refused, match="not this job's"):
+        await out.write(LOG, item(1))
+    await out.write(LogName("a/b_c", "1"), item(1))
+    with pytest.raises(Refused, match="not this job's"):
+        await out.write(LogName("a_b/c", "1"), item(1))
+    assert db.execute("SELECT count(*) FROM elf.shop_top").fetchone() == (0,)
+
+
+async def test_dates_that_no_calendar_has_are_refused(conninfo: str) -> None:
+    with pytest.raises(Refused):
+        await sink(conninfo).write(LOG, item(1, pa.table({"day": pa.array([2**31 - 1], pa.date32())})))
+
+
+async def test_a_server_that_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable):
+        await sink(f"host={tmp_path} dbname=x password=secret").write(LOG, item(1))
+
+
+def test_nul_in_json_is_replaced_and_a_backslash_before_u0000_is_not_nul() -> None:
+    assert storable('"a\\u0000b"') == '"a\ufffdb"'
+    assert storable('"a\\\\u0000b"') == '"a\\\\u0000b"'
+    assert storable('"a\\\\\\u0000b"') == '"a\\\\\ufffdb"'

@@ -1,0 +1,115 @@
+"""From Kafka through a real agent to PostgreSQL, a webhook and Kafka: each message counts once in each."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from confluent_kafka import Producer
+
+from tests.agent.sinks.servers import kafka, postgres
+from tests.agent.sinks.test_kafka import messages
+from tests.e2e.fleet import Agent, Fleet, eventually
+
+JOB = """CREATE JOB e2e.counted LATENESS '5 s' AS SELECT k, count(*) AS n FROM events
+GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"""
+COUNTED = 300
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[int, dict[str, Any]]]:
+    """A server that keeps the body of each key, and its port."""
+    kept: dict[str, Any] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            kept[self.headers["Idempotency-Key"]] = body
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_port, kept
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def configuration(root: Path, brokers: str, conninfo: str, port: int) -> Path:
+    path = root / "agent.toml"
+    path.write_text(f"""
+[streams.events]
+kafka = {{ servers = ["{brokers}"], topic = "events" }}
+format = "json"
+[sinks.rows]
+type = "postgres"
+jobs = ["e2e/*"]
+conninfo = "{conninfo}"
+[sinks.calls]
+type = "webhook"
+jobs = ["e2e/*"]
+url = "http://127.0.0.1:{port}/"
+allow = ["127.0.0.0/8"]
+[sinks.stream]
+type = "kafka"
+jobs = ["e2e/*"]
+servers = ["{brokers}"]
+topic = "out"
+""")
+    return path
+
+
+def total(bodies: list[dict[str, Any]]) -> int:
+    return sum(row["n"] for body in bodies for row in body.get("rows", ()))
+
+
+def stored(db: psycopg.Connection[Any]) -> int:
+    try:
+        (found,) = db.execute("SELECT coalesce(sum(n), 0)::bigint FROM elf.e2e_counted").fetchall()
+    except psycopg.errors.UndefinedTable:
+        return 0
+    return int(found[0])
+
+
+@pytest.mark.timeout(240)
+def test_every_message_is_counted_once_everywhere_though_the_agent_is_killed(tmp_path: Path) -> None:
+    with kafka() as brokers, postgres() as conninfo, receiver() as (port, kept), Fleet(tmp_path) as fleet:
+        extra = ["-c", str(configuration(tmp_path, brokers, conninfo, port))]
+        agent = Agent(tmp_path / "agent-0", 0, [], extra)
+        fleet.agents.append(agent)
+        agent.environment = {"ELF_FAILPOINT": "kafka.spooled:2"}
+        agent.start()
+        agent.wait_ready(60)
+        agent.apply(JOB)
+        producer = Producer({"bootstrap.servers": brokers, "log_level": 0})
+        for number in range(COUNTED):
+            line = json.dumps({"ts": time.time(), "k": "ab"[number % 2]})
+            producer.produce("events", line, partition=number % 4)
+            producer.flush(20)
+            time.sleep(0.005)
+        assert agent.process is not None
+        agent.process.wait(60)
+        assert agent.process.stdout is not None
+        agent.process.stdout.close()
+        agent.environment = {}
+        agent.start()
+        agent.wait_ready(60)
+        eventually(lambda: total(agent.results("e2e/counted")) == COUNTED, 90, "the count")
+        eventually(lambda: total(list(kept.values())) == COUNTED, 60, "the calls")
+        with psycopg.connect(conninfo, autocommit=True) as db:
+            eventually(lambda: stored(db) == COUNTED, 60, "the rows")
+        sent = {key: body for key, body, _ in messages(brokers)}
+        assert total(list(sent.values())) == COUNTED
+        assert "sinks" not in agent.get("/v1/health")

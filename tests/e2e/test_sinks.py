@@ -1,0 +1,119 @@
+"""Sinks of a real agent: what the API says is there, each interval once, though it is killed between."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+from tests.e2e.fleet import Agent, Fleet, eventually
+from tests.e2e.live import Traffic
+
+JOB = """CREATE JOB e2e.sunk AS SELECT k, count(*) AS n FROM log
+GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k ORDER BY k"""
+
+
+def configuration(root: Path) -> Path:
+    path = root / "agent.toml"
+    path.write_text(f"""
+[sinks.files]
+type = "parquet"
+jobs = ["e2e/*"]
+path = "{root / "files"}"
+[sinks.shown]
+type = "prometheus"
+jobs = ["e2e.sunk"]
+""")
+    return path
+
+
+def published(agent: Agent) -> dict[tuple[int, str], int]:
+    return {
+        (each["interval"]["index"], row["k"]): row["n"]
+        for each in agent.results("e2e/sunk")
+        for row in each["rows"]
+    }
+
+
+def filed(root: Path) -> Counter[tuple[int, str, int]]:
+    directory = root / "files" / "e2e.sunk"
+    if not any(directory.rglob("*.parquet")):
+        return Counter()
+    found = ds.dataset(directory, partitioning="hive", format="parquet").to_table().to_pylist()
+    return Counter((row["interval_index"], row["k"], row["n"]) for row in found)
+
+
+def expected(agent: Agent) -> Counter[tuple[int, str, int]]:
+    return Counter((index, key, n) for (index, key), n in published(agent).items())
+
+
+@pytest.mark.timeout(180)
+def test_what_is_published_is_in_every_sink_once(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        path = fleet.log(0)
+        path.parent.mkdir()
+        path.touch()
+        extra = ["-c", str(configuration(tmp_path))]
+        agent = Agent(path.parent, 0, [f"log={path},format=json,idle=300ms"], extra)
+        fleet.agents.append(agent)
+        agent.environment = {"ELF_FAILPOINT": "sink.written.parquet:3"}
+        agent.start()
+        agent.wait_ready(60)
+        agent.apply(JOB)
+        with Traffic(fleet, [0], every_s=0.05):
+            assert agent.process is not None
+            agent.process.wait(60)
+            assert agent.process.stdout is not None
+            agent.process.stdout.close()
+            agent.environment = {}
+            agent.start()
+            agent.wait_ready(60)
+            eventually(lambda: len(published(agent)) >= 18, 60, "the results")
+            _check_health(agent, tmp_path)
+        eventually(lambda: filed(tmp_path) == expected(agent), 60, "the files")
+        text = eventually(lambda: _metrics(agent, 'elf_result_n{elf_job="e2e/sunk"'), 60, "metrics")
+        assert 'elf_sink_written_total{elf_job="e2e/sunk",elf_sink="files"}' in text
+        said = agent.get("/v1/agent")["sinks"]
+        assert said["files"]["letters"]["files"] == 0
+
+
+def _metrics(agent: Agent, wanted: str) -> str:
+    text = agent.ask("GET", "/metrics").decode()
+    return text if wanted in text else ""
+
+
+def _check_health(agent: Agent, root: Path) -> None:
+    """A sink that fails says so, and the job goes on."""
+    assert "sinks" not in agent.get("/v1/health")
+    (root / "files").rename(root / "moved")
+    (root / "files").write_text("in the way")
+    eventually(lambda: "files: e2e/sunk" in agent.get("/v1/health").get("sinks", {}), 60, "the problem")
+    before = len(published(agent))
+    eventually(lambda: len(published(agent)) > before, 60, "the job that goes on")
+    (root / "files").unlink()
+    (root / "moved").rename(root / "files")
+    eventually(lambda: "sinks" not in agent.get("/v1/health"), 60, "the end of the problem")
+
+
+@pytest.mark.timeout(240)
+def test_agents_that_share_a_directory_lose_and_double_nothing_when_the_master_dies(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.start(3, options=",format=json,idle=300ms", extra=["-c", str(configuration(tmp_path))])
+        fleet[0].apply(JOB)
+        with Traffic(fleet, [0, 1, 2], every_s=0.05) as traffic:
+            eventually(lambda: len(filed(tmp_path)) >= 6, 60, "files")
+            (row,) = fleet[0].get("/v1/jobs")["jobs"]
+            (master,) = [agent for agent in fleet if agent.name == row["master"]]
+            traffic.numbers.remove(master.number)
+            master.kill()
+            first, second = (agent for agent in fleet if agent is not master)
+            before = filed(tmp_path).total()
+            eventually(lambda: filed(tmp_path).total() >= before + 6, 90, "files after the fail-over")
+        eventually(lambda: filed(tmp_path) == expected(first), 60, "the same files")
+        assert expected(first) == expected(second)
+        lost = [
+            agent.get("/v1/agent")["sinks"]["files"]["jobs"]["e2e/sunk"]["lost"] for agent in (first, second)
+        ]
+        assert lost == [0, 0]
