@@ -2,6 +2,11 @@
 
 Only the host is replaced: network, disk, clock, threads and log files are in memory and seeded. A crash takes
 back what was not synced.
+
+For stories: the test writes each line itself, says when who crashes or is cut off, and names the rows that
+follow. The swarm (`swarm/`) is for what nobody thought of: it draws fleets, faults and traffic from a seed,
+has the real reader on a simulated file system, and can only be held against invariants. What a story here
+cannot show is anything about files: their rotation, torn lines, full disks.
 """
 
 from __future__ import annotations
@@ -16,11 +21,11 @@ from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.core import codec
+from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.host import InlineExecutor
-from elfmesh.agent.storage import MemoryStorage
 from elfmesh.control import events as ctl
-from elfmesh.control.pages import decode_page, encode_page
-from elfmesh.control.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.control.results.pages import decode_page, encode_page
+from elfmesh.control.results.records import ResultRecord, ipc_to_table, rows_to_json
 from elfmesh.machine import Contact
 from tests.sim.memlog import MemoryLog, MemoryReader
 from tests.sim.memnet import MemoryNetwork, MemoryTransport

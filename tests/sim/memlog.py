@@ -1,4 +1,9 @@
-"""Logs in memory: what `StreamReader` offers, without a file system, for simulated agents."""
+"""Logs in memory: what `StreamReader` offers, without a file system, for the agents of `agents`.
+
+A line is there when the test says so, in one file that is never rotated: which records a result must hold
+follows from the test's own text, and the fuzzer pays for no file. How files are read is tested in the swarm,
+whose agents have the real reader (`swarm/disk`), and in tests/agent/.
+"""
 
 from __future__ import annotations
 

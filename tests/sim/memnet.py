@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+import struct
 from collections import Counter
 
-from elfmesh.agent.transport import Handler
+from elfmesh.agent.net.transport import Handler
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
 from tests.sim.network import Faults, LinkModel
 
 PORT = 7400
+_TIME = struct.Struct(">d")
 
 
 class MemoryNetwork:
@@ -58,8 +60,7 @@ class MemoryNetwork:
             self.counters["too_late"] += 1
             return
         now = asyncio.get_running_loop().time()
-        line = f"{now:.6f} {sender.id.hex()} {target.me.id.hex()} ".encode()
-        self._trace.update(line + hashlib.blake2b(frame, digest_size=8).digest())
+        self._trace.update(b"".join((_TIME.pack(now), sender.id, target.me.id, frame)))
         self.counters["delivered"] += 1
         message, payload = self.codec.decode(frame)
         target.handler.received(sender, message, payload)

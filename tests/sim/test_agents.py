@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import elfmesh
-from elfmesh.control.records import ResultRecord, rows_to_json
+from elfmesh.control.results.records import ResultRecord, rows_to_json
 from tests.sim import vloop
 from tests.sim.agents import SimAgent, SimFleet, line, until, wall_us
 from tests.sim.network import Faults

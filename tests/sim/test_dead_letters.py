@@ -9,7 +9,7 @@ from datetime import datetime
 
 import pytest
 
-from elfmesh.agent.deadletters import read_letter
+from elfmesh.agent.disk.deadletters import read_letter
 from tests.sim import vloop
 from tests.sim.agents import SimAgent, SimFleet, until
 from tests.sim.test_agents import Results, closed, ended_us, masters, write

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from elfmesh.agent.storage import DiskStorage
+from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.errors import StorageError
 from tests.sim.swarm.disk import Disk, SimOS
 from tests.sim.swarm.install import SimPath, installed

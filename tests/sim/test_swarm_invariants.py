@@ -9,11 +9,12 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace as changed
 
-from elfmesh.control.records import BUCKETS, FIRST, ResultRecord, table_to_ipc
-from tests.sim.swarm.history import Appended, Contribution, History, Incarnation
-from tests.sim.swarm.invariants import ALL, Outcome
+from elfmesh.control.results.records import BUCKETS, FIRST, ResultRecord, table_to_ipc
+from tests.sim.swarm.history import Appended, Contribution, Decided, History, Incarnation, Safe
+from tests.sim.swarm.invariants import ALL
 from tests.sim.swarm.oracle import HostTruth, Truth
-from tests.sim.swarm.scenario import Job, draw
+from tests.sim.swarm.outcome import Outcome
+from tests.sim.swarm.scenario import NEW_DISK, Job, draw
 from tests.sim.swarm.workload import Written
 
 KEY: Incarnation = ("sim/ids", "1")
@@ -51,8 +52,9 @@ def clean() -> Outcome:
     history.appended[KEY] = [Appended(3.0, "h1", *published[index]) for index in (5, 6)]
     history.followed["reader", KEY] = {index: [published[index]] for index in (5, 6)}
     history.rosters = {(KEY, 1, index): ("h1", "h2") for index in (5, 6)}
-    history.leaders[b"j", 1] = {"h1": None}
-    history.epochs["h1", b"j"] = [1]
+    history.decided[KEY] = [Decided(FIRST, 7, 1, ("h1", "h2"))]
+    history.leaders[b"j", 1] = {"h1": 1.0}
+    history.epochs["h1", b"j"] = [(1.0, 1)]
     return Outcome(
         scenario=draw(0),
         history=history,
@@ -69,6 +71,12 @@ def swap(out: Outcome, index: int, **fields: object) -> None:
     at = index - 5
     each = out.history.appended[KEY][at]
     out.history.appended[KEY][at] = replace(each, record=changed(each.record, **fields))
+
+
+def swap_final(out: Outcome, index: int, **fields: object) -> None:
+    """Tell something else of an interval in the end."""
+    made, rows = out.final[KEY][index]
+    out.final[KEY][index] = (changed(made, **fields), rows)
 
 
 def frame(out: Outcome, at: int, **fields: object) -> None:
@@ -91,9 +99,21 @@ def a_late_line(out: Outcome) -> None:
     out.truths[KEY].hosts["h1"].lines.append(line(1, 6, 3))
 
 
+def late_in_an_open_interval(out: Outcome) -> None:
+    """A third line, of the first interval, is read with the second frame."""
+    out.truths[KEY].hosts["h1"].lines.append(line(1, 5, 3))
+    frame(out, 1, positions={1: 3})
+
+
 def revision(out: Outcome) -> None:
     each = out.history.appended[KEY][1]
     out.history.appended[KEY].append(replace(each, record=changed(each.record, agents_in=1)))
+
+
+def lost_though_safe(out: Outcome) -> None:
+    out.scenario = replace(out.scenario, faults=(NEW_DISK,))
+    out.history.safe[KEY] = [Safe(1.0, "h1", 5, 7, (b"peer",))]
+    swap(out, 5, missing=["h1"])
 
 
 def nothing_read(out: Outcome) -> None:
@@ -112,20 +132,26 @@ def out_of_order(out: Outcome) -> None:
 BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I1 conservation": lambda out: frame(out, 1, counts={6: (2, *ZEROS)}),
     "I1 published counts": lambda out: swap(out, 5, counts=dict.fromkeys(BUCKETS, 0)),
+    "I1 nothing twice": lambda out: swap_final(out, 5, counts=dict.fromkeys(BUCKETS, 1)),
     "I1 nobody late": a_late_line,
+    "I1 rows and counts": lambda out: swap(out, 5, counts=dict.fromkeys(BUCKETS, 0) | {"contributed": 3}),
     "I2 one record": twice,
     "I3 consecutive": out_of_order,
     "I3 no silent gap": one_left_out,
     "I4 offsets": lambda out: frame(out, 1, counts={6: (0, 1, *ZEROS[1:])}),
     "I5 oracle": a_row_more,
     "I6 completeness": lambda out: swap(out, 5, agents_in=1),
-    "I7 epochs": lambda out: out.history.epochs["h1", b"j"].append(0),
-    "I8 one master": lambda out: out.history.leaders[b"j", 1].update({"h2": None}),
+    "I7 epochs": lambda out: swap_final(out, 6, epoch=0),
+    "I7 remembered": lambda out: out.history.epochs["h1", b"j"].append((2.0, 0)),
+    "I8 one master": lambda out: out.history.leaders[b"j", 1].update({"h2": 2.0}),
     "I9 revisions": revision,
+    "I9 late": late_in_an_open_interval,
     "I10 version": lambda out: frame(out, 1, version=2),
+    "I11 k-safety": lost_though_safe,
     "I12 liveness": lambda out: out.closed_in_s.update({KEY: 40.0}),
     "I13 limits": lambda out: out.limits.append("too many files"),
     "I14 replay": lambda out: out.replayed.append("5 became 6"),
+    "I16 older": lambda out: swap_final(out, 6, version=0),
     "no bugs": nothing_read,
 }
 
@@ -133,6 +159,13 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
 def test_a_clean_run_holds_all() -> None:
     out = clean()
     assert {name: [*rule(out)] for name, rule in ALL.items()} == {name: [] for name in ALL}
+
+
+def test_what_is_late_may_be_dropped_once_its_interval_was_closed() -> None:
+    out = clean()
+    late_in_an_open_interval(out)
+    out.truths[KEY].hosts["h1"].released.append((1.5, 6))
+    assert not [*ALL["I9 late"](out)]
 
 
 @pytest.mark.parametrize("name", ALL)

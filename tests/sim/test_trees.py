@@ -203,7 +203,7 @@ def test_what_is_released_is_not_held_by_anybody() -> None:
         grove.network.run_for(2.0)
         for tree in grove.trees:
             for agent in grove.alive:
-                grove.give(agent, Release(tree, number + 1))
+                grove.give(agent, Release(tree, number + 1, 1))
         held.append(grove.stats()["held_bytes"])
     assert held == [0] * 12
     assert all(len(agent.forest._context._merges) == 0 for agent in grove.alive)

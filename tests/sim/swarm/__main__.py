@@ -1,4 +1,7 @@
-"""`python -m tests.sim.swarm --seed N`: one seed with a readable trace; `--soak N`: many, in parallel."""
+"""`python -m tests.sim.swarm --seed N`: one seed with a readable trace; `--soak N`: many, in parallel.
+
+`--seed N --keep NAME` keeps the scenario of a seed under a name, `--kept NAME` replays it.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,24 @@ from pathlib import Path
 from tests.sim.swarm import invariants, report
 from tests.sim.swarm.ablations import REGISTRY, without
 from tests.sim.swarm.invariants import NOT_YET
+from tests.sim.swarm.measure import SEEDS_MAX, measure
+from tests.sim.swarm.regressions import keep
+from tests.sim.swarm.regressions import scenario as found
 from tests.sim.swarm.run import check, run
-from tests.sim.swarm.scenario import draw
 from tests.sim.swarm.soak import quiet, soak
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.swarm")
     parser.add_argument("--seed", type=int, help="replay this one")
+    parser.add_argument("--keep", metavar="NAME", help="write what the seed means now, as a regression")
+    parser.add_argument("--kept", metavar="NAME", help="replay a scenario that was kept")
     parser.add_argument("--ablate", help="without this safeguard")
     parser.add_argument("--quiet", action="store_true", help="no trace")
     parser.add_argument("--soak", type=int, metavar="N", help="run the seeds from --first on, in parallel")
     parser.add_argument("--ablations", nargs="*", metavar="NAME", help="how many seeds each safeguard costs")
-    parser.add_argument("--most", type=int, default=report.SEEDS_MAX, help="seeds per safeguard")
+    parser.add_argument("--most", type=int, default=SEEDS_MAX, help="no seed above, per safeguard")
+    parser.add_argument("--cpu-s", type=float, default=600.0, help="processor time per safeguard")
     parser.add_argument("--report", action="store_true", help="write docs/reliability.md from the journals")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--processes", type=int)
@@ -36,22 +44,29 @@ def main() -> int:
         seeds = range(options.first, options.first + options.soak)
         return min(1, soak(seeds, options.journal, options.processes))
     if options.ablations is not None:
-        seeds = range(options.first, options.first + options.most)
-        report.measure(options.ablation_journal, seeds, options.processes, options.ablations or REGISTRY)
+        options.ablation_journal.parent.mkdir(parents=True, exist_ok=True)
+        measure(options.ablation_journal, options.ablations or REGISTRY, options.most, options.cpu_s)
         return 0
     if options.report:
         report.put("simulator", report.simulator(options.journal))
         report.put("ablations", report.ablations(options.ablation_journal))
         return 0
-    if options.seed is None:
-        parser.error("--seed N, --soak N, --ablations or --report")
-    return replay(options.seed, options.ablate, trace=not options.quiet)
+    if options.seed is None and options.kept is None:
+        parser.error("--seed N, --kept NAME, --soak N, --ablations or --report")
+    if options.keep is not None:
+        print(keep(options.seed, options.keep))
+        return 0
+    return replay(
+        options.seed if options.kept is None else options.kept, options.ablate, trace=not options.quiet
+    )
 
 
-def replay(seed: int, ablation: str | None, *, trace: bool) -> int:
-    """Run one seed and say what is wrong."""
+def replay(seed: int | str, ablation: str | None, *, trace: bool) -> int:
+    """Run one seed or kept scenario and say what is wrong."""
     quiet()
-    scenario = draw(seed)
+    scenario = found(seed)
+    if ablation is not None:
+        scenario = REGISTRY[ablation].shape(scenario)
     print(scenario.describe())
     began = time.process_time()
     with without(ablation):

@@ -15,17 +15,21 @@ from unittest import mock
 
 import msgspec
 
-from elfmesh.agent import framelog, framescan, ingest, jobs, pump, storage, watermark, worker
+from elfmesh.agent.disk import framelog, frames, framescan, storage
 from elfmesh.agent.sources import blocks
-from elfmesh.control import (
-    leadership,
-    master_close,
-    master_founding,
-    master_roster,
-    resultslog,
-)
-from elfmesh.errors import StorageError
-from elfmesh.srt import barrier, coverage, multicast, parts, uplink
+from elfmesh.agent.worker import jobs, recovered, watermark, worker
+from elfmesh.control import leadership, once
+from elfmesh.control.master import founding as master_founding
+from elfmesh.control.master import recovery, revising
+from elfmesh.control.master import roster as master_roster
+from elfmesh.control.member import member
+from elfmesh.srt import coverage, multicast, parts, uplink
+from tests.sim.swarm import ablations_control as control
+from tests.sim.swarm import ablations_disk as disk
+from tests.sim.swarm import ablations_late as late
+from tests.sim.swarm import scenario as kinds
+from tests.sim.swarm.scenario import Scenario, draw
+from tests.sim.swarm.shapes import LOSSY, REPEATING, Shape, lines, losing, small
 
 Patch = tuple[Any, str, Any]
 
@@ -38,11 +42,17 @@ class Ablation:
         what: the safeguard, in words.
         promise: of the guarantees, that it serves.
         patches: what is replaced by its absence; called anew for every run.
+        shape: what a seed is asked: its scenario with what the safeguard is there for, and little else.
     """
 
     what: str
     promise: str
     patches: Callable[[], list[Patch]]
+    shape: Shape
+
+    def asked(self, seed: int) -> Scenario:
+        """What a seed is asked."""
+        return self.shape(draw(seed))
 
 
 def nothing(*_: Any, **__: Any) -> None:
@@ -64,7 +74,7 @@ def _options(owner: Any, **changed: Any) -> list[Patch]:
     return [(owner, "__init__", init)]
 
 
-def _restart(positions: Callable[[framelog.Sealed], Any]) -> list[Patch]:
+def _restart(positions: Callable[[frames.Sealed], Any]) -> list[Patch]:
     """A restart reads from elsewhere."""
     original = jobs.LocalJob.begin
 
@@ -76,85 +86,13 @@ def _restart(positions: Callable[[framelog.Sealed], Any]) -> list[Patch]:
     return [(jobs.LocalJob, "begin", begin)]
 
 
-def _given_before_written() -> list[Patch]:
-    async def evaluate(self: Any, polled: Any) -> None:
-        outcome = await self._executor.run(self._working, lambda: self.stream.evaluate(polled))
-        for event in outcome.events:
-            self.stream.given(event)
-            self._emit(event)
-        if outcome.frames:
-            await self._write(outcome.frames)
+def _any_version() -> list[Patch]:
+    """What was sealed counts, whichever version evaluated it."""
 
-    return [(ingest.Ingest, "_evaluate", evaluate)]
+    def until(stages: Any, evaluated: int, start: int, stop: int) -> int:
+        return stop
 
-
-def _no_frames_said_again() -> list[Patch]:
-    original = jobs.LocalJob.recover
-
-    def recover(self: Any, frames: Any) -> list[Any]:
-        original(self, frames)
-        return []
-
-    return [(jobs.LocalJob, "recover", recover)]
-
-
-def _effects_do_not_wait() -> list[Patch]:
-    original = pump.Pump._drain
-
-    def drain(self: Any) -> None:
-        self._stored.set()
-        original(self)
-
-    return [(pump.Pump, "_drain", drain)]
-
-
-def _write_in_place() -> list[Patch]:
-    def write(self: Any, name: str, data: bytes) -> None:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            file.write(data)
-
-    return [(storage.DiskStorage, "write", write)]
-
-
-def _failed_sync_ignored() -> list[Patch]:
-    original = storage.DiskFile.sync
-
-    def sync(self: Any) -> None:
-        with contextlib.suppress(StorageError):
-            original(self)
-
-    return [(storage.DiskFile, "sync", sync)]
-
-
-def _epoch_forgotten() -> list[Patch]:
-    def note(self: Any, job: bytes, epoch: int) -> None:
-        self._epochs[job] = epoch
-
-    return [(leadership.Leadership, "_note_epoch", note)]
-
-
-def _blind(verdict: coverage.Verdict) -> list[Patch]:
-    """A partial of which something is counted already passes as new."""
-    new = coverage.Verdict.NEW
-
-    def judge(partial: int, known: int) -> coverage.Verdict:
-        return new if (found := coverage.judge(partial, known)) is verdict else found
-
-    return [(barrier, "judge", judge)]
-
-
-def _sent_once() -> list[Patch]:
-    original = uplink.Uplink._transmit
-
-    def transmit(self: Any, parent: Any, waiting: Any) -> None:
-        if waiting.tries:
-            waiting.due = None
-        else:
-            original(self, parent, waiting)
-
-    return [(uplink.Uplink, "_transmit", transmit)]
+    return [(module, "valid_until", until) for module in (member, recovered, recovery)]
 
 
 def _unfinished_lines() -> list[Patch]:
@@ -163,17 +101,6 @@ def _unfinished_lines() -> list[Patch]:
         return chunk
 
     return [(blocks.LineCutter, "push", push)]
-
-
-def _late_in_the_newest() -> list[Patch]:
-    original = worker.JobWorker._count
-
-    def count(self: Any, bucket: int, number: int, index: Any, block: Any, replaying: bool) -> None:
-        if bucket in (worker.LATE, worker.EXPIRED):
-            index = self._newest_index()
-        original(self, bucket, number, index, block, replaying)
-
-    return [(worker.JobWorker, "_count", count)]
 
 
 def _no_lateness() -> list[Patch]:
@@ -189,120 +116,229 @@ def _any_incarnation() -> list[Patch]:
     return [(jobs.LocalJob, "frame_key", staticmethod(lambda job, incarnation: f"{job.hex()}:"))]
 
 
+DYING = small(kinds.CRASH, kinds.FAILPOINT, trouble_s=2.0)
+DARK = small(kinds.POWER, kinds.FAILPOINT, trouble_s=2.0)
+LATE = lines(small(kinds.CRASH, job={"lateness_s": 4}, trouble_s=2.0), late=0.2, late_s=5.0)
+DEEP = small(kinds.CRASH, hosts=7, fanout=2, trouble_s=2.0)
+TORN_TREES = small(
+    kinds.ONE_WAY,
+    kinds.RING,
+    hosts=8,
+    fanout=2,
+    trouble_s=2.0,
+    job={"straggler": "wait", "slide_s": 1, "size_s": 1},
+)
+"""Deep trees whose agents change their parents all the time."""
+
 REGISTRY: dict[str, Ablation] = {
     "replay-boundary": Ablation(
         "what was counted before a restart is not counted again",
         "D-1",
-        lambda: _options(worker.JobWorker, replay_until=()),
+        lambda: _options(worker.JobWorker, told=()),
+        shape=DYING,
     ),
     "restart-offsets": Ablation(
-        "a restart reads on where the last frame says", "D-1", lambda: _restart(lambda last: ())
+        "a restart reads on where the last frame says",
+        "D-1",
+        lambda: _restart(lambda last: ()),
+        shape=DYING,
     ),
     "open-panes": Ablation(
         "a restart reads what is not sealed once more",
         "D-1",
         lambda: _restart(lambda last: last.positions or last.restart),
+        shape=DYING,
     ),
     "sync-before-send": Ablation(
-        "frames are synced before they are handed on", "D-1", always(framelog.FrameLog, "sync", nothing)
+        "frames are synced before they are handed on",
+        "D-1",
+        always(framelog.FrameLog, "sync", nothing),
+        shape=DARK,
     ),
     "write-before-send": Ablation(
-        "frames are written before they are handed on", "D-1", _given_before_written
+        "frames are written before they are handed on",
+        "D-1",
+        disk.given_before_written,
+        shape=DYING,
     ),
-    "failed-sync": Ablation("a failed sync ends the agent", "D-1", _failed_sync_ignored),
-    "say-again": Ablation("a restart hands on what is not closed", "D-8", _no_frames_said_again),
+    "failed-sync": Ablation(
+        "a failed sync ends the agent",
+        "D-1",
+        disk.failed_sync_ignored,
+        shape=small(kinds.FAILED_SYNC, kinds.POWER, trouble_s=2.0),
+    ),
+    "say-again": Ablation(
+        "a restart hands on what is not closed",
+        "D-8",
+        disk.no_frames_said_again,
+        shape=DYING,
+    ),
     "keep-until-closed": Ablation(
         "frames are kept until their interval is closed",
         "D-8",
         always(framelog.FrameLog, "unreleased", lambda self, job: iter(())),
+        shape=DYING,
     ),
     "torn-tail": Ablation(
         "a torn frame is cut off before the next is written",
         "D-1",
         always(storage.DiskFile, "cut", nothing),
+        shape=small(kinds.FULL_DISK, kinds.CRASH, kinds.JOB_UPDATE, trouble_s=2.0),
     ),
     "frame-checksum": Ablation(
-        "a frame's checksum is checked", "D-1", always(framescan, "zlib", SimpleNamespace(crc32=lambda *_: 0))
+        "a frame's checksum is checked",
+        "D-1",
+        always(framescan, "zlib", SimpleNamespace(crc32=lambda *_: 0)),
+        shape=small(kinds.BIT_FLIP, trouble_s=2.0),
     ),
-    "effects-wait": Ablation("what follows a write waits for it", "D-1", _effects_do_not_wait),
-    "atomic-write": Ablation("state is replaced by a synced file, never in place", "D-1", _write_in_place),
-    "late-in-the-next": Ablation(
-        "late records are counted in the next interval to be sealed", "D-1", _late_in_the_newest
+    "effects-wait": Ablation(
+        "what follows a write waits for it",
+        "D-1",
+        disk.effects_do_not_wait,
+        shape=small(kinds.POWER, kinds.FAILPOINT, trouble_s=2.0, store_s=0.3),
     ),
-    "whole-lines": Ablation("only finished lines are records", "D-2", _unfinished_lines),
-    "incarnation": Ablation("frames of a deleted job are not those of the next", "D-16", _any_incarnation),
+    "atomic-write": Ablation(
+        "state is replaced by a synced file, never in place",
+        "D-1",
+        disk.write_in_place,
+        shape=DARK,
+    ),
+    "whole-lines": Ablation(
+        "only finished lines are records",
+        "D-2",
+        _unfinished_lines,
+        shape=lines(small(), torn=0.1),
+    ),
+    "incarnation": Ablation(
+        "frames of a deleted job are not those of the next",
+        "D-16",
+        _any_incarnation,
+        shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=2.0),
+    ),
+    "version-fence": Ablation(
+        "what another version has evaluated is made again",
+        "D-16",
+        _any_version,
+        shape=small(kinds.JOB_UPDATE, kinds.CRASH, trouble_s=2.0),
+    ),
     "epoch-fence": Ablation(
         "what comes from a lower epoch is refused",
         "D-5",
         always(leadership.Leadership, "admits", lambda *_: True),
+        shape=small(kinds.ISOLATE_MASTER, kinds.PAUSE, trouble_s=2.0),
     ),
-    "epoch-on-disk": Ablation("the highest epoch is remembered", "D-5", _epoch_forgotten),
+    "epoch-on-disk": Ablation(
+        "the highest epoch is remembered",
+        "D-5",
+        control.epoch_forgotten,
+        shape=small(kinds.CRASH, kinds.ISOLATE_MASTER, trouble_s=2.0),
+    ),
     "duplicates": Ablation(
-        "what is counted is not counted again", "D-7", lambda: _blind(coverage.Verdict.DUPLICATE)
+        "what is counted is not counted again",
+        "D-7",
+        lambda: control.blind(coverage.Verdict.DUPLICATE),
+        shape=small(weather=REPEATING),
     ),
     "disjoint-merge": Ablation(
-        "only disjoint coverages are merged", "D-7", lambda: _blind(coverage.Verdict.OVERLAP)
+        "only disjoint coverages are merged",
+        "D-7",
+        control.overlaps_merged,
+        shape=TORN_TREES,
     ),
-    "recollect-overlap": Ablation(
-        "an overlap is collected again", "D-7", always(uplink.Uplink, "overlap", nothing)
+    "retransmit": Ablation(
+        "what is not acknowledged is sent again",
+        "D-7",
+        control.sent_once,
+        shape=small(hosts=7, fanout=2, weather=LOSSY),
     ),
-    "retransmit": Ablation("what is not acknowledged is sent again", "D-7", _sent_once),
     "shelf": Ablation(
         "a new parent gets what the last one got",
         "D-7",
         always(parts.Shelf, "__iter__", lambda self: iter(())),
+        shape=DEEP,
     ),
     "repair": Ablation(
-        "what was lost on the way is collected again",
+        "what overlaps or was lost on the way is collected again",
         "D-7",
-        always(master_close.Closer, "_repair", nothing),
+        lambda: [(uplink.Uplink, "overlap", nothing), (revising.Revising, "repair", nothing)],
+        shape=TORN_TREES,
     ),
     "watermark": Ablation(
         "an interval is sealed once the watermark has passed it",
         "D-12",
         always(worker.JobWorker, "ready_index", property(lambda self: self.end_index)),
+        shape=small(),
     ),
     "lateness": Ablation(
         "the watermark stays behind by the lateness",
         "D-12",
         _no_lateness,
+        shape=lines(small(job={"lateness_s": 2}), disorder_s=1.6),
     ),
     "clock-lag": Ablation(
         "the clock alone closes intervals a moment late",
         "D-12",
-        always(watermark, "WRITING_US", -500_000),
+        always(watermark, "WRITING_US", 0),
+        shape=lines(small(clock_offset_s=0.2), writing_s=kinds.WRITING_S),
     ),
     "future": Ablation(
-        "a time far ahead is an error", "D-12", lambda: _options(worker.JobWorker, max_future_us=None)
+        "a time far ahead is an error",
+        "D-12",
+        lambda: _options(worker.JobWorker, max_future_us=None),
+        shape=lines(small(job={"lateness_s": 2}), future=0.05, disorder_s=1.6),
     ),
     "roster-ahead": Ablation(
-        "a new member starts above the frontier", "D-14", always(master_founding, "AHEAD", -2)
+        "a new member starts above the frontier",
+        "D-14",
+        always(master_founding, "AHEAD", -2),
+        shape=small(kinds.JOIN, kinds.NEW_DISK),
     ),
     "completeness": Ablation(
         "the root waits for the roster",
         "D-6",
         always(master_roster.RosterBook, "required", lambda self, interval: 0),
+        shape=small(kinds.CRASH),
     ),
     "tombstone": Ablation(
         "a deleted job is not led again",
         "D-16",
-        always(leadership.Leadership, "_is_dead", lambda self, manifest: False),
+        control.led_after_its_end,
+        shape=small(kinds.JOB_CHANGE, kinds.CRASH, kinds.PARTITION, trouble_s=1.5, hosts=4),
     ),
     "multicast-retry": Ablation(
         "a multicast is repeated until it is acknowledged",
         "D-16",
         lambda: [(multicast, "RETRY_S", 1e9), (multicast, "RETRY_S_MAX", 1e9)],
+        shape=small(kinds.JOB_UPDATE, weather=LOSSY),
     ),
     "multicast-latecomers": Ablation(
         "who joins a tree gets what was said",
         "D-16",
         always(multicast.Multicasts, "child_joined", nothing),
+        shape=TORN_TREES,
     ),
     "append-once": Ablation(
         "a record is appended once",
         "D-17",
-        always(resultslog.ResultsLog, "latest", property(lambda self: None)),
+        control.appended_again,
+        shape=small(kinds.CRASH, kinds.POWER, trouble_s=2.0),
     ),
+    "kept-copies": Ablation(
+        "what peers keep of a lost agent is asked for",
+        "D-8",
+        always(recovery.Recovery, "ask", lambda self, missing, start, **_: float("-inf")),
+        shape=losing(hosts=5, racks=2, job={"replicas": 1}),
+    ),
+    "asked-once": Ablation(
+        "what a client has asked for is done once",
+        "D-16",
+        lambda: [
+            (once.Once, "of", lambda self, origin, token: None),
+            (once.Once, "was_passed", lambda self, origin, token: False),
+        ],
+        shape=small(kinds.JOB_UPDATE, trouble_s=4.0, replay=True),
+    ),
+    **{name: Ablation(*each, shape=LATE) for name, each in late.SAFEGUARDS.items()},
 }
 """By name. What each costs to find stands in docs/reliability.md."""
 

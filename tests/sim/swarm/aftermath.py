@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from elfmesh.control.master_close import IN_FLIGHT_MAX
-from elfmesh.control.records import FIRST
+from elfmesh.control.master.close import IN_FLIGHT_MAX
+from elfmesh.control.results.records import FIRST
 from tests.sim.swarm.disk import SimOS
-from tests.sim.swarm.history import History, Incarnation
+from tests.sim.swarm.history import History, Incarnation, standing
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.invariants import OPEN_FILES_MAX
 from tests.sim.swarm.oracle import HostTruth, Truth
@@ -45,6 +45,7 @@ def truths(hosts: list[Host], history: History, jobs: dict[Incarnation, Job]) ->
                     for (who, inode), times in history.opened.items()
                     if who == name
                 }
-                of_job[name] = HostTruth(name, lines, sealed, start, opened)
+                released = history.released.get((name, key), [])
+                of_job[name] = HostTruth(name, lines, standing(sealed), start, opened, released)
         found[key] = Truth(job, key, of_job)
     return found

@@ -14,12 +14,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import posixpath
 import random
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def refused(number: int, path: str = "") -> OSError:
@@ -186,7 +187,9 @@ class SimOS:
     O_RDONLY, O_RDWR, O_CREAT = os.O_RDONLY, os.O_RDWR, os.O_CREAT
     O_APPEND, O_CLOEXEC, O_NONBLOCK = os.O_APPEND, os.O_CLOEXEC, os.O_NONBLOCK
     SEEK_SET, SEEK_END = os.SEEK_SET, os.SEEK_END
-    path = SimpleNamespace(realpath=str)
+    path = SimpleNamespace(
+        realpath=str, islink=lambda path: False, dirname=posixpath.dirname, join=posixpath.join
+    )
     strerror = staticmethod(os.strerror)
 
     def __init__(self) -> None:
@@ -194,6 +197,7 @@ class SimOS:
         self.now_ns: Callable[[], int] = lambda: 0
         self.on_open: Callable[[str, int], None] = lambda path, inode: None
         self._handles: dict[int, Handle] = {}
+        self._hung_up: set[int] = set()
         self._next_fd = 1000
         self._next_inode = 1
 
@@ -206,10 +210,11 @@ class SimOS:
         return sum(handle.disk is disk for handle in self._handles.values())
 
     def hang_up(self, host: str) -> None:
-        """The host's process is gone: its files are closed."""
+        """The host's process is gone: its files are closed, and what is left of its objects may close them again."""
         disk = self.disks[host]
         for fd in [fd for fd, handle in self._handles.items() if handle.disk is disk]:
             del self._handles[fd]
+            self._hung_up.add(fd)
 
     def create(self, path: str) -> Inode:
         inode = Inode(self._next_inode, mtime_ns=self.now_ns())
@@ -240,7 +245,9 @@ class SimOS:
 
     def close(self, fd: int) -> None:
         if self._handles.pop(fd, None) is None:
-            raise refused(errno.EBADF)
+            if fd not in self._hung_up:
+                raise refused(errno.EBADF)
+            self._hung_up.remove(fd)  # by a finalizer, which the real process would not have run
 
     def pread(self, fd: int, size: int, offset: int) -> bytes:
         _, inode = self._file(fd)
@@ -275,10 +282,10 @@ class SimOS:
 
     fdatasync = fsync
 
-    def fstat(self, fd: int) -> SimpleNamespace:
+    def fstat(self, fd: int) -> Status:
         return status(self._file(fd)[1])
 
-    def stat(self, path: Any) -> SimpleNamespace:
+    def stat(self, path: Any) -> Status:
         name = str(path)
         disk = self.disk(name)
         if name in disk.names:
@@ -317,34 +324,49 @@ class SimOS:
         found = [entry for entry in (*disk.names, *disk.directories) if entry.startswith(prefix)]
         return sorted({entry[len(prefix) :].split("/", 1)[0] for entry in found})
 
-    def scandir(self, path: Any) -> contextlib.nullcontext[Iterator[SimpleNamespace]]:
+    def scandir(self, path: Any) -> contextlib.nullcontext[Iterator[SimEntry]]:
         entries = []
         for name in self.listing(path):
             found = self.stat(f"{path}/{name}")
-            entries.append(
-                SimpleNamespace(
-                    path=f"{path}/{name}",
-                    name=name,
-                    inode=lambda found=found: found.st_ino,
-                    stat=lambda found=found, **_: found,
-                    is_file=lambda found=found, **_: stat.S_ISREG(found.st_mode),
-                    is_symlink=lambda: False,
-                )
-            )
+            entries.append(SimEntry(f"{path}/{name}", name, found))
         return contextlib.nullcontext(iter(entries))
 
 
-def status(inode: Inode) -> SimpleNamespace:
+class Status(NamedTuple):
+    """The part of `os.stat_result` that the agent looks at."""
+
+    st_mode: int
+    st_dev: int
+    st_ino: int
+    st_nlink: int
+    st_size: int
+    st_mtime: float
+    st_mtime_ns: int
+
+
+class SimEntry(NamedTuple):
+    """The part of `os.DirEntry` that the agent looks at."""
+
+    path: str
+    name: str
+    status: Status
+
+    def inode(self) -> int:
+        return self.status.st_ino
+
+    def stat(self, *, follow_symlinks: bool = True) -> Status:
+        return self.status
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        return stat.S_ISREG(self.status.st_mode)
+
+    def is_symlink(self) -> bool:
+        return False
+
+
+def status(inode: Inode) -> Status:
     return _status(stat.S_IFREG | 0o600, inode.number, len(inode.data), inode.mtime_ns)
 
 
-def _status(mode: int, number: int, size: int, at_ns: int) -> SimpleNamespace:
-    return SimpleNamespace(
-        st_mode=mode,
-        st_dev=1,
-        st_ino=number,
-        st_nlink=1,
-        st_size=size,
-        st_mtime=at_ns / 1e9,
-        st_mtime_ns=at_ns,
-    )
+def _status(mode: int, number: int, size: int, at_ns: int) -> Status:
+    return Status(mode, 1, number, 1, size, at_ns / 1e9, at_ns)

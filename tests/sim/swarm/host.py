@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.host import IDENTITY_FILE, load_identity
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
-from elfmesh.agent.storage import DiskStorage
 from elfmesh.control.events import Reply
-from elfmesh.control.resultslog import ResultsLogs
-from elfmesh.errors import StorageError
+from elfmesh.control.results.log import ResultsLogs
+from elfmesh.errors import ElfError, StorageError
 from elfmesh.machine import Contact
 from tests.sim.swarm.disk import Disk, SimOS
 from tests.sim.swarm.history import History
@@ -34,6 +34,7 @@ from tests.sim.swarm.workload import Server
 from tests.sim.wall import EPOCH_US
 
 T = TypeVar("T")
+LEAVE_S_MAX = 90.0
 SUPERVISOR_S = 2.0
 """How soon a failed agent is started again, as a service manager does."""
 
@@ -81,14 +82,30 @@ class Gate:
 
 
 class SimExecutor:
-    """`Executor` of one process: lanes keep their order, take their time, and stand still in a pause."""
+    """`Executor` of one process: lanes keep their order, take their time, and stand still in a pause.
+
+    Args:
+        gate: of the whole process.
+        reading: of the lanes that read logs.
+    """
 
     def __init__(
-        self, gate: Gate, rng: random.Random, store_s: float, other_s: float, enter: Callable[[], None]
+        self,
+        gate: Gate,
+        reading: Gate,
+        rng: random.Random,
+        store_s: float,
+        other_s: float,
+        enter: Callable[[], None],
     ) -> None:
-        self._gate, self._rng, self._store_s, self._other_s = gate, rng, store_s, other_s
+        self._gate, self._reading, self._rng = gate, reading, rng
+        self._store_s, self._other_s = store_s, other_s
         self._free: dict[str, float] = {}
         self._enter = enter
+
+    def recover(self) -> None:
+        """The host is as fast as others from now on."""
+        self._store_s = self._other_s = 0.0
 
     async def run(self, lane: str, work: Callable[[], T]) -> T:
         mean = self._store_s if lane == "store" else self._other_s
@@ -99,6 +116,8 @@ class SimExecutor:
             await asyncio.sleep(until - now)
         else:
             await asyncio.sleep(0)
+        if lane.startswith("read:"):
+            await self._reading.passed()
         await self._gate.passed()
         self._enter()
         return work()
@@ -127,6 +146,7 @@ class Host:
     Attributes:
         wanted: whether its supervisor keeps the agent running.
         bug: what ended an agent here that no fault explains.
+        reading: closed while its logs cannot be read, as on a network disk that hangs.
     """
 
     def __init__(self, around: Surroundings, number: int) -> None:
@@ -144,15 +164,17 @@ class Host:
         self.id = b""
         self.executor_seed = 0
         self.lives = 0
-        self.gate = Gate()
+        self.gate, self.reading = Gate(), Gate()
         self.local: LocalAgent | None = None
         self.transport: SwarmTransport | None = None
         self.wanted = True
         self.left = False
+        self._leaving: asyncio.Task[None] | None = None
         self.down_since: float | None = 0.0
         self.away: list[tuple[float, float]] = []
         self.bug: BaseException | None = None
         self.slow: tuple[float, float] = (0.0, 0.0)
+        self.recovered = False
         around.path(f"/{self.folder}/data").mkdir()
         around.path(f"/{self.folder}/log").mkdir()
         self.server = Server(
@@ -226,6 +248,11 @@ class Host:
         pattern = self.server.path + ("*" if scenario.glob else "")
         rng = random.Random(f"life/{scenario.seed}/{self.number}/{self.lives}")
         store_s, other_s = max(scenario.store_s, self.slow[0]), max(scenario.compute_s, self.slow[1])
+        if self.recovered:
+            store_s = other_s = 0.0
+        self._executor = SimExecutor(
+            self.gate, self.reading, random.Random(rng.getrandbits(64)), store_s, other_s, self._entered
+        )
         local = LocalAgent(
             Parts(
                 me=Contact(identity.id, host, port, identity.incarnation, self.rack),
@@ -235,15 +262,14 @@ class Host:
                 rng=rng,
                 transport=transport,
                 storage=storage,
-                executor=SimExecutor(
-                    self.gate, random.Random(rng.getrandbits(64)), store_s, other_s, self._entered
-                ),
+                executor=self._executor,
                 compute=PartialCompute(),
                 results=ResultsLogs(self._data() / "results"),
                 open_reader=lambda name, config: StreamReader(
                     config.path, StreamFormat(config.format), clock=loop.time
                 ),
                 wall_us=self.clock.us,
+                fanout=scenario.fanout,
             )
         )
         self.transport, self.local = transport, local
@@ -292,6 +318,15 @@ class Host:
         if self.wanted and not self.left:
             asyncio.get_running_loop().call_later(SUPERVISOR_S, self.ensure)
 
+    def recover(self) -> None:
+        """The faults are over: room on the disk, a processor of its own, and the agent is kept running."""
+        self.disk.space, self.disk.syncs_to_fail = None, 0
+        self.recovered, self.wanted = True, True
+        if self.local is not None:
+            self._executor.recover()
+        self.resume()
+        self.ensure()
+
     def ensure(self) -> None:
         """What a service manager does: start the agent unless it runs or is not wanted."""
         if self.local is None and self.wanted and not self.left:
@@ -308,7 +343,7 @@ class Host:
         local.pump.kill()
         self.around.system.hang_up(self.folder)
         self.gate.open()
-        self.down_since = asyncio.get_running_loop().time()
+        self.down_since = self.around.history.deaths[self.name] = asyncio.get_running_loop().time()
 
     def power_cut(self) -> None:
         """The host goes dark: what was not synced is gone. Its web server syncs its own log."""
@@ -317,11 +352,18 @@ class Host:
 
     def new_disk(self) -> None:
         """The data directory is lost; the agent that comes back is another one."""
+        if self.local is not None:
+            self.around.history.loses_disk(self.name, self.local)
         self.kill()
         self.disk.wipe(f"/{self.folder}/data")
         self.disk.space, self.disk.syncs_to_fail = None, 0
         self.disks += 1
+        self._gone()
         self._new_identity()
+
+    def _gone(self) -> None:
+        """The agent of this host will never be seen again."""
+        self.around.history.gone[self.id] = self.around.history.now()
 
     def pause(self) -> None:
         """SIGSTOP."""
@@ -336,14 +378,18 @@ class Host:
             self.transport.release()
 
     async def leave(self) -> None:
-        """An orderly stop for good."""
-        local = self.local
-        if local is None:
-            return
-        self.left = True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(30):
+        """`elf leave`; who cannot go in order, in a paused job or without a majority, is switched off."""
+        if self.local is not None and not self.left:
+            self.left = True
+            self._leaving = asyncio.get_running_loop().create_task(self._leave(self.local))
+            await asyncio.shield(self._leaving)  # it goes on when the faults are over
+
+    async def _leave(self, local: LocalAgent) -> None:
+        with contextlib.suppress(TimeoutError, ElfError):
+            async with asyncio.timeout(LEAVE_S_MAX):
+                await self.ask("leave", {}, LEAVE_S_MAX)
                 await local.pump.stop()
+        self._gone()
         if self.local is local:
             self.kill()
 

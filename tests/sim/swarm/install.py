@@ -20,7 +20,7 @@ from types import ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
 from elfmesh.agent import ingest
-from tests.sim.swarm.disk import SimOS
+from tests.sim.swarm.disk import SimOS, Status
 
 NOT_FILES = ("elfmesh.agent.host", "elfmesh.agent.failpoints")
 """Modules that ask `os` for something else: how many processors there are, to end a process."""
@@ -82,7 +82,7 @@ class SimPath(PurePosixPath):
 
     system: SimOS
 
-    def stat(self) -> SimpleNamespace:
+    def stat(self) -> Status:
         return self.system.stat(self)
 
     def exists(self) -> bool:

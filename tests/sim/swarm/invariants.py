@@ -6,69 +6,18 @@ Every function takes an `Outcome` and gives what is wrong, as lines of text; no 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
-from elfmesh.agent.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, PARSE_ERROR
-from elfmesh.control.records import BUCKETS, FIRST, ResultRecord, ipc_to_table, rows_to_json
-from tests.sim.swarm.history import Appended, History, Incarnation
-from tests.sim.swarm.oracle import HostTruth, Rows, Truth, kept
-from tests.sim.swarm.scenario import Scenario
+from elfmesh.agent.worker.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, PARSE_ERROR
+from elfmesh.control.results.records import BUCKETS, FIRST, ResultRecord
+from tests.sim.swarm.history import Incarnation
+from tests.sim.swarm.keeping import i1_rows_and_counts_agree, i11_safe_is_recovered, i16_nothing_older_runs
+from tests.sim.swarm.oracle import HostTruth, Truth, kept
+from tests.sim.swarm.outcome import Outcome, table
 from tests.sim.swarm.workload import GOOD
 
 EVICT_S = 300.0
 LIVENESS_S = 30.0
 OPEN_FILES_MAX = 64
-Published = dict[int, tuple[ResultRecord, bytes]]
-
-
-@dataclass
-class Outcome:
-    """What a run left behind.
-
-    Attributes:
-        scenario: what was run.
-        history: what happened.
-        truths: by job and incarnation.
-        final: what any agent says at the end, by job and incarnation.
-        due: by job, the last interval that had to be closed by the end.
-        closed_in_s: by job, how long after the faults ended everything due was closed; None: never.
-        absent: names of agents that were away, and when (from, to).
-        founders: by job, who was a member from the beginning.
-        bugs: agents that ended for no fault of ours.
-        replayed: what a replay of all messages changed.
-        limits: what grew over its limit.
-    """
-
-    scenario: Scenario
-    history: History
-    truths: dict[Incarnation, Truth]
-    final: dict[Incarnation, Published]
-    due: dict[Incarnation, int]
-    closed_in_s: dict[Incarnation, float | None]
-    absent: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    founders: dict[Incarnation, tuple[str, ...]] = field(default_factory=dict)
-    bugs: list[str] = field(default_factory=list)
-    replayed: list[str] = field(default_factory=list)
-    limits: list[str] = field(default_factory=list)
-    trace: str = ""
-    seconds: float = 0.0
-    faults: int = 0
-    crashes: int = 0
-    messages: int = 0
-
-    def records(self) -> Iterator[tuple[Truth, Appended]]:
-        """Everything that was ever published in a job that is checked."""
-        for key, appended in self.history.appended.items():
-            if key in self.truths:
-                for each in appended:
-                    yield self.truths[key], each
-
-    def roster(self, key: Incarnation, record: ResultRecord) -> tuple[str, ...] | None:
-        return self.history.rosters.get((key, record.epoch, record.index))
-
-
-def table(rows: bytes) -> Rows:
-    return rows_to_json(ipc_to_table(rows)) if rows else []
 
 
 def i1_conservation(out: Outcome) -> Iterator[str]:
@@ -83,12 +32,13 @@ def i1_conservation(out: Outcome) -> Iterator[str]:
 def _conserved(truth: Truth, host: HostTruth) -> Iterator[str]:
     last = host.sealed[-1]
     counts = [0] * len(BUCKETS)
-    intervals = {index for frame in host.sealed for index in frame.counts}
+    intervals = {index for frame in host.sealed for index in (*frame.counts, *frame.revised)}
     for index in sorted(intervals):
-        frame = host.of(index)
-        for bucket, count in enumerate(frame.counts.get(index, ()) if frame else ()):
+        for bucket, count in enumerate(host.counts(index, host.newest(index))):
             counts[bucket] += count
-    read = [line for line in host.lines if host.in_front(last, line)]
+    slide_us = truth.job.slide_us
+    indices = {line.id: line.ts_us // slide_us if line.kind == GOOD else FIRST for line in host.lines}
+    read = [line for line in host.lines if host.in_front(last, line, indices[line.id])]
     sealed = [line for line in read if line.kind != GOOD or line.ts_us // truth.job.slide_us < last.stop]
     bad = sum(line.kind != GOOD for line in sealed)
     good = len(sealed) - bad
@@ -108,10 +58,9 @@ def i1_published_counts(out: Outcome) -> Iterator[str]:
         roster = out.roster(truth.key, record)
         if roster is None or truth.job.partitions > 1:
             continue
-        total = [0] * len(BUCKETS)
-        for name in set(roster) - set(record.missing):
-            frame = truth.hosts[name].of(record.index) if name in truth.hosts else None
-            for bucket, count in enumerate(frame.counts.get(record.index, ()) if frame else ()):
+        total, revs = [0] * len(BUCKETS), out.revs(truth.key, record)
+        for name in (set(roster) - set(record.missing)) & set(truth.hosts):
+            for bucket, count in enumerate(truth.hosts[name].counts(record.index, revs.get(name, 1))):
                 total[bucket] += count
         found = [record.counts[bucket] for bucket in BUCKETS]
         # What a member had for intervals that were closed without it counts, as filtered or expired, in the
@@ -123,20 +72,34 @@ def i1_published_counts(out: Outcome) -> Iterator[str]:
             yield f"{truth.key[0]} {record.index}: counts {found}, contributions {total}"
 
 
+def i1_nothing_is_published_twice(out: Outcome) -> Iterator[str]:
+    """All buckets of all records together have no more good lines than were written (D-1)."""
+    for key, published in out.final.items():
+        truth = out.truths[key]
+        if truth.job.partitions > 1 or truth.job.size_s != truth.job.slide_s:
+            continue
+        if out.history.tampered or key[0] in out.lost:
+            continue
+        read = ("contributed", "filtered", "late_dropped", "expired")
+        found = sum(record.counts[name] for record, _ in published.values() for name in read)
+        good = sum(line.kind == GOOD for host in truth.hosts.values() for line in host.lines)
+        if found > good:
+            yield f"{key[0]}: {found} records in all buckets, {good} were written"
+
+
 def i1_nobody_is_late_without_reason(out: Outcome) -> Iterator[str]:
     """A record stamped when it was written, by a sane clock, is never late."""
     for truth in out.truths.values():
         for host in truth.hosts.values():
             if host.name in out.history.tampered:
                 continue
-            for frame in host.sealed:
-                for index in frame.counts:
-                    if index < host.start or host.of(index) is not frame:
-                        continue
-                    have = {line.id for line in host.contributed(truth.job, index)}
-                    for line in host.written(truth.job, index):
-                        if line.id not in have and not line.late:
-                            yield f"{truth.key[0]} {index}: {line.id} of {host.name} is left out as late"
+            for _, index, rev in host.revisions():
+                if index < host.start:
+                    continue
+                have = {line.id for line in host.contributed(truth.job, index, rev)}
+                for line in host.written(truth.job, index):
+                    if line.id not in have and not line.late:
+                        yield f"{truth.key[0]} {index}: {line.id} of {host.name} is left out as late"
 
 
 def i2_one_record_per_interval(out: Outcome) -> Iterator[str]:
@@ -168,6 +131,7 @@ def _say(record: ResultRecord) -> str:
 
 def i3_consecutive(out: Outcome) -> Iterator[str]:
     """Records come in order, at every reader and in every log."""
+    yield from out.history.disordered
     for key, published in out.final.items():
         if [*published] != sorted(published):
             yield f"{key[0]}: out of order: {[*published]}"
@@ -175,29 +139,38 @@ def i3_consecutive(out: Outcome) -> Iterator[str]:
         if [*answers] != sorted(answers):
             yield f"{key[0]}: out of order at {reader}: {[*answers]}"
     for key, appended in out.history.appended.items():
-        last: dict[str, int] = {}
+        last: dict[tuple[str, int], int] = {}
         for each in appended:
-            if each.record.state != "TENTATIVE" and each.record.index < last.get(
-                each.host, each.record.index
-            ):
-                yield f"{key[0]} {each.record.index}: behind {last[each.host]} in the log of {each.host}"
-            last[each.host] = each.record.index
+            log, index = (each.host, each.life), each.record.index
+            if each.record.state != "TENTATIVE" and index < last.get(log, index):
+                yield f"{key[0]} {index}: behind {last[log]} in the log of {each.host}"
+            last[log] = index
 
 
 def i3_no_silent_gap(out: Outcome) -> Iterator[str]:
-    """An interval without a record is one to which nobody who was expected contributed anything."""
+    """Whoever was expected and has records is in the interval's record, or missing from the run it is in."""
     for key, published in out.final.items():
         truth = out.truths[key]
-        if not published:
-            continue
-        upto = max(*published, out.due.get(key, FIRST))
-        told = set(published)
+        upto = max([*published, out.due.get(key, FIRST)])
         for host in truth.hosts.values():
-            for frame in host.sealed:
-                for index, counts in frame.counts.items():
-                    if counts[CONTRIBUTED] and host.start <= index <= upto and index not in told:
-                        told.add(index)
-                        yield f"{key[0]}: no record of interval {index}, to which {host.name} contributed"
+            indices = {i for frame in host.sealed for i, had in frame.counts.items() if had[CONTRIBUTED]}
+            for index in sorted(indices):
+                if index > upto or index in published:
+                    continue
+                run = next((each for each, _ in published.values() if each.first <= index < each.index), None)
+                if host.name not in _expected(out, key, index, run) or (run and host.name in run.missing):
+                    continue
+                what = "no record" if run is None else f"only {_say(run)} at {run.index}"
+                yield f"{key[0]} {index}: {what}, and {host.name} contributed"
+
+
+def _expected(out: Outcome, key: Incarnation, index: int, run: ResultRecord | None) -> tuple[str, ...]:
+    """Who was expected in an interval without a record of its own, by the master that closed it."""
+    following = [record for at, (record, _) in out.final[key].items() if at > index]
+    epoch = run.epoch if run else min((record.epoch for record in following), default=2**63)
+    found = [each for each in out.history.decided.get(key, []) if each.start <= index < each.stop]
+    ended = [each for each in found if each.epoch <= epoch]
+    return max(ended, key=lambda each: each.epoch).expected if ended else ()
 
 
 def i4_contributions_are_their_offsets(out: Outcome) -> Iterator[str]:
@@ -206,17 +179,16 @@ def i4_contributions_are_their_offsets(out: Outcome) -> Iterator[str]:
         for host in truth.hosts.values():
             if host.name in out.history.tampered:
                 continue
-            for frame in host.sealed:
-                for index, counts in frame.counts.items():
-                    if host.of(index) is not frame or index < host.start:
-                        continue
-                    lines = host.contributed(truth.job, index)
-                    good = len(kept(truth.job, lines))
-                    if (counts[CONTRIBUTED], counts[FILTERED]) != (good, len(lines) - good):
-                        yield (
-                            f"{truth.key[0]} {index}: {host.name} counts {counts[CONTRIBUTED]} +"
-                            f" {counts[FILTERED]} records, its offsets hold {good} + {len(lines) - good}"
-                        )
+            for _, index, rev in host.revisions():
+                if index < host.start:
+                    continue
+                counts, lines = host.counts(index, rev), host.contributed(truth.job, index, rev)
+                good = len(kept(truth.job, lines))
+                if (counts[CONTRIBUTED], counts[FILTERED]) != (good, len(lines) - good):
+                    yield (
+                        f"{truth.key[0]} {index} rev {rev}: {host.name} counts {counts[CONTRIBUTED]} +"
+                        f" {counts[FILTERED]} records, its offsets hold {good} + {len(lines) - good}"
+                    )
 
 
 def i5_rows_are_the_oracles(out: Outcome) -> Iterator[str]:
@@ -232,7 +204,8 @@ def i5_rows_are_the_oracles(out: Outcome) -> Iterator[str]:
         inside = sorted(set(roster) - set(record.missing))
         if set(inside) & set(out.history.tampered):
             continue
-        found, expected = table(each.rows), truth.expected(record.index, inside)
+        revs = out.revs(truth.key, record)
+        found, expected = table(each.rows), truth.expected(record.index, inside, revs)
         if truth.job.ids:
             found = sorted(found, key=lambda row: int(row["id"]))
         if found != expected:
@@ -265,21 +238,28 @@ def i6_completeness_is_true(out: Outcome) -> Iterator[str]:
 
 
 def i7_no_lower_epoch(out: Outcome) -> Iterator[str]:
-    """Epochs of published records and of what an agent remembers never fall."""
-    for (host, job), epochs in out.history.epochs.items():
-        if epochs != sorted(epochs):
-            yield f"{host} remembers epochs {epochs} of job {job.hex()[:8]}"
+    """Epochs of published records never fall."""
     for key, published in out.final.items():
         epochs = [record.epoch for record, _ in published.values()]
         if epochs != sorted(epochs):
             yield f"{key[0]}: epochs in the log fall: {epochs}"
 
 
+def i7_epochs_are_remembered(out: Outcome) -> Iterator[str]:
+    """The highest epoch that an agent knows of a job never falls, whatever lies in between."""
+    for (host, job), known in out.history.epochs.items():
+        epochs = [epoch for _, epoch in known]
+        if epochs != sorted(epochs):
+            yield f"{host} remembers epochs {epochs} of job {job.hex()[:8]}"
+
+
 def i8_one_master_per_epoch(out: Outcome) -> Iterator[str]:
-    """No two agents ever led a job in one epoch."""
+    """No two agents ever led a job in one epoch, but for a job whose register was lost in between."""
     for (job, epoch), hosts in out.history.leaders.items():
-        if len(hosts) > 1:
-            yield f"epoch {epoch} of {out.history.names.get(job, job.hex())} was led by {', '.join(hosts)}"
+        name = out.history.names.get(job, job.hex())
+        _, *others = sorted(hosts.values())
+        if any(not out.history.register_lost(name, since) for since in others):
+            yield f"epoch {epoch} of {name} was led by {', '.join(hosts)}"
 
 
 def i9_revisions_grow(out: Outcome) -> Iterator[str]:
@@ -296,24 +276,38 @@ def i9_revisions_grow(out: Outcome) -> Iterator[str]:
                 yield f"{key[0]} {each.record.index}: revision {before.rev} -> {each.record.rev}"
 
 
+def i9_what_is_late_revises_what_is_open(out: Outcome) -> Iterator[str]:
+    """A record that comes late for an interval that is not closed is in its newest revision (D-9, D-12)."""
+    for truth in out.truths.values():
+        for host in truth.hosts.values():
+            if host.name in out.history.tampered:
+                continue
+            for index, line, frame in host.left_out(truth.job):
+                if not host.is_released(index, frame.at):
+                    where = f"{truth.key[0]} {index}: {line.id} of {host.name}"
+                    yield f"{where} is in no revision, and the interval was open at {frame.at:.1f}"
+
+
 def i10_one_version(out: Outcome) -> Iterator[str]:
-    """All contributions inside a record carry its manifest version."""
+    """All contributions inside a record were evaluated by its version, or by one that evaluates alike."""
     for truth, each in out.records():
-        roster = out.roster(truth.key, each.record) or ()
-        for name in set(roster) - set(each.record.missing):
-            frame = truth.hosts[name].of(each.record.index) if name in truth.hosts else None
-            if frame is not None and frame.version != each.record.version:
+        record = each.record
+        roster = out.roster(truth.key, record) or ()
+        wanted = out.history.evaluated.get((truth.key, record.epoch, record.index), record.version)
+        for name in set(roster) - set(record.missing):
+            frame = truth.hosts[name].of(record.index) if name in truth.hosts else None
+            if frame is not None and frame.version != wanted:
                 where = f"{truth.key[0]} {each.record.index}"
                 yield f"{where}: version {frame.version} of {name} in a record of {each.record.version}"
 
 
 def i12_closes_after_faults(out: Outcome) -> Iterator[str]:
-    """Once the faults have stopped, what is due closes within three widths and 30 s."""
+    """Once the faults have stopped, what is due closes within three widths and 30 s, and all is answered."""
     for key, seconds in out.closed_in_s.items():
-        job = out.truths[key].job
-        limit = 3 * job.size_s + LIVENESS_S
-        if seconds is None or seconds > limit:
+        limit = 3 * out.truths[key].job.size_s + LIVENESS_S
+        if key[0] not in out.lost and (seconds is None or seconds > limit):
             yield f"{key[0]}: due intervals were not closed within {limit} s ({seconds})"
+    yield from out.silent
 
 
 def i13_within_limits(out: Outcome) -> Iterator[str]:
@@ -329,6 +323,7 @@ def i14_replay_changes_nothing(out: Outcome) -> Iterator[str]:
 def no_bugs(out: Outcome) -> Iterator[str]:
     """No agent met an error that no fault explains."""
     yield from out.bugs
+    yield from out.history.damaged
     if not out.history.tampered:
         yield from out.history.worker_errors
     written = any(host.lines for truth in out.truths.values() for host in truth.hosts.values())
@@ -343,6 +338,8 @@ ALL: dict[str, Invariant] = {
     "I1 conservation": i1_conservation,
     "I1 published counts": i1_published_counts,
     "I1 nobody late": i1_nobody_is_late_without_reason,
+    "I1 nothing twice": i1_nothing_is_published_twice,
+    "I1 rows and counts": i1_rows_and_counts_agree,
     "I2 one record": i2_one_record_per_interval,
     "I3 consecutive": i3_consecutive,
     "I3 no silent gap": i3_no_silent_gap,
@@ -350,18 +347,21 @@ ALL: dict[str, Invariant] = {
     "I5 oracle": i5_rows_are_the_oracles,
     "I6 completeness": i6_completeness_is_true,
     "I7 epochs": i7_no_lower_epoch,
+    "I7 remembered": i7_epochs_are_remembered,
     "I8 one master": i8_one_master_per_epoch,
     "I9 revisions": i9_revisions_grow,
+    "I9 late": i9_what_is_late_revises_what_is_open,
     "I10 version": i10_one_version,
+    "I11 k-safety": i11_safe_is_recovered,
     "I12 liveness": i12_closes_after_faults,
     "I13 limits": i13_within_limits,
     "I14 replay": i14_replay_changes_nothing,
+    "I16 older": i16_nothing_older_runs,
     "no bugs": no_bugs,
 }
 
 NOT_YET: dict[str, str] = {
-    "I3 no silent gap": "an interval that only missing agents have records of leaves no record",
-    "I12 liveness": "lost majorities and deletes without an answer have to be told from jobs that hang first",
+    "I7 remembered": "in seed 2 an agent comes back with a lower epoch, which it may have told nobody",
 }
 """Invariants that the product does not promise yet, and why: seen, told, and no failure."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from elfmesh.agent import failpoints
-from elfmesh.agent.framelog import FILE_NAME
+from elfmesh.agent.disk.framelog import FILE_NAME
 from tests.sim.swarm import scenario as kinds
 from tests.sim.swarm.host import Host, Killed
 from tests.sim.swarm.network import CALM
@@ -77,6 +77,7 @@ class Nemesis:
             kinds.LEAVE: self._leave,
             kinds.JOB_CHANGE: swarm.change_job,
             kinds.JOB_PAUSE: swarm.pause_job,
+            kinds.JOB_UPDATE: swarm.update_job,
         }
 
     async def run(self, seconds: float) -> None:
@@ -85,13 +86,12 @@ class Nemesis:
         self.swarm.network.swarm_link.set(self.scenario.weather)
         causes = [self._causes[kind] for kind in self.scenario.faults if kind in self._causes]
         while (now := asyncio.get_running_loop().time()) < end:
-            if not causes:
-                await asyncio.sleep(end - now)
+            pause_s = self.rng.expovariate(1 / self.scenario.trouble_s) if causes else end - now
+            await asyncio.sleep(min(pause_s, end - now))
+            if pause_s >= end - now:  # not by the clock: it may stand a rounding error before the end
                 break
-            await asyncio.sleep(min(self.rng.expovariate(1 / self.scenario.trouble_s), end - now))
-            if asyncio.get_running_loop().time() < end:
-                self.count += 1
-                self._spawn(self.rng.choice(causes)())
+            self.count += 1
+            self._spawn(self.rng.choice(causes)())
         await self._calm()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -118,10 +118,7 @@ class Nemesis:
         swarm.network.swarm_link.set(CALM)
         swarm.network.swarm_link.mend_all()
         for host in swarm.hosts:
-            host.disk.space, host.disk.syncs_to_fail, host.slow = None, 0, (0.0, 0.0)
-            host.resume()
-            host.wanted = True
-            host.ensure()
+            host.recover()
 
     # -- choices -------------------------------------------------------------------------------------
 
@@ -273,7 +270,9 @@ class Nemesis:
             path = f"/{host.folder}/data/{FILE_NAME}"
             inode = host.disk.names.get(path)
             if inode is not None and inode.data:
-                at = self.rng.randrange(8 * len(inode.data))
+                # Mostly where somebody will still ask for it: most of a frame log is closed long ago.
+                size = len(inode.data)
+                at = 8 * size - 1 - self.rng.randrange(8 * min(size, self.rng.choice((400, 2000, size))))
                 self.swarm.say(f"bit {at} of the frame log of {host.name} flips")
                 host.disk.flip(path, at)
                 self.swarm.history.tampered[host.name] = "a bit of its frame log"

@@ -10,7 +10,9 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from elfmesh.control.messages import Ask, Submit
 from elfmesh.machine import Contact
+from elfmesh.overlay.messages import Hop
 from elfmesh.wire import Codec
 from tests.sim.memnet import MemoryNetwork, MemoryTransport
 from tests.sim.network import Faults, LinkModel
@@ -85,7 +87,7 @@ class SwarmNetwork(MemoryNetwork):
         self.swarm_link = SwarmLink()
         self.link = self.swarm_link
         self.keep = keep
-        self.frames: list[tuple[Contact, bytes, bytes]] = []
+        self.frames: list[tuple[Contact, Contact, bytes]] = []
 
     def transport(self, number: int) -> SwarmTransport:
         return SwarmTransport(self, (f"10.0.{number // 250}.{number % 250 + 1}", 7400))
@@ -96,11 +98,17 @@ class SwarmNetwork(MemoryNetwork):
             target.held.append((sender, frame))
             return
         if self.keep and target.me is not None:
-            self.frames.append((sender, target.me.id, frame))
+            self.frames.append((sender, target.me, frame))
         super()._deliver(sender, target, frame)
 
-    def again(self, sender: Contact, target: MemoryTransport, frame: bytes) -> None:
-        """Deliver a frame that was delivered before."""
+    def again(self, sender: Contact, to: Contact, target: MemoryTransport, frame: bytes) -> None:
+        """Deliver a frame that was delivered before, to the same agent.
+
+        What clients have asked for is remembered by the process that did it, and no network brings it to
+        another: a later life of the agent gets everything else.
+        """
+        if target.me != to and isinstance(self.codec.decode(frame)[0], Hop | Ask | Submit):
+            return
         super()._deliver(sender, target, frame)
 
 

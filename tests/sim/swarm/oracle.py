@@ -8,7 +8,7 @@ them is late, and must say so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ class HostTruth:
         sealed: the frame that closed each range, newest last.
         start: the interval it began with.
         opened: when it first opened each file for this job.
+        released: when it was told, and below which interval everything is closed.
     """
 
     name: str
@@ -36,11 +37,41 @@ class HostTruth:
     sealed: list[Contribution]
     start: int
     opened: dict[int, float]
+    released: list[tuple[float, int]] = field(default_factory=list)
     _by_interval: dict[int, list[Written]] | None = field(default=None, repr=False)
 
-    def of(self, index: int) -> Contribution | None:
-        """The frame that holds an interval, the newest if it was sealed again after a crash."""
-        return next((each for each in reversed(self.sealed) if each.start <= index < each.stop), None)
+    def of(self, index: int, rev: int = 1) -> Contribution | None:
+        """The frame that holds an interval in a revision, the newest if that was made again after a crash."""
+        for each in reversed(self.sealed):
+            if each.start <= index < each.stop and each.revs.get(index, 1) == rev:
+                return each
+            if each.revised.get(index, (0,))[0] == rev:
+                return each
+        return None
+
+    def counts(self, index: int, rev: int = 1) -> tuple[int, ...]:
+        """What that frame says of the interval."""
+        frame = self.of(index, rev)
+        if frame is None:
+            return ()
+        return frame.revised[index][1] if index in frame.revised else frame.counts.get(index, ())
+
+    def newest(self, index: int) -> int:
+        """The last revision of an interval that is on disk or was."""
+        revised = [each.revised[index][0] for each in self.sealed if index in each.revised]
+        return max(
+            revised + [each.revs.get(index, 1) for each in self.sealed if index in each.counts], default=1
+        )
+
+    def revisions(self) -> Iterator[tuple[Contribution, int, int]]:
+        """Every frame, interval and revision that is the newest of its kind."""
+        for frame in self.sealed:
+            for index in frame.counts:
+                if self.of(index, rev := frame.revs.get(index, 1)) is frame:
+                    yield frame, index, rev
+            for index, (rev, _) in frame.revised.items():
+                if self.of(index, rev) is frame:
+                    yield frame, index, rev
 
     def written(self, job: Job, index: int) -> list[Written]:
         """Good records whose window `index` is."""
@@ -52,21 +83,39 @@ class HostTruth:
                         self._by_interval.setdefault(each, []).append(line)
         return self._by_interval.get(index, [])
 
-    def contributed(self, job: Job, index: int) -> list[Written]:
+    def contributed(self, job: Job, index: int, rev: int = 1) -> list[Written]:
         """Records of the interval that its frame covers, before the filter."""
-        frame = self.of(index)
+        frame = self.of(index, rev)
         if frame is None or index < self.start:
             return []
-        return [line for line in self.written(job, index) if self.in_front(frame, line)]
+        return [line for line in self.written(job, index) if self.in_front(frame, line, index)]
 
-    def in_front(self, frame: Contribution, line: Written) -> bool:
-        """Whether a frame's offsets lie behind a line.
+    def left_out(self, job: Job) -> Iterator[tuple[int, Written, Contribution]]:
+        """Records of sealed intervals that are in no revision, and the first frame that counts them."""
+        for line in self.lines:
+            for index in windows(job, line.ts_us) if line.kind == GOOD else ():
+                inside = self.of(index, self.newest(index)) if index >= self.start else None
+                if inside is not None and not self.in_front(inside, line, index):
+                    behind = (each for each in self.sealed if self.in_front(each, line, index))
+                    first = next((each for each in behind if each.at >= inside.at), None)
+                    if first is not None:
+                        yield index, line, first
+
+    def is_released(self, index: int, at: float) -> bool:
+        """Whether the worker had been told by then that an interval is closed."""
+        return any(since <= at and index < stop for since, stop in self.released)
+
+    def in_front(self, frame: Contribution, line: Written, index: int) -> bool:
+        """Whether a frame's offsets lie behind a line, for one of its intervals.
 
         A file that a frame does not name was read to its end and closed, or not yet begun.
         """
         offset = frame.positions.get(line.inode)
-        if offset is not None:
-            return line.end <= offset
+        told = [(to, below) for inode, to, below in frame.told if inode == line.inode]
+        if any(line.end <= to and index < below for to, below in told):
+            return True
+        if offset is not None or told:
+            return line.end <= (offset or 0)
         if self.opened.get(line.inode, frame.at) >= frame.at:
             return False
         return not any(each.at > frame.at and line.inode in each.positions for each in self.sealed) or any(
@@ -122,13 +171,13 @@ class Truth:
     key: Incarnation
     hosts: dict[str, HostTruth]
 
-    def expected(self, index: int, inside: Iterable[str]) -> Rows:
-        """The rows of an interval that holds exactly these agents."""
+    def expected(self, index: int, inside: Iterable[str], revs: Mapping[str, int] | None = None) -> Rows:
+        """The rows of an interval that holds exactly these agents, in these revisions if not the first."""
         lines = [
             line
             for name in inside
             if name in self.hosts
-            for line in self.hosts[name].contributed(self.job, index)
+            for line in self.hosts[name].contributed(self.job, index, (revs or {}).get(name, 1))
         ]
         return rows(self.job, lines)
 

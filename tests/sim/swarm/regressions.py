@@ -1,16 +1,72 @@
-"""Seeds that showed a bug of the product, by its name. They run in the suite for ever."""
+"""Scenarios that showed a bug, by its name, each with all of its parameters: they run in the suite for ever.
+
+A seed means another scenario as soon as something else is drawn from it. What it meant when it failed is kept
+in `kept/NAME.json`: `python -m tests.sim.swarm --seed N --keep NAME` writes it, `--kept NAME` replays it.
+"""
 
 from __future__ import annotations
 
-REGRESSIONS: dict[int, str] = {
-    0: "a job behind in a rotated file was united with one that had finished it: its records were lost",
-    1: "blocks reached across what the frames had read before a restart: records were counted once more",
-    2: "what was read and open when an agent died, and closed without it, was in no bucket",
-    16: "what a failed sync had lost read well until the power went, and the state log then stood damaged",
-    100: "late records that were counted in an open interval were forgotten by a restart",
+from pathlib import Path
+
+import msgspec
+
+from tests.sim.swarm.scenario import Scenario, draw
+
+KEPT = Path(__file__).parent / "kept"
+
+REGRESSIONS: dict[str, str] = {
+    "behind-in-a-rotated-file": "a job behind in a rotated file was united with one that had finished it:"
+    " its records were lost. Later: what an interval was closed without counted once more after each restart",
+    "blocks-across-a-restart": "blocks reached across what the frames had read before a restart: records were"
+    " counted once more",
+    "open-when-it-died": "what was read and open when an agent died, and closed without it, was in no bucket",
+    "lost-by-a-failed-sync": "what a failed sync had lost read well until the power went, and the state log"
+    " then stood damaged",
+    "stale-word-of-a-deleted-job": "after a restart, a stale word of a deleted job began it again",
+    "late-in-an-open-interval": "late records that were counted in an open interval were forgotten by a"
+    " restart",
+    "unsynced-at-a-power-cut": "the history counted a contribution that a power cut had taken before its"
+    " sync, and once more what was read again",
+    "slow-close": "a job that was deleted and applied anew lost in its trees what its predecessor had closed,"
+    " and waited a minute for it",
+    "everything-twice": "a late copy of a delete reached who had obeyed it, was passed on to the job's next"
+    " master, and ended the job",
+    "remade-behind-the-closed": "an agent that heard late what was closed, together with the one version that"
+    " follows, made closed intervals again by it",
+    "the-only-version-left": "an agent that heard of one version only made again by it what the version"
+    " before had sealed and others had closed",
+    "undone-and-left-out": "the record that closes a version's last interval was held against the wrong"
+    " version: the terms had left it out with this record",
+    "frames-lost-by-a-failed-sync": "what a failed sync had lost of the frame log read well, was handed on by"
+    " the next life, and was a gap after a power cut",
+    "resumed-by-a-superseded-master": "a master that another had followed a moment ago answered for a resume;"
+    " the job stayed paused",
+    "founded-beside-a-tombstone": "while all who voted on a deleted job were away, an agent that had just"
+    " joined founded it anew as a fleet of one",
+    "epochs-led-twice": "a new incarnation was founded twice, by an agent that found nobody else and by one"
+    " that had not joined yet: two registers, and an epoch with two masters",
+    "deleted-by-who-had-given-up": "a delete waited at an agent until that had joined; its client gave up,"
+    " asked another agent, had its answer and applied the job anew: then the first one was obeyed",
+    "silent-after-lost-disks": "after several lost disks nobody closed a job, and agents did not know it: not"
+    " seen since the frame log is written again at each start",
 }
 
-OPEN: dict[int, str] = {
-    30: "an agent begins a deleted job again after a stale word of it, and seals for nobody until it is told",
-}
-"""Seeds that fail, and why: the suite says when one of them does no longer."""
+OPEN: dict[str, str] = {}
+"""Scenarios that fail, and why: the suite says when one of them does no longer."""
+
+OPEN_SEEDS: tuple[int, ...] = ()
+"""Seeds of the suite that mean a scenario of `OPEN` now."""
+
+
+def keep(seed: int, name: str) -> Path:
+    """Write what a seed means now."""
+    path = KEPT / f"{name}.json"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(draw(seed)), indent=1) + b"\n")
+    return path
+
+
+def scenario(which: int | str) -> Scenario:
+    """That of a seed, or one that is kept under a name."""
+    if isinstance(which, int):
+        return draw(which)
+    return msgspec.json.decode((KEPT / f"{which}.json").read_bytes(), type=Scenario)

@@ -5,57 +5,24 @@ Owns the lines between `<!-- NAME: begin -->` and `<!-- NAME: end -->`; all othe
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from tests.reliability import write_section
 from tests.sim.swarm.ablations import REGISTRY
 from tests.sim.swarm.invariants import ALL, NOT_YET
-from tests.sim.swarm.soak import many, one
-
-SEEDS_MAX = 300
-AT_ONCE = 4
-"""Seeds of one safeguard in flight: more would be run in vain when the first of them tells."""
-
-
-def entries(journal: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
-
-
-def measure(journal: Path, seeds: range, processes: int | None, names: Iterable[str] = REGISTRY) -> None:
-    """How many seeds each safeguard's absence survives; what the journal has is not run again.
-
-    A seed that fails with all safeguards says nothing about one of them.
-    """
-    known = {entry["safeguard"]: entry for entry in entries(journal)}
-    sound = {seed: not one(seed)["wrong"] for seed in seeds[:AT_ONCE]}
-    with journal.open("a") as file:
-        for name in names:
-            tried = known.get(name, {}).get("seeds", 0)
-            if known.get(name, {}).get("invariant"):
-                continue
-            for start in range(seeds.start + tried, seeds.stop, AT_ONCE):
-                batch = range(start, min(start + AT_ONCE, seeds.stop))
-                sound |= {seed: not one(seed)["wrong"] for seed in batch if seed not in sound}
-                found = sorted(many(batch, processes, name), key=lambda entry: int(entry["seed"]))
-                told = next((entry for entry in found if entry["wrong"] and sound[entry["seed"]]), None)
-                tried = (told["seed"] if told else batch[-1]) - seeds.start + 1
-                if told is not None:
-                    break
-            invariant = next(iter(told["wrong"])) if told else ""
-            entry = {"safeguard": name, "seeds": tried, "invariant": invariant}
-            file.write(json.dumps(entry) + "\n")
-            file.flush()
-            print(entry, flush=True)
+from tests.sim.swarm.measure import SEEDS_MAX, entries
 
 
 def simulator(journal: Path) -> list[str]:
     """What was simulated, and which invariants it is held against."""
     done = entries(journal)
     hours = sum(entry.get("simulated_s", 0.0) for entry in done) / 3600
-    lines = ["| | |", "|---|---|", f"| seeds | {len(done):,} |", f"| simulated cluster-hours | {hours:.1f} |"]
+    lines = [
+        "| | |",
+        "|---|---|",
+        f"| seeds | {len(done):,} |",
+        f"| cluster-hours: virtual time of a cluster of any size | {hours:.1f} |",
+    ]
     fields = ("faults", "crashes", "messages", "frames", "intervals")
     lines += [f"| {field} | {sum(entry.get(field, 0) for entry in done):,} |" for field in fields]
     cpu_s = sum(entry["cpu_s"] for entry in done)
@@ -72,16 +39,25 @@ def simulator(journal: Path) -> list[str]:
 def ablations(journal: Path) -> list[str]:
     """What each safeguard's absence costs to find."""
     newest = {entry["safeguard"]: entry for entry in entries(journal)}
-    lines = ["| safeguard | promise | seeds to catch | by |", "|---|---|---|---|"]
+    caught = sum(bool(newest.get(name, {}).get("invariant")) for name in REGISTRY)
+    lines = [
+        f"Each safeguard is taken out by a switch that only tests have; {caught} of {len(REGISTRY)} are",
+        f"noticed. Asked are up to {SEEDS_MAX} seeds, each with the faults that the safeguard is there for",
+        "and little else (`shape` in tests/sim/swarm/ablations.py); a seed tells if it breaks an invariant",
+        "that it holds with all safeguards. `python -m tests.sim.swarm --seed SEED --ablate NAME` shows how.",
+        "",
+        "| safeguard | promise | seeds to catch | the seed | by |",
+        "|---|---|---|---|---|",
+    ]
     for name, ablation in REGISTRY.items():
         entry = newest.get(name)
         if entry is None:
-            seeds, by = "not measured", ""
+            told = "not measured | |"
         elif entry["invariant"]:
-            seeds, by = str(entry["seeds"]), entry["invariant"]
+            told = f"{entry['seeds']} | {entry['seed']} | {entry['invariant']}"
         else:
-            seeds, by = f"more than {entry['seeds']}", "nothing yet"
-        lines.append(f"| {ablation.what} (`{name}`) | {ablation.promise} | {seeds} | {by} |")
+            told = f"more than {entry['seeds']} | | nothing yet"
+        lines.append(f"| {ablation.what} (`{name}`) | {ablation.promise} | {told} |")
     return lines
 
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from elfmesh.agent.core import codec
-from elfmesh.control.pages import decode_page
-from elfmesh.control.records import FIRST
+from elfmesh.control.answers import BAD_REQUEST, CONFLICT, OK
+from elfmesh.control.events import Reply
+from elfmesh.control.results.pages import decode_page
 from elfmesh.errors import ElfError
 from tests.sim import vloop
 from tests.sim.swarm import invariants
@@ -19,14 +20,15 @@ from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.history import History, Incarnation
 from tests.sim.swarm.host import Host, Killed, Surroundings
 from tests.sim.swarm.install import SimPath, installed
-from tests.sim.swarm.invariants import LIVENESS_S, Outcome, Published
 from tests.sim.swarm.nemesis import Nemesis
 from tests.sim.swarm.network import SwarmNetwork
+from tests.sim.swarm.outcome import Outcome, Published
 from tests.sim.swarm.scenario import Job, Scenario, draw
+from tests.sim.swarm.settling import Settling
 from tests.sim.wall import EPOCH_US
 
 WRITE_EVERY_S = 0.25
-FOLLOW_EVERY_S = 2.0
+FOLLOW_S_MIN, FOLLOWS_PER_INTERVAL = 2.0, 5
 HOSTS_MAX = 10
 SEED_CPU_S_MAX = 120.0
 READ_S_MAX = 60.0
@@ -51,8 +53,11 @@ class Swarm:
             self.hosts.append(Host(self.around, number))
         self.jobs: dict[Incarnation, Job] = {}
         self.current: dict[str, Incarnation] = {}
+        self.unsure: set[str] = set()
+        self.pausing: set[str] = set()
+        """Jobs that were asked to pause, and nobody has said that they do: they may still."""
         self.founders: dict[Incarnation, tuple[str, ...]] = {}
-        self.faults = 0
+        self.faults = self.updates = 0
         self._silent_until: dict[int, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -106,11 +111,16 @@ class Swarm:
 
     async def ask(self, verb: str, body: dict[str, Any], timeout_s: float = 20.0) -> Any:
         """Ask a random agent; None if it does not answer or says no."""
+        reply = await self.told(verb, body, timeout_s)
+        return reply if reply is not None and reply.status == 200 else None
+
+    async def told(self, verb: str, body: dict[str, Any], timeout_s: float = 20.0) -> Reply | None:
+        """What a random agent answers; None if it does not."""
         running = self.running()
         if not running:
             return None
         try:
-            reply = await self.rng.choice(running).ask(verb, body, timeout_s)
+            return await self.rng.choice(running).ask(verb, body, timeout_s)
         except (ElfError, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -118,9 +128,9 @@ class Swarm:
             return None
         except Killed:
             return None
-        return reply if reply.status == 200 else None
 
     async def apply(self, job: Job, *, founding: bool = False) -> bool:
+        self.history.asked[f"sim/{job.name}"] += 1
         reply = await self.ask("apply", {"text": job.text})
         self.say(f"apply {job.name}: {reply.body if reply is not None else 'no answer'}")
         if reply is None:
@@ -162,13 +172,16 @@ class Swarm:
     async def _follow(self) -> None:
         """A reader with a stored position, as Spark is one: it asks anybody, from where it stopped."""
         at: dict[Incarnation, int | None] = {}
+        pause_s = max(FOLLOW_S_MIN, min(job.slide_s for job in self.scenario.jobs) / FOLLOWS_PER_INTERVAL)
         while True:
-            await asyncio.sleep(FOLLOW_EVERY_S)
+            await asyncio.sleep(pause_s)
             for key in [*self.current.values()]:
                 reply = await self.ask("results", {"job": key[0], "from": at.get(key), "limit": 50}, 5.0)
                 if reply is None or self.current.get(key[0].split("/")[1]) != key:
                     continue
-                for record, rows in decode_page(reply.payload):
+                page = decode_page(reply.payload)
+                self.history.answered("follower", key[0], [record.index for record, _ in page], at.get(key))
+                for record, rows in page:
                     answers = self.history.followed.setdefault(("follower", key), {})
                     answers.setdefault(record.index, []).append((record, rows))
                     at[key] = record.index + 1
@@ -193,12 +206,42 @@ class Swarm:
         self.say(f"delete {key[0]}: {'done' if reply is not None else 'no answer'}")
         if reply is None:
             self.current[job.name] = key
+            self.unsure.add(job.name)
+        else:
+            self.history.deleted[key] = self.history.now()
+
+    async def update_job(self) -> None:
+        """Change a job's filter in the middle of an interval: another text, evaluated anew, the same rows."""
+        job = self.rng.choice(self.scenario.jobs)
+        if job.name in self.current and self.rng.random() < 0.5:
+            reply = await self._change("undo", {"job": f"sim/{job.name}"})
+            self.say(f"undo {job.name}: {reply.body if reply is not None else 'no answer'}")
+        elif job.name in self.current:
+            self.updates += 1
+            more = f"k <> 'none{self.updates}'"
+            head, where, rest = job.text.partition(" WHERE ")
+            if not where:
+                head, where, rest = job.text.partition(" GROUP BY ")
+                more = f" WHERE {more}"
+            text = f"{head}{where}{more} AND {rest}" if where == " WHERE " else f"{head}{more}{where}{rest}"
+            reply = await self._change("apply", {"text": text, "job": f"sim/{job.name}"})
+            self.say(f"update {job.name}: {reply.body if reply is not None else 'no answer'}")
+
+    async def _change(self, verb: str, body: dict[str, Any]) -> Reply | None:
+        """Ask for another version of a job; what is refused makes none."""
+        self.history.asked[body["job"]] += 1
+        reply = await self.told(verb, body)
+        if reply is not None and reply.status in (BAD_REQUEST, CONFLICT):
+            self.history.asked[body["job"]] -= 1
+        return reply if reply is not None and reply.status == OK else None
 
     async def pause_job(self) -> None:
         job = self.rng.choice(self.scenario.jobs)
         self.say(f"pause sim/{job.name}")
         try:
-            await self.ask("pause", {"job": f"sim/{job.name}"})
+            self.pausing.add(job.name)
+            if await self.ask("pause", {"job": f"sim/{job.name}"}) is not None:
+                self.pausing.discard(job.name)
             await asyncio.sleep(self.rng.uniform(0, 20))
         finally:
             self.say(f"resume sim/{job.name}")
@@ -206,62 +249,15 @@ class Swarm:
 
     # -- after the faults --------------------------------------------------------------------------------
 
-    async def settle(self) -> dict[Incarnation, float | None]:
-        """Everybody writes a little more, then falls silent; how long it takes until all of it is closed."""
-        now = asyncio.get_running_loop().time()
-        for job in self.scenario.jobs:
-            while job.name not in self.current:
-                if not await self.apply(job):
-                    await asyncio.sleep(1.0)
-            await self._resume(job)
+    @property
+    def lost(self) -> dict[str, str]:
+        """Jobs that nobody can decide about any more."""
+        jobs = {job: self.history.register_lost(job, self.history.now()) for job in self.history.voters}
+        return {job: how for job, how in jobs.items() if how}
+
+    def fall_silent(self) -> None:
+        """The web servers write no more."""
         self._tasks[0].cancel()
-        await asyncio.sleep(0)
-        for host in self.hosts:
-            host.server.finish()
-        healed = max(now, asyncio.get_running_loop().time())
-        self.due = {key: self._due_index(key) for key in self.current.values()}
-        closed: dict[Incarnation, float | None] = dict.fromkeys(self.due)
-        deadline = healed + max(3 * job.size_s for job in self.scenario.jobs) + LIVENESS_S + 120
-        while asyncio.get_running_loop().time() < deadline and None in closed.values():
-            await asyncio.sleep(0.5)
-            for key, index in self.due.items():
-                if closed[key] is None and self._closed(key) > index:
-                    closed[key] = asyncio.get_running_loop().time() - self._due_at(key, index, healed)
-                    self.say(
-                        f"everything due of {key[0]} (up to {index}) is closed after {closed[key]:.1f} s"
-                    )
-        return closed
-
-    async def _resume(self, job: Job) -> None:
-        for _ in range(30):
-            if await self.ask("resume", {"job": f"sim/{job.name}"}) is not None:
-                return
-            await asyncio.sleep(1.0)
-
-    def _due_index(self, key: Incarnation) -> int:
-        """The last interval that anybody has written into."""
-        slide_us = self.jobs[key].slide_us
-        stamps = [line.ts_us for host in self.hosts for line in host.server.ledger if line.kind == "good"]
-        return max(stamps, default=EPOCH_US) // slide_us
-
-    def _due_at(self, key: Incarnation, index: int, healed: float) -> float:
-        """When the interval was over by every clock, or the faults, whichever was later."""
-        job = self.jobs[key]
-        end_us = index * job.slide_us + job.size_us + job.lateness_s * 1_000_000
-        now_us = [host.clock.us() for host in self.hosts if not host.left]
-        now = asyncio.get_running_loop().time()
-        return max(healed, now + (end_us - min(now_us)) / 1e6)
-
-    def _closed(self, key: Incarnation) -> int:
-        """First interval of a job that is not closed, by what its newest master says."""
-        found = [
-            (master.epoch, master.closer.closed)
-            for host in self.hosts
-            if host.local is not None
-            for master in host.local.control.leadership.masters.values()
-            if (master.manifest.qualified, master.manifest.incarnation) == key
-        ]
-        return max(found, default=(0, FIRST))[1]
 
     async def results(self, key: Incarnation) -> Published:
         """All results of a job, as any agent tells them."""
@@ -276,28 +272,46 @@ class Swarm:
             page = decode_page(reply.payload)
             if not page:
                 break
+            self.history.answered("reader", key[0], [record.index for record, _ in page], start)
             for record, rows in page:
                 found[record.index] = (record, rows)
             start = page[-1][0].index + 1
         return found
 
-    async def replay(self) -> list[str]:
-        """Deliver every message once more to who is there; what changed."""
+    async def replay(self, closed: Callable[[Incarnation], int]) -> list[str]:
+        """Deliver every message once more to who is there; what changed.
+
+        One more interval is closed before: what members had for intervals that were closed without them is
+        counted in it, and would else come while the messages do.
+        """
+        end = asyncio.get_running_loop().time() + READ_S_MAX
+        for key in self.current.values():
+            following = closed(key) + 1
+            while asyncio.get_running_loop().time() < end and closed(key) < following:  # noqa: ASYNC110 - as below
+                await asyncio.sleep(0.5)
         before = {key: await self.results(key) for key in self.current.values()}
         frames, self.network.keep = [*self.network.frames], False
         by_id = {host.id: host for host in self.hosts}
-        for sender, target, frame in frames:
-            host = by_id.get(target)
+        for sender, to, frame in frames:
+            host = by_id.get(to.id)
             if host is not None and host.transport is not None:
-                self.network.again(sender, host.transport, frame)
+                self.network.again(sender, to, host.transport, frame)
         await asyncio.sleep(20.0)
         after = {key: await self.results(key) for key in self.current.values()}
         return [
             f"{key[0]} {index}: {published.get(index)} became {after[key].get(index)}"
             for key, published in before.items()
             for index in sorted(published.keys() | after[key].keys())
-            if published.get(index) != after[key].get(index)
+            if published.get(index) != after[key].get(index) and not _is_next(published, after[key], index)
         ]
+
+
+def _is_next(before: Published, after: Published, index: int) -> bool:
+    """Whether a record is of the time that has passed since: behind all others, and of no record at all."""
+    if index in before or index <= max(before, default=index):
+        return False
+    record, rows = after[index]
+    return not rows and not any(record.counts.values())
 
 
 async def _watch(task: asyncio.Task[Outcome]) -> None:
@@ -329,28 +343,34 @@ async def _run(
     await asyncio.sleep(scenario.calm_s)
     nemesis = Nemesis(swarm, random.Random(f"nemesis/{scenario.seed}"))
     await nemesis.run(scenario.safety_s)
-    closed = await swarm.settle()
+    settling = Settling(swarm)
+    closed = await settling.run()
     final = {key: await swarm.results(key) for key in swarm.current.values()}
-    replayed = await swarm.replay() if scenario.replay else []
+    replayed = await swarm.replay(settling.closed) if scenario.replay else []
     limits = limits_broken(swarm.hosts, system)
     now = loop.time()
     absent = {
         host.name: [*host.away, *([(host.down_since, now)] if host.down_since is not None else [])]
         for host in swarm.hosts
     }
+    for host in swarm.hosts:
+        if host.left:  # it has said so: nobody expects it
+            absent[host.name].append((0.0, float("inf")))
     await swarm.end()
     return Outcome(
         scenario=scenario,
         history=swarm.history,
         truths=truths(swarm.hosts, swarm.history, swarm.jobs),
         final=final,
-        due=swarm.due,
+        due=settling.due,
         closed_in_s=closed,
         absent=absent,
         founders=swarm.founders,
         bugs=[f"{host.name}: {host.bug!r}" for host in swarm.hosts if host.bug is not None],
         replayed=replayed,
         limits=limits,
+        lost=swarm.lost,
+        silent=settling.silent,
         trace=swarm.network.trace,
         seconds=now,
         faults=nemesis.count,

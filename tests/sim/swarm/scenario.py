@@ -7,8 +7,9 @@ finds nothing.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from elfmesh.limits import FANOUT_MAX
 from tests.sim.network import Faults
 from tests.sim.swarm.network import CALM, Weather
 from tests.sim.swarm.workload import Traffic
@@ -24,6 +25,8 @@ FULL_DISK, FAILED_SYNC, BIT_FLIP, SLOW_DISK, SLOW_CPU = (
 )
 CLOCK_OFFSET, CLOCK_STEP, ROTATE = "clock-offset", "clock-step", "rotate"
 JOIN, LEAVE, JOB_CHANGE, JOB_PAUSE = "join", "leave", "job-change", "job-pause"
+JOB_UPDATE = "job-update"
+"""Drawn apart from the others, so that older seeds say what they said."""
 LOSS, DUPLICATES, DELAY, REORDER, LATE_COPIES = "loss", "duplicates", "delay", "reorder", "late-copies"
 LATE, BAD_LINES = "late", "bad-lines"
 
@@ -45,6 +48,20 @@ ALL_FAULTS = (
 )
 
 
+COST_MAX = 950.0
+"""Of the simulation of one seed's faults, in about as many milliseconds of processor time."""
+
+LENGTH_S_MAX = 660.0
+INTERVALS_MIN = 22
+"""Of the job with the shorter ones: long intervals are cheap, as most of their time is idle."""
+
+VARIED_FROM = 21
+"""Seeds below, those of the suite, have no deep trees, replicas or slow writers: they say what they said."""
+
+WRITING_S = 0.045
+"""A little less than agents wait for when only the clock says that an interval is over."""
+
+
 @dataclass(frozen=True)
 class Job:
     """One job of a seed.
@@ -54,6 +71,7 @@ class Job:
         ids: groups by the record's number: a multiset of them; otherwise sums by key.
         slide_s: between intervals.
         size_s: of one.
+        replicas: peers that keep each contribution.
     """
 
     name: str
@@ -65,6 +83,7 @@ class Job:
     straggler: str
     partitions: int
     least: int | None
+    replicas: int = 0
 
     @property
     def slide_us(self) -> int:
@@ -79,9 +98,10 @@ class Job:
         window = f"TUMBLE(ts, INTERVAL '{self.size_s}' SECOND)"
         if self.size_s != self.slide_s:
             window = f"HOP(ts, INTERVAL '{self.slide_s}' SECOND, INTERVAL '{self.size_s}' SECOND)"
+        replicas = f" REPLICAS {self.replicas}" if self.replicas else ""
         head = (
             f"CREATE JOB sim.{self.name} LATENESS '{self.lateness_s} s' DEADLINE '{self.deadline_s:g} s'"
-            f" ON STRAGGLER {self.straggler.upper()} PARTITIONS {self.partitions} AS"
+            f" ON STRAGGLER {self.straggler.upper()} PARTITIONS {self.partitions}{replicas} AS"
         )
         where = f" WHERE v >= {self.least}" if self.least is not None else ""
         if self.ids:
@@ -104,6 +124,7 @@ class Scenario:
         trouble_s: mean time between two faults.
         poll_s: how often a stream is looked at.
         glob: the stream's pattern finds rotated logs too.
+        fanout: children of one parent in one tree: with few, small fleets have deep trees.
     """
 
     seed: int
@@ -123,6 +144,7 @@ class Scenario:
     clock_offset_s: float
     clock_drift: float
     replay: bool
+    fanout: int = FANOUT_MAX
 
     def has(self, *kinds: str) -> bool:
         return any(kind in self.faults for kind in kinds)
@@ -130,13 +152,14 @@ class Scenario:
     def describe(self) -> str:
         jobs = "; ".join(
             f"{job.name} {job.size_s}/{job.slide_s} s, lateness {job.lateness_s} s,"
-            f" deadline {job.deadline_s:g} s, {job.straggler}, {job.partitions} partitions"
+            f" deadline {job.deadline_s:g} s, {job.straggler}, {job.partitions} partitions,"
+            f" {job.replicas} replicas"
             for job in self.jobs
         )
         return (
             f"seed {self.seed}: {self.hosts} hosts in {self.racks} racks, {self.safety_s:.0f} s with"
-            f" {', '.join(self.faults) or 'no faults'} every {self.trouble_s:.0f} s\n  jobs: {jobs}\n"
-            f"  traffic: {self.traffic}\n  weather: {self.weather}"
+            f" {', '.join(self.faults) or 'no faults'} every {self.trouble_s:.0f} s, fanout {self.fanout}\n"
+            f"  jobs: {jobs}\n  traffic: {self.traffic}\n  weather: {self.weather}"
         )
 
 
@@ -148,6 +171,11 @@ def _faults(rng: random.Random) -> tuple[str, ...]:
         else rng.uniform(0.1, 0.3)
     )
     return tuple(kind for kind in ALL_FAULTS if rng.random() < share)
+
+
+def _updates(seed: int) -> tuple[str, ...]:
+    """Whether texts change while their jobs run: in every third seed."""
+    return (JOB_UPDATE,) if random.Random(f"updates/{seed}").random() < 1 / 3 else ()
 
 
 def _weather(rng: random.Random, faults: tuple[str, ...], slide_s: int) -> Weather:
@@ -189,19 +217,71 @@ def _job(rng: random.Random, name: str, ids: bool, slide_s: int) -> Job:
     )
 
 
+def _length_s(rng: random.Random, hosts: int, jobs: list[Job], traffic: Traffic, poll_s: float) -> float:
+    """How long faults last: what is cheap to simulate is simulated for longer.
+
+    The cost of a simulated second is that of its messages, which grow with the square of the hosts, and of
+    the blocks that are read.
+    """
+    reads = min(traffic.rate, 1 / poll_s) * len(jobs)
+    sealed = sum(job.partitions / job.slide_s for job in jobs)
+    cost = hosts * (0.4 + 0.12 * hosts + 1.2 * reads + 0.8 * sealed)
+    length_s = rng.uniform(0.6, 1.4) * COST_MAX / cost
+    return min(max(length_s, 1.0 * INTERVALS_MIN * min(job.slide_s for job in jobs), 30.0), LENGTH_S_MAX)
+
+
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
+    drawn = _drawn(seed)
+    return drawn if seed < VARIED_FROM else _losing(_deep(_writing(drawn)))
+
+
+def _writing(scenario: Scenario) -> Scenario:
+    """Web servers that stamp a line a moment before they write it, in every second seed."""
+    if random.Random(f"writing/{scenario.seed}").random() < 1 / 2:
+        return scenario
+    return replace(scenario, traffic=replace(scenario.traffic, writing_s=WRITING_S))
+
+
+def _deep(scenario: Scenario) -> Scenario:
+    """Trees of few children, in every fourth seed; drawn apart, so that the others say what they said."""
+    rng = random.Random(f"fanout/{scenario.seed}")
+    return replace(scenario, fanout=rng.choice((1, 2, 2, 3))) if rng.random() < 1 / 4 else scenario
+
+
+def _losing(scenario: Scenario) -> Scenario:
+    """Jobs with replicas, in every sixth seed; half of those lose nothing but agents with their disks."""
+    rng = random.Random(f"replicas/{scenario.seed}")
+    if rng.random() >= 1 / 6:
+        return scenario
+    jobs = tuple(replace(job, replicas=rng.choice((1, 1, 2))) for job in scenario.jobs)
+    kept = replace(scenario, jobs=jobs, hosts=max(4, scenario.hosts))
+    return losing(kept) if rng.random() < 1 / 2 else kept
+
+
+def losing(scenario: Scenario) -> Scenario:
+    """The same where agents are lost with their disks, and nothing else happens to anybody (I11)."""
+    return replace(
+        scenario,
+        faults=(NEW_DISK,),
+        trouble_s=max(15.0, scenario.trouble_s),
+        weather=CALM,
+        store_s=0.0,
+        compute_s=0.0,
+        clock_offset_s=3.0,  # who is behind keeps what the others have sealed open
+        clock_drift=0.0,
+    )
+
+
+def _drawn(seed: int) -> Scenario:
     rng = random.Random(f"scenario/{seed}")
     faults = _faults(rng)
     slide_s = rng.choice((1, 2, 2, 5, 10, 20, 30))
-    intervals = rng.randint(10, 60 if slide_s <= 2 else 20)
-    safety_s = min(max(intervals * slide_s, 30.0), 240.0)
     jobs = [_job(rng, "ids", True, slide_s)]
     if rng.random() < 0.5:
         jobs.append(_job(rng, "sums", False, rng.choice((slide_s, 2 * slide_s, 5))))
-    rate = rng.choice((0.2, 1.0, 3.0)) * min(1.0, 10 / slide_s)
     traffic = Traffic(
-        rate=rate,
+        rate=min(3.0, rng.choice((0.5, 2.0, 5.0)) / slide_s),
         silent=rng.choice((0.0, 0.0, 0.2, 0.6)),
         disorder_s=rng.choice((0.0, 0.0, min(job.lateness_s for job in jobs) * 0.8)),
         late=rng.uniform(0, 0.1) if LATE in faults else 0.0,
@@ -210,18 +290,21 @@ def draw(seed: int) -> Scenario:
         future=rng.uniform(0, 0.02) if BAD_LINES in faults else 0.0,
         torn=rng.choice((0.0, 0.1)),
     )
+    hosts = rng.choice((3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 8))
+    poll_s = rng.choice((0.1, 0.5, 1.0, 1.0)) if slide_s <= 2 else rng.choice((0.2, 1.0, 3.0, 3.0))
+    safety_s = _length_s(rng, hosts, jobs, traffic, poll_s)
     return Scenario(
         seed=seed,
-        hosts=rng.choice((3, 3, 3, 3, 4, 4, 4, 5, 5, 6, 8)),
+        hosts=hosts,
         racks=rng.choice((2, 3, 4)),
         safety_s=safety_s,
         calm_s=rng.uniform(1.0, 10.0),
-        faults=faults,
+        faults=(*faults, *_updates(seed)),
         trouble_s=min(rng.choice((3.0, 8.0, 15.0, 30.0)), safety_s / 6),
         jobs=tuple(jobs),
         traffic=traffic,
         weather=_weather(rng, faults, slide_s),
-        poll_s=rng.choice((0.1, 0.5, 1.0)) if slide_s <= 2 else rng.choice((0.1, 1.0, 3.0)),
+        poll_s=poll_s,
         glob=rng.random() < 0.5,
         store_s=rng.choice((0.001, 0.02, 0.3)) if SLOW_DISK in faults else 0.0,
         compute_s=rng.choice((0.001, 0.05, 0.5)) if SLOW_CPU in faults else 0.0,

@@ -15,6 +15,12 @@ from pathlib import Path
 from typing import Any
 
 REPLAY = "python -m tests.sim.swarm --seed {seed}"
+KEPT_REPLAY = "python -m tests.sim.swarm --kept {name}"
+
+
+def replay_of(seed: int | str) -> str:
+    """What runs a seed, or a kept scenario, with its trace."""
+    return REPLAY.format(seed=seed) if isinstance(seed, int) else KEPT_REPLAY.format(name=seed)
 
 
 def quiet() -> None:
@@ -22,17 +28,17 @@ def quiet() -> None:
     logging.getLogger("elf").setLevel(logging.CRITICAL + 1)
 
 
-def one(seed: int, ablation: str | None = None) -> dict[str, Any]:
-    """Run a seed; plain values, for another process or a file."""
-    from tests.sim.swarm.ablations import without
+def one(seed: int | str) -> dict[str, Any]:
+    """Run a seed or a kept scenario; plain values, for another process or a file."""
+    from tests.sim.swarm.regressions import scenario
     from tests.sim.swarm.run import check, run
 
     quiet()
     gc.collect()
+    gc.freeze()  # what is left is the program, and what the seeds before hold in its caches
     began = time.process_time()
     try:
-        with without(ablation):
-            outcome = run(seed)
+        outcome = run(scenario(seed))
         wrong = check(outcome)
     except Exception as error:  # a seed that breaks the simulation is a finding like any other
         return {
@@ -57,22 +63,14 @@ def one(seed: int, ablation: str | None = None) -> dict[str, Any]:
     }
 
 
-def faults_of(seed: int, ablation: str) -> dict[str, list[str]]:
-    """What is wrong in a seed without a safeguard."""
-    found: dict[str, list[str]] = one(seed, ablation)["wrong"]
-    return found
-
-
-def many(
-    seeds: Iterable[int], processes: int | None = None, ablation: str | None = None
-) -> Iterator[dict[str, Any]]:
+def many(seeds: Iterable[int], processes: int | None = None) -> Iterator[dict[str, Any]]:
     """Run seeds in parallel, as they come to an end; each process serves many, since imports cost more."""
     count = processes or os.cpu_count() or 1
     if count == 1:
-        yield from (one(seed, ablation) for seed in seeds)
+        yield from (one(seed) for seed in seeds)
         return
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(one, seed, ablation) for seed in seeds]
+        futures = [pool.submit(one, seed) for seed in seeds]
         try:
             for future in as_completed(futures):
                 yield future.result()

@@ -60,6 +60,8 @@ class Traffic:
     future: float = 0.0
     torn: float = 0.0
     """Chance that a line is written in two pieces."""
+    writing_s: float = 0.0
+    """How long it takes at most from the stamp of a line until it is in the file; the order is kept."""
 
 
 @dataclass
@@ -77,6 +79,7 @@ class Server:
     clock_sane: Callable[[], bool] = lambda: True
     rotations: int = 0
     _serial: int = 0
+    _stamped_ago_us: int = 0
     _half: bytes = b""
     _half_of: Written | None = None
 
@@ -86,12 +89,15 @@ class Server:
         return found if found is not None else self.system.create(self.path)
 
     def write(self, count: int) -> None:
+        """Write lines that were stamped a moment ago."""
+        writing_us = round(self.traffic.writing_s * 1e6)
+        self._stamped_ago_us = self.rng.randrange(writing_us) if writing_us else 0
         for _ in range(count):
             self._write_one()
 
     def _write_one(self) -> None:
         self.finish()
-        rng, now_us, traffic = self.rng, self.wall_us(), self.traffic
+        rng, now_us, traffic = self.rng, self.wall_us() - self._stamped_ago_us, self.traffic
         ts_us, kind, late = now_us - rng.randrange(1 + round(traffic.disorder_s * 1e6)), GOOD, False
         chance = rng.random()
         if chance < traffic.late:

@@ -1,0 +1,120 @@
+"""How late records are handled without their safeguards; see `ablations`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from elfmesh.agent.disk import frames
+from elfmesh.agent.worker import jobs, late, offsets, recovered, saying, tally
+from elfmesh.control.results.records import FIRST
+
+Patch = tuple[Any, str, Any]
+
+
+def _always(owner: Any, name: str, value: Any) -> Callable[[], list[Patch]]:
+    return lambda: [(owner, name, value)]
+
+
+def _pending_revisions_forgotten() -> list[Patch]:
+    """Frames are written without what came late up to their positions."""
+    original = jobs.LocalJob._revise
+
+    def revise(self: Any, now_us: int, room: int) -> list[Any]:
+        held = self.worker.late
+        return original(self, now_us, room) if held is None or held.is_due(now_us) else []
+
+    return [(jobs.LocalJob, "_revise", revise)]
+
+
+def _same_revision() -> list[Patch]:
+    """What came late changes a contribution that goes by its old name."""
+    original = saying.Saying._parts
+
+    def parts(self: Any, entries: list[Any]) -> Any:
+        return original(self, [each._replace(rev=1) for each in entries])
+
+    return [(saying.Saying, "_parts", parts)]
+
+
+def _by_the_newest_version() -> list[Patch]:
+    original = late.LateRecords.__init__
+
+    def init(self: Any, evaluations: Any, **options: Any) -> None:
+        query = evaluations[-1].query
+        original(self, [replace(each, query=query) for each in evaluations], **options)
+
+    return [(late.LateRecords, "__init__", init)]
+
+
+def _told_for_all_that_is_sealed() -> list[Patch]:
+    original = recovered.told_by
+
+    def told_by(frame: Any, below: int) -> Any:
+        return tuple((to, below) for to, _ in original(frame, below))
+
+    return [(module, "told_by", told_by) for module in (jobs, recovered)]
+
+
+def _home_forgotten() -> list[Patch]:
+    """What was late for an interval that is evaluated anew stays counted as late."""
+    original = tally.Tally.count_once
+
+    def count_once(
+        self: Any, bucket: int, number: int, index: Any, home: int = FIRST, **options: Any
+    ) -> None:
+        original(self, bucket, number, index, FIRST, **options)
+
+    return [(tally.Tally, "count_once", count_once)]
+
+
+SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]]]] = {
+    "carried-counts": (
+        "what no replay counts goes with every frame",
+        "D-1",
+        _always(tally.Tally, "carried", property(lambda self: ())),
+    ),
+    "sealed-once": (
+        "what no replay counts is counted again when its frame is annulled",
+        "D-1",
+        _always(tally.Tally, "once_below", lambda self, stop: ()),
+    ),
+    "late-with-positions": (
+        "a frame has what came late up to its positions",
+        "D-1",
+        _pending_revisions_forgotten,
+    ),
+    "late-revises": ("a revision is another contribution, not the old one", "D-7", _same_revision),
+    "revisions-on": (
+        "no revision of an interval is used twice, whichever version makes it",
+        "D-7",
+        _always(recovered, "_revs_used", lambda annulled, at: {}),
+    ),
+    "late-by-version": (
+        "what comes late is evaluated by its interval's version",
+        "D-16",
+        _by_the_newest_version,
+    ),
+    "told-positions": (
+        "a frame does not forget how far lives before it had read, and what of it they count",
+        "D-1",
+        _always(offsets.Offsets, "told", lambda self: ()),
+    ),
+    "told-below": (
+        "what lives before had read is counted only as far as they had sealed",
+        "D-1",
+        _told_for_all_that_is_sealed,
+    ),
+    "annulled-parts": (
+        "of a frame with intervals of two versions the other one's are void",
+        "D-16",
+        _always(frames.Sealed, "below", lambda self, void_from: self),
+    ),
+    "late-at-home": (
+        "what was late for an interval that is evaluated anew is not late for it",
+        "D-1",
+        _home_forgotten,
+    ),
+}
+"""What each is, the promise that it serves, what is replaced by its absence."""

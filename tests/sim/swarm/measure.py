@@ -1,0 +1,85 @@
+"""How many seeds it takes to notice that a safeguard is gone.
+
+Owns the counting. Seeds are asked in order, each with what the safeguard is there for (`Ablation.shape`). A
+seed tells only if it breaks an invariant that it holds with all safeguards; then also one that is not
+enforced for every seed yet counts, since the same seed holds it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tests.sim.swarm import invariants
+from tests.sim.swarm.ablations import REGISTRY, without
+from tests.sim.swarm.run import check, run
+from tests.sim.swarm.scenario import Scenario
+from tests.sim.swarm.soak import quiet
+
+SEEDS_MAX = 300
+
+
+def entries(journal: Path) -> list[dict[str, Any]]:
+    """The lines of a journal."""
+    return [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []
+
+
+def measure(journal: Path, names: Iterable[str], most: int = SEEDS_MAX, cpu_s: float = 600.0) -> None:
+    """Run each of these without its safeguard until a seed tells; a line of JSON each into the journal.
+
+    Args:
+        journal: what is there already is gone on with, or not run again if it was caught.
+        names: of safeguards.
+        most: only seeds below this number.
+        cpu_s: processor time for one safeguard, at most; it is gone on with the next time.
+    """
+    known = {entry["safeguard"]: entry for entry in entries(journal)}
+    sound: dict[Scenario, set[str]] = {}
+    for name in names:
+        entry = known.get(name, {"safeguard": name, "seeds": 0, "next": 0, "invariant": ""})
+        if not entry["invariant"]:
+            entry = _go_on(entry, most, cpu_s, sound)
+            with journal.open("a") as file:
+                file.write(json.dumps(entry) + "\n")
+            print(entry, flush=True)
+
+
+def _go_on(entry: dict[str, Any], most: int, cpu_s: float, sound: dict[Scenario, set[str]]) -> dict[str, Any]:
+    name, tried, following = entry["safeguard"], entry["seeds"], entry["next"]
+    began = time.process_time()
+    for seed in range(following, most):
+        scenario = REGISTRY[name].asked(seed)
+        if time.process_time() - began > cpu_s:
+            break
+        tried, following = tried + 1, seed + 1
+        broken = _broken(scenario, name)
+        if broken and scenario not in sound:
+            sound[scenario] = set(_broken(scenario, None))
+        told = [invariant for invariant in broken if invariant not in sound.get(scenario, ())]
+        if told:
+            return {**entry, "seeds": tried, "next": following, "seed": seed, "invariant": told[0]}
+    else:
+        following = most
+    return {**entry, "seeds": tried, "next": following}
+
+
+def _broken(scenario: Scenario, name: str | None) -> list[str]:
+    """The invariants that a scenario breaks without a safeguard."""
+    quiet()
+    gc.collect()
+    with without(name):
+        return _judged(scenario, name)
+
+
+def _judged(scenario: Scenario, name: str | None) -> list[str]:
+    try:
+        return [*check(run(scenario), tuple(invariants.ALL))]
+    except Exception:  # a seed that breaks the simulation is a finding like any other
+        if name is None:
+            traceback.print_exc()
+        return ["no bugs"]

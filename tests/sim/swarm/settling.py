@@ -1,0 +1,150 @@
+"""After the faults: every job runs again, all that is due closes, every agent answers; or it is noted.
+
+Owns what clients do then and how long they wait. A delete without an answer is asked for again until it has
+one; a job whose register has lost its majority for good is waited for by nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from elfmesh.control.events import Reply
+from elfmesh.control.results.records import FIRST
+from elfmesh.errors import ElfError
+from tests.sim.swarm.history import Incarnation
+from tests.sim.swarm.host import Host
+from tests.sim.swarm.invariants import LIVENESS_S
+from tests.sim.swarm.scenario import Job, Scenario
+from tests.sim.wall import EPOCH_US
+
+ANSWERS_S = 90.0
+"""How soon after the faults a job that was deleted, or whose end nobody knows, runs."""
+
+REQUEST_S = 35.0
+"""After this, no agent makes a change any more whose client has given up: a pause would undo a resume."""
+
+
+class Swarm(Protocol):
+    """What is settled."""
+
+    scenario: Scenario
+    hosts: list[Host]
+    jobs: dict[Incarnation, Job]
+    current: dict[str, Incarnation]
+    unsure: set[str]
+    pausing: set[str]
+
+    @property
+    def lost(self) -> Mapping[str, str]: ...
+    def say(self, text: str) -> None: ...
+    def fall_silent(self) -> None: ...
+    async def apply(self, job: Job) -> bool: ...
+    async def ask(self, verb: str, body: dict[str, Any]) -> Reply | None: ...
+    async def told(self, verb: str, body: dict[str, Any]) -> Reply | None: ...
+
+
+class Settling:
+    """The last phase of one run.
+
+    Attributes:
+        due: by job, the last interval that has to be closed.
+        silent: what was asked and not answered.
+    """
+
+    def __init__(self, swarm: Swarm) -> None:
+        self._swarm = swarm
+        self.due: dict[Incarnation, int] = {}
+        self.silent: list[str] = []
+
+    async def run(self) -> dict[Incarnation, float | None]:
+        """Everybody writes a little more, then falls silent; how long it takes until all of it is closed."""
+        loop = asyncio.get_running_loop()
+        if self._swarm.pausing:
+            await asyncio.sleep(REQUEST_S)
+        for job in self._swarm.scenario.jobs:
+            await self._begun(job, loop.time() + ANSWERS_S)
+        self._swarm.fall_silent()
+        await asyncio.sleep(0)
+        for host in self._swarm.hosts:
+            host.server.finish()
+        healed = loop.time()
+        self.due = {key: self._due_index(key) for key in self._swarm.current.values()}
+        closed: dict[Incarnation, float | None] = dict.fromkeys(self.due)
+        deadline = healed + max(3 * job.size_s for job in self._swarm.scenario.jobs) + LIVENESS_S + 120
+        while loop.time() < deadline and self._waits_for(closed):
+            await asyncio.sleep(0.5)
+            for key, index in self.due.items():
+                if closed[key] is None and self.closed(key) > index:
+                    closed[key] = loop.time() - self._due_at(key, index, healed)
+                    self._swarm.say(
+                        f"everything due of {key[0]} (up to {index}) is closed after {closed[key]:.1f} s"
+                    )
+        await self._all_answer(loop.time() + LIVENESS_S)
+        return closed
+
+    def _waits_for(self, closed: dict[Incarnation, float | None]) -> bool:
+        lost = self._swarm.lost
+        return any(seconds is None and key[0] not in lost for key, seconds in closed.items())
+
+    async def _begun(self, job: Job, deadline: float) -> None:
+        """See that a job runs: a delete without an answer is asked for again, as any client would."""
+        name = f"sim/{job.name}"
+        while asyncio.get_running_loop().time() < deadline and name not in self._swarm.lost:
+            if job.name in self._swarm.unsure:
+                reply = await self._swarm.told("delete", {"job": name})
+                if reply is not None and reply.status in (200, 404):
+                    self._swarm.unsure.discard(job.name)
+                    self._swarm.current.pop(job.name, None)
+            elif job.name not in self._swarm.current:
+                await self._swarm.apply(job)
+            elif await self._swarm.ask("resume", {"job": name}) is not None:
+                return
+            await asyncio.sleep(1.0)
+        if name not in self._swarm.lost:
+            self.silent.append(f"{name}: nobody has it run {ANSWERS_S} s after the faults")
+        self._swarm.current.pop(job.name, None)
+
+    async def _all_answer(self, deadline: float) -> None:
+        """Every agent that runs answers about every job."""
+        for host in self._swarm.hosts:
+            for key in self._swarm.current.values():
+                while host.local is not None and key[0] not in self._swarm.lost:
+                    try:
+                        reply = await host.ask("offsets", {"job": key[0]}, 5.0)
+                    except ElfError:
+                        reply = None
+                    if reply is not None and reply.status == 200:
+                        break
+                    if asyncio.get_running_loop().time() > deadline:
+                        self.silent.append(f"{host.name} does not answer about {key[0]}: {reply}")
+                        break
+                    await asyncio.sleep(0.5)
+
+    def _due_index(self, key: Incarnation) -> int:
+        """The last interval that anybody has written into."""
+        slide_us = self._swarm.jobs[key].slide_us
+        stamps = [
+            line.ts_us for host in self._swarm.hosts for line in host.server.ledger if line.kind == "good"
+        ]
+        return max(stamps, default=EPOCH_US) // slide_us
+
+    def _due_at(self, key: Incarnation, index: int, healed: float) -> float:
+        """When the interval was over by every clock, or the faults, whichever was later."""
+        job = self._swarm.jobs[key]
+        end_us = index * job.slide_us + job.size_us + job.lateness_s * 1_000_000
+        now_us = [host.clock.us() for host in self._swarm.hosts if not host.left]
+        now = asyncio.get_running_loop().time()
+        return max(healed, now + (end_us - min(now_us)) / 1e6)
+
+    def closed(self, key: Incarnation) -> int:
+        """First interval of a job that is not closed, by what its newest master says and has records of."""
+        found = [
+            (master.epoch, FIRST if master.closer.behind else master.closer.closed)
+            for host in self._swarm.hosts
+            if host.local is not None
+            for master in host.local.control.leadership.masters.values()
+            if (master.manifest.qualified, master.manifest.incarnation) == key
+        ]
+        return max(found, default=(0, FIRST))[1]

@@ -1,0 +1,75 @@
+"""Scenarios made for one question: what a safeguard is there for happens often, and little else does.
+
+Owns the parameters that are pinned; everything else is the seed's. A small fleet with short intervals costs
+about a second of processor time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from elfmesh.limits import FANOUT_MAX
+from tests.sim.network import Faults
+from tests.sim.swarm import scenario as kinds
+from tests.sim.swarm.network import CALM, Weather
+from tests.sim.swarm.scenario import Scenario
+
+Shape = Callable[[Scenario], Scenario]
+LOSSY = Weather(Faults(delay_min=0.005, delay_max=0.05, loss=0.25))
+REPEATING = Weather(Faults(delay_min=0.005, delay_max=0.05, duplicate=0.3), late_copy=0.2, late_copy_s=30.0)
+
+
+def small(*faults: str, job: dict[str, Any] | None = None, **changes: Any) -> Shape:
+    """A small fleet with these faults, one job, and what is changed beyond that."""
+
+    def shape(scenario: Scenario) -> Scenario:
+        pinned: dict[str, Any] = {
+            "slide_s": 2,
+            "size_s": 2,
+            "lateness_s": 0,
+            "partitions": 1,
+            "replicas": 0,
+            "least": None,
+        }
+        pinned |= {"straggler": "correct", "deadline_s": 1.0} | (job or {})
+        traffic = replace(scenario.traffic, rate=1.5, silent=0.0, disorder_s=0.0, late=0.0)
+        traffic = replace(traffic, broken=0.0, future=0.0, torn=0.0, writing_s=0.0)
+        base = replace(
+            scenario,
+            hosts=3,
+            safety_s=60.0,
+            calm_s=4.0,
+            faults=faults,
+            trouble_s=3.0,
+            jobs=(replace(scenario.jobs[0], **pinned),),
+            traffic=traffic,
+            weather=CALM,
+            poll_s=0.5,
+            store_s=0.0,
+            compute_s=0.0,
+            clock_offset_s=0.0,
+            clock_drift=0.0,
+            replay=False,
+            fanout=FANOUT_MAX,
+        )
+        return replace(base, **changes)
+
+    return shape
+
+
+def lines(shape: Shape, **traffic: float) -> Shape:
+    """The same with other lines; arguments are those of `Traffic`."""
+
+    def made(scenario: Scenario) -> Scenario:
+        base = shape(scenario)
+        return replace(base, traffic=replace(base.traffic, **traffic))
+
+    return made
+
+
+def losing(**changes: Any) -> Shape:
+    """A fleet that loses agents with their disks, one at a time."""
+    shape = small(**changes)
+    return lambda scenario: replace(kinds.losing(shape(scenario)), trouble_s=15.0)

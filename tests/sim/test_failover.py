@@ -1,0 +1,45 @@
+"""How long a fleet is without a master, and how soon a straggler is leapt over, on virtual time.
+
+The load of the machine does not count here: what is measured are round trips, heartbeats and waits. Real
+processes are measured by tests/chaos.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.swarm.failover import KILL, SILENCE, measure, quantile, skips
+from tests.sim.swarm.soak import quiet
+
+SEEDS = (0, 1, 2)
+KILLS = 5
+"""Per seed: half a second of processor time each. `python -m tests.sim.swarm.failover` is the long form."""
+
+FAIL_OVER_S, SKIP_S = 5.0, 0.1
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    quiet()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", [KILL, SILENCE])
+def test_another_master_answers_and_closes_within_seconds(kind: str) -> None:
+    found = [measure(seed, KILLS, kind) for seed in SEEDS]
+    answers = [seconds for each in found for seconds in each.answers]
+    closes = [seconds for each in found for seconds in each.closes]
+    assert len(answers) == len(SEEDS) * KILLS
+    assert quantile(answers, 0.99) < FAIL_OVER_S, answers
+    assert quantile(closes, 0.99) < FAIL_OVER_S, closes
+    assert quantile(answers, 0.5) < FAIL_OVER_S / 2, answers
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_straggler_is_leapt_over_as_soon_as_its_deadline_is_over() -> None:
+    found = [seconds for seed in SEEDS for seconds in skips(seed, 4)]
+    assert len(found) > 10
+    assert min(found) >= 0, "nobody is leapt over before"
+    assert quantile(found, 0.99) < SKIP_S, found

@@ -1,0 +1,60 @@
+"""What the history of a run counts as a contribution."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from elfmesh.agent.disk.framelog import FILE_NAME, FrameLog
+from elfmesh.agent.disk.frames import Forgotten, Frame, Sealed
+from elfmesh.agent.disk.storage import DiskStorage
+from tests.sim.swarm.history import History, standing
+
+JOB = f"{b'j'.hex()}:1"
+KEY = ("h1", ("sim/ids", "1"))
+
+
+def after(folder: Path, frames: list[Frame], durable: int) -> list[tuple[int, int, int]]:
+    """What is left of a host's contributions if so many of its frames were on disk when it died."""
+    history = History(lambda: 0.0)
+    history.names[b"j"] = "sim/ids"
+    storage = DiskStorage(folder)
+    log, size = FrameLog(storage), 0
+    for number, frame in enumerate(frames, 1):
+        log.append(frame)
+        history.noted("h1", frame)
+        size = log.size if number == durable else size
+    log.close()
+    with (folder / FILE_NAME).open("r+b") as file:
+        file.truncate(size)
+    again = FrameLog(storage)
+    history.recovered("h1", again)
+    history.recovered("h2", again)
+    again.close()
+    return [each.place[:3] for each in standing(history.contributions[KEY])]
+
+
+def test_what_a_power_cut_took_was_never_a_contribution(tmp_path: Path) -> None:
+    frames: list[Frame] = [Sealed(JOB, 1, 0, 1), Sealed(JOB, 1, 1, 2), Sealed(JOB, 1, 2, 3)]
+    for durable, left in ((3, [(0, 1, 1), (1, 2, 1), (2, 3, 1)]), (1, [(0, 1, 1)]), (0, [])):
+        (folder := tmp_path / str(durable)).mkdir()
+        assert after(folder, frames, durable) == left
+
+
+def test_frames_that_were_annulled_count_again_if_that_was_lost(tmp_path: Path) -> None:
+    frames: list[Frame] = [
+        Sealed(JOB, 1, 0, 1),
+        Sealed(JOB, 1, 1, 3),
+        Sealed(JOB, 1, 2, 2, seq=1, annuls=2),
+        Sealed(JOB, 2, 2, 3, seq=1),
+    ]
+    for durable, left in (
+        (4, [(0, 1, 1), (1, 2, 1), (2, 2, 1), (2, 3, 2)]),
+        (3, [(0, 1, 1), (1, 2, 1), (2, 2, 1)]),
+        (2, [(0, 1, 1), (1, 3, 1)]),
+    ):
+        (folder := tmp_path / str(durable)).mkdir()
+        assert after(folder, frames, durable) == left
+
+
+def test_what_a_deleted_job_had_contributed_stays(tmp_path: Path) -> None:
+    assert after(tmp_path, [Sealed(JOB, 1, 0, 1), Forgotten(JOB)], 2) == [(0, 1, 1)]
