@@ -50,7 +50,8 @@ class Servers:
     def stop(self) -> None:
         """Write no more."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.ident is not None:  # it was started
+            self._thread.join()
 
     def _run(self) -> None:
         due = dict.fromkeys(self._directories, 0.0)

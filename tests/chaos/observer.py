@@ -56,7 +56,8 @@ class Observer:
     def stop(self) -> None:
         """End."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.ident is not None:  # it was started
+            self._thread.join()
         self._askers.shutdown(cancel_futures=True)
 
     def died(self, agent: str) -> None:

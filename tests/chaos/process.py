@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
+import random
 import signal
 import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from elfmesh.agent.local_agents import says_something
 from tests.chaos.logs import NAME
 from tests.chaos.proxy import FaultProxy
 from tests.e2e.fleet import Agent
 
 UP, STARTING, STOPPED, DOWN = "up", "starting", "stopped", "down"
-START_S = 90.0
+START_S = 300.0
+NICE = 5
+"""All agents talk through one process, the proxy: where it waits for a core like each of them, the network is
+what is slow, by seconds, and no job goes on."""
+
+PORTS = range(12_000, 32_000)
+"""Below the ports that systems give to connections that go out (from 32768, 49152)."""
+
+GIVEN: set[int] = set()
+"""Ports of agents that may not have been started yet."""
 
 
 class Victim(Agent):
@@ -41,12 +51,15 @@ class Victim(Agent):
     def command(self, join: Sequence[str]) -> list[str]:
         words = super().command(join)
         words[words.index("--listen") + 1] = "{}:{}".format(*self._listen)
-        return [*words, "--advertise", self.advertised, "--join-timeout", "1 h"]
+        return ["nice", "-n", str(NICE), *words, "--advertise", self.advertised, "--join-timeout", "1 h"]
 
     def rise(self, join: list[str], failpoint: str = "") -> None:
         """Start, with a fail point if one is named; does not wait."""
         self.armed = failpoint
         self.environment = {"ELF_FAILPOINT": failpoint} if failpoint else {}
+        # An installed agent starts from compiled modules; to compile them anew costs more than all the rest.
+        modules = str(self.directory.parent / "modules")
+        self.environment |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": modules}
         self.state = STARTING
         self.starts += 1
         self.start(join)
@@ -61,7 +74,7 @@ class Victim(Agent):
             return code
         if self.state == STARTING:
             assert self.process.stdout is not None
-            if select.select([self.process.stdout], [], [], 0)[0]:
+            if says_something(self.process.stdout, 0):
                 self.wait_ready()
                 self._proxy.knows(self.name, self.id)
                 self.state = UP
@@ -89,8 +102,14 @@ class Victim(Agent):
 
 
 def free_port() -> int:
-    """A port that nobody has just now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    """A port that nobody has just now, and that no connection going out is given while its agent is down.
+
+    Raises:
+        OSError: there is none.
+    """
+    for port in random.sample(sorted(set(PORTS) - GIVEN), 100):
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            GIVEN.add(port)
+            return port
+    raise OSError(f"no free port in {PORTS}")

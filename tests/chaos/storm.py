@@ -48,8 +48,11 @@ FAIL_POINTS = (
 DECLARED_AHEAD_S = 5.0
 """Beyond the intervals by which a master declares a new member ahead."""
 
+AT_ONCE = 4
+"""Agents that are started at the same time in the beginning: more would only wait for each other."""
+
 STEP_S = 0.05
-SETTLE_S = 90.0
+SETTLE_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,7 @@ class Storm:
         self._servers = Servers(homes, rate=weather.rate, rotate_s=weather.rotate_s, seed=seed)
         self._observer = Observer(directory / "history.ndjson", self._up, seed)
         self._healed_at: float | None = None
+        self._begun = False
 
     def run(self) -> Toll:
         """From the first agent to the last result; leaves no process behind."""
@@ -140,8 +144,8 @@ class Storm:
     def _begin(self) -> None:
         for agent in self.agents:
             agent.rise([self.agents[0].advertised] if agent.number else [])
-            if not agent.number:
-                self._until(lambda: self.agents[0].state == UP, START_S, "the first agent")
+            at_once = AT_ONCE if agent.number else 1
+            self._until(lambda at_once=at_once: self._starting() < at_once, START_S, "agents that start")
         self._until(lambda: len(self._up()) == len(self.agents), START_S, "all agents")
         for text in JOBS.values():
             clauses = CLAUSES.format(horizon_s=self.weather.horizon_s)
@@ -151,7 +155,8 @@ class Storm:
         self._wait(DECLARED_AHEAD_S)
         self._servers.start()
         self._observer.start()
-        self._until(lambda: set(self._observer.last) == set(JOBS), 60, "first results")
+        self._until(lambda: set(self._observer.last) == set(JOBS), START_S, "first results")
+        self._begun = True
 
     def _all_members(self) -> bool:
         told = [self.agents[0].get(f"/v1/jobs/{job}") for job in JOBS]
@@ -243,6 +248,9 @@ class Storm:
     def _masters(self) -> set[str]:
         return {name for name, _ in self._observer.masters.values()}
 
+    def _starting(self) -> int:
+        return sum(agent.state == STARTING for agent in self.agents)
+
     def _up(self) -> list[Victim]:
         return [agent for agent in self.agents if agent.state == UP]
 
@@ -289,6 +297,7 @@ class Storm:
             self.toll.acts[f"at {agent.armed.split(':')[0]}"] += 1
         else:
             self.toll.deaths.append(f"{agent.name} ended with {code}:\n{agent.errors()[-3000:]}")
+            assert self._begun, f"before the storm: {self.toll.deaths[-1]}"
         self._fallen(agent)
 
     def _raise(self, agent: Victim) -> None:

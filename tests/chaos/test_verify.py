@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from elfmesh import ids
-from elfmesh.control.records import ResultRecord, table_to_ipc
-from elfmesh.control.resultslog import ResultsLog
+from elfmesh.control.results.log import ResultsLog
+from elfmesh.control.results.records import ResultRecord, table_to_ipc
 from tests.chaos.logs import NAME, read_raw
 from tests.chaos.verify import IDS, SUMS, Verdict, verify
 

@@ -27,9 +27,9 @@ from typing import Any
 
 from elfmesh import ids
 from elfmesh.control.events import ReadLog
-from elfmesh.control.pages import decode_page
-from elfmesh.control.records import ipc_to_table, to_json
-from elfmesh.control.resultslog import ResultsLogs
+from elfmesh.control.results.log import ResultsLogs
+from elfmesh.control.results.pages import decode_page
+from elfmesh.control.results.records import ipc_to_table, to_json
 from tests.chaos.logs import read_raw
 
 IDS, SUMS = "chaos/ids", "chaos/sums"

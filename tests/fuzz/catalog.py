@@ -22,7 +22,11 @@ _WHERE: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "settings": ("text_targets", "settings", ()),
     **{
         f"lines-{name}": ("line_targets", "lines", (name,))
-        for name in ("json", "combined", "common", "logfmt", "csv", "csv-header", "regex", "auto")
+        for name in (
+            *("json", "combined", "common", "logfmt", "csv", "csv-header", "regex", "auto"),
+            *("syslog", "nginx-error", "apache-error", "timed", "grok", "cri", "docker"),
+            *("cef", "leef", "kv", "w3c", "journal"),
+        )
     },
     "http": ("http_targets", "http", ()),
 }

@@ -13,14 +13,15 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from elfmesh.agent import framelog, framescan
-from elfmesh.agent.framelog import Forgotten, FrameLog, Released, Sealed, SealedInterval
+from elfmesh.agent.disk import framelog, frames, framescan
+from elfmesh.agent.disk.framelog import FrameLog
+from elfmesh.agent.disk.frames import Forgotten, Released, Sealed, SealedInterval
+from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.host import IDENTITY_FILE, load_identity
-from elfmesh.agent.storage import MemoryStorage
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.pages import encode_frame
-from elfmesh.control.records import ResultRecord, table_to_ipc
-from elfmesh.control.resultslog import ResultsLog
+from elfmesh.control.results.log import ResultsLog
+from elfmesh.control.results.pages import encode_frame
+from elfmesh.control.results.records import ResultRecord, table_to_ipc
 from tests.fuzz.engine import Harness, memory_directory
 from tests.fuzz.examples import examples
 from tests.fuzz.mutate import BYTES, PACKED, mutated, of
@@ -30,7 +31,7 @@ from tests.fuzz.wire_targets import packed, repacked
 def frame_logs() -> Harness:
     """Images of a frame log: cut, flipped, repeated, with marks where none belong, and sealed lies."""
     corpus = [_frame_image(random.Random(seed)) for seed in range(6)]
-    bodies: list[framelog.Frame] = [
+    bodies: list[frames.Frame] = [
         Sealed("shop/top", 1, 5, 7, [SealedInterval(5, [1, 0, 0, 0, 0], [b"x" * 9])], [], [], []),
         Released("shop/top", 6),
         Forgotten("shop/top"),
@@ -65,7 +66,7 @@ def frame_logs() -> Harness:
         assert not again.recovery.cut_bytes
         assert _ends(again) == before or log.recovery.gaps
 
-    return Harness("frame-logs", "images of a frame log", generate, run, 40_000)
+    return Harness("frame-logs", "images of a frame log", generate, run, 100_000)
 
 
 def _ends(log: FrameLog) -> list[str]:
@@ -136,7 +137,7 @@ def results_logs() -> Harness:
             for path in target.iterdir():
                 path.unlink()
 
-    return Harness("results-logs", "results logs on disk", generate, run, 10_000, around=around)
+    return Harness("results-logs", "results logs on disk", generate, run, 20_000, around=around)
 
 
 def manifests() -> Harness:

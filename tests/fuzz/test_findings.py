@@ -10,18 +10,18 @@ import pyarrow as pa
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from elfmesh.agent import framelog, framescan
 from elfmesh.agent.core import codec
-from elfmesh.agent.framelog import FrameLog
-from elfmesh.agent.storage import MemoryStorage
+from elfmesh.agent.disk import framelog, frames, framescan
+from elfmesh.agent.disk.framelog import FrameLog
+from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.cbt import CompressedBufferTree
 from elfmesh.cbt.blocks import frame, read_block
 from elfmesh.control import ql
 from elfmesh.control.answers import decode_body
 from elfmesh.control.api import make_app
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.pages import decode_page
-from elfmesh.control.resultslog import ResultsLog
+from elfmesh.control.results.log import ResultsLog
+from elfmesh.control.results.pages import decode_page
 from elfmesh.errors import ConfigError, ProtocolError, QueryError, StorageError
 from elfmesh.units import parse_duration_us, parse_size
 from tests.control.fakes import FakeBackend
@@ -75,9 +75,9 @@ def test_a_question_of_nested_lists_is_refused() -> None:
 def test_a_frame_whose_text_is_not_utf8_is_a_gap(tmp_path: Path) -> None:
     storage = MemoryStorage()
     log = FrameLog(storage)
-    log.append(framelog.Released("a/b", 1))
+    log.append(frames.Released("a/b", 1))
     storage.files[framelog.FILE_NAME].append(framescan.pack(b"\x93\xa8released" + NOT_UTF8 + b"\x05"))
-    log.append(framelog.Released("a/b", 2))
+    log.append(frames.Released("a/b", 2))
     again = FrameLog(storage)
     assert len(again.recovery.gaps) == 1
     assert again.released("a/b") == 2

@@ -259,7 +259,7 @@ def configurations() -> Harness:
             assert stream.idle_us >= 0
             assert name
 
-    return Harness("configurations", "configuration files", generate, run, 20_000, around=around)
+    return Harness("configurations", "configuration files", generate, run, 40_000, around=around)
 
 
 SETTINGS = [

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from elfmesh.agent.connection import Connection, Hello
 from elfmesh.agent.core import codec
-from elfmesh.agent.dataplane import CHUNK, LAST, Multiplexer
-from elfmesh.agent.transport import TcpTransport
+from elfmesh.agent.net.connection import Connection, Hello
+from elfmesh.agent.net.dataplane import CHUNK, LAST, Multiplexer
+from elfmesh.agent.net.transport import TcpTransport
 from elfmesh.control import messages as control_messages
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Message
@@ -185,4 +185,4 @@ def handshake() -> Harness:
     def run(data: bytes) -> None:
         loop.run_until_complete(feed(data))
 
-    return Harness("handshake", "bytes on a fresh connection", generate, run, 15_000, around=around)
+    return Harness("handshake", "bytes on a fresh connection", generate, run, 40_000, around=around)
