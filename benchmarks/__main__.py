@@ -13,7 +13,18 @@ from rich.table import Table
 
 from benchmarks.harness import Figure, Report, report
 
-NAMES = ("latency", "cbt", "parse", "ingest", "windows", "merge")
+NAMES = (
+    "latency",
+    "update",
+    "jobs",
+    "interference",
+    "cbt",
+    "parse",
+    "ingest",
+    "windows",
+    "merge",
+    "functions",
+)
 WIDTH = 160
 """Columns of the table where nobody says how wide the terminal is."""
 

@@ -1,6 +1,6 @@
 """A real agent, measured: jobs are applied, a log appears, and its event loop is watched until all is read.
 
-    python -m benchmarks.agent STREAM_SPEC DATA_DIR LAGS_FILE       (the agent's own process)
+    python -m benchmarks.agent STREAM_SPEC DATA_DIR LAGS_FILE [NAME PROBE_S [JOIN]]     (its own process)
 
 The agent is the one of `elf agent`, started through the same `runtime.run`; a task in its loop notes how much
 later than asked a short sleep returns. The log is appended after the jobs run, so that all is read at once.
@@ -19,6 +19,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ def measure_agent(log: Path, jobs: Sequence[str]) -> Measured:
             ready = process.stdout.readline().split()
             if not ready:
                 raise RuntimeError(f"the agent did not start:\n{(root / 'errors').read_text()[-2000:]}")
-            return _watch(process.pid, ready[0], stream, log, jobs, lags)
+            return _watch(process.pid, ready[1].removeprefix("api="), stream, log, jobs, lags)
         finally:
             if process.poll() is None:
                 process.kill()
@@ -105,26 +106,30 @@ def _start(stream: Path, root: Path, lags: Path) -> subprocess.Popen[str]:
 
 
 def _watch(pid: int, api: str, stream: Path, log: Path, jobs: Sequence[str], lags: Path) -> Measured:
-    names = []
-    for text in jobs:
-        _ask(api, "/v1/jobs", {"text": text})
-        names.append(text.split()[2].replace(".", "/"))
+    names = [text.split()[2].replace(".", "/") for text in jobs]
+    with ThreadPoolExecutor(len(jobs)) as clients:  # one by one, the first would take the empty log for ended
+        list(clients.map(lambda text: _ask(api, "/v1/jobs", {"text": text}), jobs))
     lines, last_window = _facts(log)
     time.sleep(1.0)
-    cpu, began = _cpu_s(pid), time.monotonic()
+    cpu, began = cpu_s(pid), time.monotonic()
     _append(log, stream)
     for name in names:
         while (_ask(api, f"/v1/jobs/{name}")["closed_below"] or 0) < last_window:
             if time.monotonic() - began > TIMEOUT_S:
                 raise RuntimeError(f"the agent is not through with {name} after {TIMEOUT_S:g} s")
             time.sleep(POLL_S)
-    cpu, ended = _cpu_s(pid) - cpu, time.monotonic()
+    cpu, ended = cpu_s(pid) - cpu, time.monotonic()
     _check(api, names, lines)
     peak = _peak_bytes(pid)
     os.kill(pid, signal.SIGTERM)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    noted = [tuple(map(float, line.split())) for line in lags.read_text().splitlines()]
-    return Measured(cpu, ended - began, [late for at, late in noted if began <= at <= ended], peak, lines)
+    return Measured(cpu, ended - began, read_lags(lags, began, ended), peak, lines)
+
+
+def read_lags(path: Path, began: float, ended: float) -> list[float]:
+    """How late, in seconds, an agent's loop was between two moments; it has written them at its end."""
+    noted = [tuple(map(float, line.split())) for line in path.read_text().splitlines()]
+    return [late for at, late in noted if began <= at <= ended]
 
 
 def _facts(log: Path) -> tuple[int, int]:
@@ -164,7 +169,8 @@ def _ask(api: str, path: str, body: object = None) -> Any:
         return json.loads(response.read())
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
+    """User and system time of a process so far, its children's left out."""
     ticks = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
     return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
@@ -174,28 +180,37 @@ def _peak_bytes(pid: int) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def main(stream: str, directory: str, lags: str) -> int:
+def main(
+    stream: str, directory: str, lags: str, name: str = "", probe_s: str = str(PROBE_S), join: str = ""
+) -> int:
     """Run an agent with a probe in its loop until SIGTERM."""
     from elfmesh.agent import config as configuration
     from elfmesh.agent import runtime
 
-    name, spec = configuration.parse_stream(stream)
+    stream_name, spec = configuration.parse_stream(stream)
     config = configuration.load_config(
-        None, listen="127.0.0.1:0", api="127.0.0.1:0", data_dir=directory, streams={name: spec}
+        None,
+        listen="127.0.0.1:0",
+        api="127.0.0.1:0",
+        data_dir=directory,
+        streams={stream_name: spec},
+        name=name,
+        join=[join] if join else [],
     )
     noted: list[tuple[float, float]] = []
     tasks = []
+    pause_s = float(probe_s)
 
     async def probe() -> None:
         while True:
             asked = time.monotonic()
-            await asyncio.sleep(PROBE_S)
+            await asyncio.sleep(pause_s)
             now = time.monotonic()
-            noted.append((now, max(now - asked - PROBE_S, 0.0)))
+            noted.append((now, max(now - asked - pause_s, 0.0)))
 
-    def ready(api: str, _overlay: str, _agent: bytes) -> None:
+    def ready(api: str, overlay: str, _agent: bytes) -> None:
         tasks.append(asyncio.get_running_loop().create_task(probe()))
-        print(api, flush=True)
+        print(f"ready api={api} overlay={overlay}", flush=True)
 
     code = runtime.run(config, ready=ready)
     Path(lags).write_text("".join(f"{at} {late}\n" for at, late in noted))
@@ -203,4 +218,4 @@ def main(stream: str, directory: str, lags: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:4]))
+    sys.exit(main(*sys.argv[1:]))

@@ -21,10 +21,10 @@ from datetime import datetime
 from pathlib import Path
 
 from benchmarks.harness import ROOT, Figure, percentile
-from elfmesh.agent.demo_fleet import Fleet, ShopLogs
+from elfmesh.agent.demo.fleet import Fleet, ShopLogs
 from elfmesh.agent.embedded import run
 from elfmesh.control.client import connect
-from elfmesh.control.records import rows_to_json
+from elfmesh.control.results.records import rows_to_json
 from elfmesh.units import MICROS
 
 AGENTS = 8
@@ -65,7 +65,7 @@ def latency(*, small: bool) -> list[Figure]:
 
 def _ours(directory: Path, seconds: int) -> tuple[dict[int, float], float]:
     with Fleet(directory, AGENTS, seed=1, rate_per_s=RATE_PER_S) as fleet:
-        fleet.start()
+        fleet.open()
         api = fleet.agents[-1].api
         deadline = time.monotonic() + 30
         while len(connect(api).get("agents")) < AGENTS and time.monotonic() < deadline:

@@ -33,7 +33,7 @@ class Tree:
 def _options(variant: str) -> dict[str, Any]:
     if variant == "tree":
         return {}
-    from elfmesh.agent.spill import SpillStore
+    from elfmesh.agent.disk.spill import SpillStore
     from elfmesh.cbt.budget import MemoryBudget
 
     limit = int(variant.removeprefix("spill:"))

@@ -1,0 +1,233 @@
+"""Hundreds of jobs of different shapes on eight real agents: each right, and what they cost beside one.
+
+The jobs are applied, logs appear, and every interval of every job is compared with what the embedded
+engine says of the same logs. Costs are CPU and anonymous memory of all agents; the same logs are also read by
+a fleet with one job, which shows what is shared.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.fleet import START_US, ProbedFleet, canonical, latest, replay, until
+from benchmarks.harness import Figure, percentile
+from benchmarks.job_shapes import Shape, shapes
+from elfmesh.agent.embedded import LogRun
+from elfmesh.agent.job_rows import JobRows
+from elfmesh.control.client import Client, connect
+from elfmesh.control.ql import parse
+from elfmesh.control.results.records import rows_to_json
+from elfmesh.errors import RuntimeFailure, Unreachable
+from elfmesh.units import MICROS
+
+AGENTS = 8
+JOBS, JOBS_SMALL = 500, 24
+LINES, LINES_SMALL = 12_000, 1_500
+"""Of each agent."""
+
+SECONDS = 120
+TAIL_S = 130
+"""Longer than the longest window and the longest interval of a reader: one line then closes them all."""
+
+CLIENTS = 4
+"""How many apply at once."""
+
+SETTLE_S = 2.0
+IDLE_S = 3.0
+DONE_S = 1200.0
+
+Rows = Mapping[int, str]
+"""By interval: its rows as canonical text, if it has any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What some jobs cost a fleet.
+
+    Attributes:
+        apply_s: each job's time from the request to the answer that all agents have acknowledged.
+        applied_s: until all were applied.
+        idle_cpu_s: CPU per second of all agents with all jobs and nothing to read.
+        cpu_s: CPU of all agents from the logs' appearance to the last result.
+        wall_s: the same by the clock; what it takes to compute the expected results is in it.
+        bytes: anonymous memory of all agents without a job, and with all before there were logs.
+        compared: intervals whose rows were compared.
+        partial: those that say that an agent is missing.
+        lags_s: how late the agents' event loops were, from the first apply to the last result.
+    """
+
+    apply_s: list[float]
+    applied_s: float
+    idle_cpu_s: float
+    cpu_s: float
+    wall_s: float
+    bytes: tuple[int, int]
+    compared: int
+    partial: int
+    lags_s: list[float]
+
+
+def many(*, small: bool) -> list[Figure]:
+    """All jobs, and one."""
+    count, lines = (JOBS_SMALL, LINES_SMALL) if small else (JOBS, LINES)
+    drawn = shapes(count)
+    cost = _measure(drawn, lines)
+    what = f"{count} jobs on {AGENTS} agents"
+    records = lines * AGENTS
+    lags_ms = [each * 1000 for each in cost.lags_s]
+    apply_ms = [each * 1000 for each in cost.apply_s]
+    per_record = cost.cpu_s / records * 1e6
+    bytes_per_job = (cost.bytes[1] - cost.bytes[0]) / count / AGENTS
+    figures = [
+        Figure(f"{what}: intervals equal to elf run", cost.compared, "intervals"),
+        *([Figure(f"{what}: of them without an agent", cost.partial, "intervals")] if cost.partial else []),
+        Figure(f"{what}: all applied by {CLIENTS} clients", cost.applied_s, "s"),
+        Figure(f"{what}: one apply, median", percentile(apply_ms, 0.5), "ms"),
+        Figure(f"{what}: one apply, p90", percentile(apply_ms, 0.9), "ms"),
+        Figure(f"{what}: memory per job and agent", bytes_per_job / 1000, "kB"),
+        Figure(f"{what}: CPU of an idle agent", cost.idle_cpu_s / AGENTS * 1000, "ms/s"),
+        Figure(f"{what}: CPU per record", per_record, "us"),
+        Figure(f"{what}: CPU per record and job", per_record / count, "us"),
+        Figure(f"{what}: from the logs to the last result", cost.wall_s, "s"),
+        Figure(f"{what}: event loop lag, p99", percentile(lags_ms, 0.99), "ms"),
+        Figure(f"{what}: event loop lag, most", max(lags_ms), "ms"),
+    ]
+    if small:
+        return figures
+    one = _measure(drawn[:1], lines)
+    return [
+        *figures,
+        Figure("1 job: CPU of an idle agent", one.idle_cpu_s / AGENTS * 1000, "ms/s"),
+        Figure(
+            "CPU per record, to that of 1 job",
+            cost.cpu_s / records * 1e6,
+            "us",
+            "1 job",
+            cost.cpu_s / one.cpu_s,
+        ),
+    ]
+
+
+def _measure(jobs: Sequence[Shape], lines: int) -> Cost:
+    """Apply the jobs, let logs appear, compare all results."""
+    with tempfile.TemporaryDirectory() as directory, ProbedFleet(Path(directory), AGENTS) as fleet:
+        client = fleet.begin()
+        empty = fleet.anonymous_bytes()
+        began = time.monotonic()
+        apply_s = _apply(fleet, jobs)
+        applied_s = time.monotonic() - began
+        until(lambda: _founded(client, jobs), "all agents at all jobs", DONE_S)
+        time.sleep(SETTLE_S)
+        cpu = fleet.cpu_s()
+        time.sleep(IDLE_S)
+        idle_cpu_s = (fleet.cpu_s() - cpu) / IDLE_S
+        full = fleet.anonymous_bytes()
+        cpu, appeared = fleet.cpu_s(), time.monotonic()
+        replay(fleet, lines, SECONDS, TAIL_S)
+        expected = _expected(jobs, fleet.traffic.paths)
+        due = {name: max(rows) for name, rows in expected.items() if rows}
+        until(lambda: _reached(latest(client), due), "the last result", DONE_S)
+        ended = time.monotonic()
+        cpu = fleet.cpu_s() - cpu
+        compared = [_compare(client, job, expected[job.name], fleet.traffic.paths) for job in jobs]
+        return Cost(
+            apply_s,
+            applied_s,
+            idle_cpu_s,
+            cpu,
+            ended - appeared,
+            (empty, full),
+            sum(each for each, _ in compared),
+            sum(partial for _, partial in compared),
+            fleet.lags_s(began, ended),
+        )
+
+
+def _apply(fleet: ProbedFleet, jobs: Sequence[Shape]) -> list[float]:
+    """Apply all jobs, those that read others last; how long each took, in seconds."""
+
+    def apply(numbered: tuple[int, Shape]) -> float:
+        number, job = numbered
+        client = connect(fleet.agents[number % AGENTS].api)
+        began = time.monotonic()
+        while True:
+            try:
+                client.apply(job.text)
+            except Unreachable:  # as its text says: ask again
+                if time.monotonic() - began > DONE_S:
+                    raise
+            else:
+                return time.monotonic() - began
+
+    took: list[float] = []
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        for reads in (False, True):
+            took += clients.map(apply, enumerate(job for job in jobs if bool(job.reads) == reads))
+    return took
+
+
+def _founded(client: Client, jobs: Sequence[Shape]) -> bool:
+    """Whether every job has its members: on a slow machine some come after the answer, before any record."""
+    agents = {row["job"]: row["agents"] for row in client.get("jobs")}
+    return all(agents.get(job.name) == (0 if job.reads else AGENTS) for job in jobs)
+
+
+def _expected(jobs: Sequence[Shape], logs: Mapping[str, Path]) -> dict[str, Rows]:
+    """What the embedded engine says of every job: the intervals that the last line of these logs closes."""
+    last_us = START_US + (SECONDS + TAIL_S) * MICROS
+    rows = JobRows()
+    found: dict[str, Rows] = {}
+    for job in jobs:
+        statement = parse(job.text)
+        rows.begin(statement)
+        results = LogRun(statement, list(map(str, logs.values())), format="json", jobs=rows).answers()
+        for result in results:
+            rows.add(statement, result)
+        found[job.name] = {
+            each.record.index: canonical(rows_to_json(each.table))
+            for each in results
+            if each.table.num_rows and (each.record.end_us or 0) <= last_us
+        }
+    return found
+
+
+def _reached(now: Mapping[str, int | None], due: Mapping[str, int]) -> bool:
+    return all((index := now.get(name)) is not None and index >= last for name, last in due.items())
+
+
+def _compare(client: Client, job: Shape, whole: Rows, logs: Mapping[str, Path]) -> tuple[int, int]:
+    """Compare all due intervals of a job; how many, and of how many agents were missing.
+
+    On a machine that is too busy an agent may be taken for dead: an interval that says so is compared with
+    what the embedded engine says of the others' logs, but for jobs that read other jobs.
+
+    Raises:
+        RuntimeFailure: one differs, is missing, or came twice.
+    """
+    by_missing: dict[tuple[str, ...], Rows] = {(): whole}
+    got: dict[int, tuple[tuple[str, ...], str]] = {}
+    for result in client.results(job.name):
+        index, missing = result["interval"]["index"], tuple(result["agents"]["missing"])
+        if index in got or (result["state"] == "FINAL") != (not missing):
+            raise RuntimeFailure(f"{job.name}, interval {index}: {result['state']}, {result['agents']}")
+        got[index] = (missing, canonical(result["rows"]))
+    last = max(whole, default=0)
+    for index in sorted({*whole, *(index for index in got if index <= last)}):
+        missing, rows = got.get(index, ((), "nothing"))
+        if missing and job.reads:
+            continue
+        if missing not in by_missing:
+            others = {name: path for name, path in logs.items() if name not in missing}
+            by_missing[missing] = _expected([job], others)[job.name]
+        expected = by_missing[missing].get(index, canonical([]))
+        if rows != expected:
+            raise RuntimeFailure(f"{job.name}, interval {index}: {rows}, elf run says {expected}")
+    return len(whole), sum(bool(missing) for index, (missing, _) in got.items() if index <= last)
+
+
+PARTS = {"many": many}
