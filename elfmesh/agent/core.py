@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from elfmesh.control import events as ctl
 from elfmesh.control import messages as control_messages
+from elfmesh.control.authority import needs
 from elfmesh.machine import Effect, Event, Machine, Received, Send, Tick, earliest
 from elfmesh.overlay import events as ov
 from elfmesh.overlay import messages as overlay_messages
@@ -56,7 +57,10 @@ _SEEN_OUTSIDE = frozenset({ov.Joined, ov.JoinFailed})
 
 
 def codec() -> Codec:
-    """The codec of everything agents say to each other."""
+    """The codec of everything agents say to each other: what declares no role does not travel."""
+    undeclared = [kind.__name__ for kind in MESSAGES if kind.__name__ not in needs.MESSAGES]
+    if undeclared:
+        raise ValueError(f"{', '.join(undeclared)}: no role in elfmesh.control.authority.needs.MESSAGES")
     return Codec(MESSAGES)
 
 

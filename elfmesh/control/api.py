@@ -5,7 +5,8 @@ listens is the pump's business (loopback only). JSON unless said otherwise; erro
 {"error", "where", "hint", "code"}.
 
 Invariants: a request body is bounded; a web page of another origin, or a name that merely resolves to this
-address, gets nothing (the API has no password yet).
+address, gets nothing; a handler sees only what `authority.web` has authorised by the table in
+`authority.needs`, where every route has its role.
 
     POST   /v1/jobs       {"text", "creator", "dry_run", "job", "canary", "signed"} -> as `elf apply`
     GET    /v1/jobs                        the jobs of the overlay
@@ -38,11 +39,12 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from elfmesh.control.answers import BAD_REQUEST, FAILED, UNAVAILABLE, error_body, error_of
+from elfmesh.control.authority.web import AUDIT, Recorder, authorised
 from elfmesh.control.events import Reply
 from elfmesh.control.manifest import TEXT_BYTES_MAX
 from elfmesh.control.requests import LEAVE_WAIT_S
 from elfmesh.control.web.programs import ProgramHost, attach, insert, position
-from elfmesh.control.web.responses import json_response
+from elfmesh.control.web.responses import json_body, json_response
 from elfmesh.control.web.results import arrow, follow, results, schema
 from elfmesh.control.web.rollout import promote, rollout, undo
 from elfmesh.control.web.tap import TapSource, tap
@@ -76,13 +78,16 @@ def make_app(
     taps: TapSource | None = None,
     metrics: Callable[[], bytes] | None = None,
     programs: ProgramHost | None = None,
+    audit: Recorder | None = None,
 ) -> web.Application:
     """The API over `backend`; without `taps` nobody sees lines, without `metrics` nobody scrapes.
 
-    Without `programs` none can attach.
+    Without `programs` none can attach; without `audit` nothing is written down.
     """
-    app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_errors, _local_only])
+    app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_errors, _local_only, authorised])
     app[BACKEND] = backend
+    if audit is not None:
+        app[AUDIT] = audit
     job = "/v1/jobs/{namespace}/{name}"
     app.router.add_post("/v1/jobs", _apply)
     app.router.add_get("/v1/jobs", _plain("list"))
@@ -174,7 +179,7 @@ def _is_address(host: str) -> bool:
 
 
 async def _apply(request: web.Request) -> web.StreamResponse:
-    body = await _json_body(request)
+    body = await json_body(request)
     known = ("text", "creator", "dry_run", "source", "job", "canary", "signed")
     if not isinstance(body.get("canary") or {}, dict):
         raise UsageError('canary is an object of labels, such as {"zone": "eu-1"}')
@@ -200,7 +205,7 @@ async def _leave(request: web.Request) -> web.StreamResponse:
 
 
 async def _tap(request: web.Request) -> web.StreamResponse:
-    return await tap(request, request.app[TAPS], await _json_body(request))
+    return await tap(request, request.app[TAPS], await json_body(request))
 
 
 async def _metrics(request: web.Request) -> web.StreamResponse:
@@ -303,15 +308,3 @@ def _numbers(request: web.Request, *names: str) -> dict[str, Any]:
         except ValueError:
             raise UsageError(f"{name}={text!r} is not a number") from None
     return found
-
-
-async def _json_body(request: web.Request) -> dict[str, Any]:
-    if request.content_type != "application/json":
-        raise UsageError("the body is not application/json")
-    try:
-        body = await request.json()
-    except ValueError as error:
-        raise UsageError(f"the body is not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise UsageError("the body is not a JSON object")
-    return body

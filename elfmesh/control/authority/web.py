@@ -1,0 +1,125 @@
+"""The one place where a request of the HTTP API is authorised: a middleware before every handler.
+
+Owns the step from a request to a rule of `needs` and to the namespace it is about, and that what is allowed
+or refused is in the audit log before anything happens. A route without a rule is refused to all.
+
+Invariant: the namespace that is authorised is the one that the handler will act on: both read it with
+`split_name` and the parser of ELF-QL, from the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from elfmesh.control import ql
+from elfmesh.control.answers import UNAVAILABLE, error_body, error_of
+from elfmesh.control.authority.needs import ROUTES, About, Need, Rule, is_anonymous, meets, refusal
+from elfmesh.control.identity.principal import PRINCIPAL, Principal, Role
+from elfmesh.control.manifest import TEXT_BYTES_MAX, split_name
+from elfmesh.control.web.responses import json_body, json_response
+from elfmesh.errors import ElfError, QueryError, UsageError
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+UNIDENTIFIED, FORBIDDEN = 401, 403
+LOCAL = Principal("local", frozenset({Role.OPERATOR}))
+"""Who calls where nobody tells callers apart."""
+
+
+class Recorder(Protocol):
+    """Where actions are written down before they happen."""
+
+    async def record(
+        self, caller: Principal, action: str, *, allowed: bool, job: str = "", digest: str = "", why: str = ""
+    ) -> None:
+        """Write an action down; raises StorageError where that cannot be done."""
+        ...
+
+
+AUDIT: web.AppKey[Recorder] = web.AppKey("audit", Recorder)
+
+
+@web.middleware
+async def authorised(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let a request pass if its caller may do what it wants; 401 or 403 and one line else."""
+    resource = request.match_info.route.resource
+    if resource is None:  # no such path or method: the router's own answer
+        return await handler(request)
+    method = "GET" if request.method == "HEAD" else request.method
+    rule = ROUTES.get((method, resource.canonical))
+    caller = request.get(PRINCIPAL, LOCAL)
+    if rule is None:
+        return _refused(caller, f"{request.path} declares no role", "This is a bug in elfmesh.")
+    body = await _body(request) if rule.about in (About.TEXT, About.TAP) else {}
+    namespace, job = _about(request, rule, body)
+    action = rule.action.format_map(request.match_info)
+    what = action or f"{request.method} {request.path}"
+    need = Need.OPERATE if rule.about is About.TAP and namespace is None else rule.need
+    allowed = meets(need, caller, namespace) or _is_unreadable(rule, caller, namespace)
+    line, hint = ("", "") if allowed else refusal(need, caller, what, namespace)
+    recorder = request.app.get(AUDIT)
+    if recorder is not None and (action or not allowed):
+        try:
+            await recorder.record(
+                caller, what, allowed=allowed, job=job, digest=_digest(body), why="" if allowed else line
+            )
+        except ElfError as error:
+            return json_response(UNAVAILABLE, error_of(error))
+    return await handler(request) if allowed else _refused(caller, line, hint)
+
+
+def _refused(caller: Principal, line: str, hint: str) -> web.Response:
+    status = UNIDENTIFIED if is_anonymous(caller) else FORBIDDEN
+    headers = {"WWW-Authenticate": "Bearer"} if status == UNIDENTIFIED else {}
+    response = json_response(status, error_body(line, hint=hint))
+    response.headers.update(headers)
+    return response
+
+
+def _is_unreadable(rule: Rule, caller: Principal, namespace: str | None) -> bool:
+    """Whether a submitter's text is none: the handler says what is wrong with it, and does nothing."""
+    return rule.about is About.TEXT and namespace is None and Role.SUBMITTER in caller.roles
+
+
+async def _body(request: web.Request) -> Mapping[str, Any]:
+    """The JSON object of a request, as its handler will read it; {} if it has none."""
+    try:
+        return await json_body(request)
+    except UsageError:
+        return {}
+
+
+def _about(request: web.Request, rule: Rule, body: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The namespace that a request is about, and the job's name; None and "" if it does not say."""
+    if rule.about is About.PATH:
+        info = request.match_info
+        try:
+            names = split_name(f"{info['namespace']}/{info['name']}")
+        except ValueError:
+            return None, ""
+        return names[0], "/".join(names)
+    if rule.about is About.NONE:
+        return None, ""
+    text = body.get("text")
+    if rule.about is About.TAP:
+        texts = body.get("texts")
+        text = texts[0] if isinstance(texts, list) and texts else None
+    if not isinstance(text, str) or len(text) > TEXT_BYTES_MAX:
+        return None, ""
+    try:
+        found = ql.parse(text).job
+    except QueryError:
+        return None, ""
+    return (None, "") if found is None else (found.namespace, found.qualified)
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    text = body.get("text") or body.get("texts")
+    if not text:
+        return ""
+    said = text if isinstance(text, str) else json.dumps(text)
+    return hashlib.sha256(said.encode(errors="surrogatepass")).hexdigest()
