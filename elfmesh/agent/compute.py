@@ -21,7 +21,6 @@ from elfmesh.cbt import (
     encode_known,
     encode_parts,
     finish_blocks,
-    finish_parts,
     merge_known,
     merged_parts,
 )
@@ -30,7 +29,8 @@ from elfmesh.control.events import Finalise, Finalised
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.ql import sessions
 from elfmesh.control.ql.finalise_parts import Reduced
-from elfmesh.control.results.records import NOT_COUNTED, ipc_to_table, table_to_ipc
+from elfmesh.control.ql.partials import partial_table
+from elfmesh.control.results.records import NOT_COUNTED, ipc_to_table, table_to_ipc, with_partials
 
 QUERIES_MAX = 256
 """Compiled queries kept: one per job mastered here, and nobody masters so many."""
@@ -105,10 +105,12 @@ class PartialCompute:
         assert window is not None, "a job has intervals"
         start = effect.interval * window.slide_us
         parts = [part for partition in effect.parts for part in partition]
-        tables: dict[str, Reduced] = dict(finish_parts(parts, self._known.take(parts)))
+        contents = merged_parts(parts, self._known.take(parts))
+        tables: dict[str, Reduced] = dict(finish_blocks(contents))
         for name, start_us, rows in effect.inputs:
             tables |= latest_tables(query, name, start_us, ipc_to_table(rows))
-        return table_to_ipc(query.finalise_parts(tables, (start, start + window.size_us)))
+        found = table_to_ipc(query.finalise_parts(tables, (start, start + window.size_us)))
+        return _with_partials(query.statement, found, contents)
 
     def close_sessions(self, effect: Finalise) -> Finalised:
         """The sessions that end with an interval, and those that are open behind it.
@@ -146,13 +148,14 @@ class PartialCompute:
         worker = JobWorker(statement, max_future_us=None, strict=True)
         for name, start_us, rows in effect.inputs:
             worker.feed(*result_block(statement, name, start_us, ipc_to_table(rows)), 0)
-        counts, tables = NOT_COUNTED, {}
+        counts: tuple[int, ...] = NOT_COUNTED
+        contents: Mapping[str, Content] = {}
         for interval in worker.take(worker.end_index):  # others only have a part of their records here
             if interval.index == effect.interval:
-                counts, tables = interval.counts, finish_blocks(interval.tables or {})
+                counts, contents = interval.counts, interval.tables or {}
         start = effect.interval * window.slide_us
-        table = worker.query.finalise_parts(tables, (start, start + window.size_us))
-        return table_to_ipc(table), counts
+        table = worker.query.finalise_parts(finish_blocks(contents), (start, start + window.size_us))
+        return _with_partials(statement, table_to_ipc(table), contents), counts
 
     def _query(self, manifest: Manifest) -> ql.Query:
         key = (manifest.job_id, manifest.incarnation, manifest.version)
@@ -162,6 +165,13 @@ class PartialCompute:
             if len(self._queries) > QUERIES_MAX:
                 self._queries.popitem(last=False)
             return query
+
+
+def _with_partials(statement: ql.Statement, rows: bytes, contents: Mapping[str, Content]) -> bytes:
+    """The rows as they are published: with what they were made of, where the job keeps that."""
+    if statement.job is None or not statement.job.partials:
+        return rows
+    return with_partials(rows, partial_table(statement, contents))
 
 
 def _bytes_of(partial: bytes, tables: Mapping[str, SortedContent]) -> int:

@@ -17,9 +17,9 @@ address, gets nothing; a handler sees only what `authority.web` has authorised b
     POST   /v1/jobs/NS/NAME/pause|resume|empty
     GET    /v1/jobs/NS/NAME/rollout        how the last change went; POST .../undo|promote, see web/rollout.py
     GET    /v1/jobs/NS/NAME/results        ?from=I&to=J&limit=N&wait=S&state=all or &follow=1: JSON lines
-    GET    /v1/jobs/NS/NAME/schema         ?wait=S -> {"ddl", "arrow"}
+    GET    /v1/jobs/NS/NAME/schema         ?wait=S&view=pao -> {"ddl", "arrow"}
     GET    /v1/jobs/NS/NAME/offsets        ?after=I&wait=S -> {"earliest", "latest", "expired", "incarnation"}
-    GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J&state=all -> Arrow IPC of the intervals in (I, J]
+    GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J&state=all&only=FINAL&view=pao -> Arrow IPC of (I, J]
     POST   /v1/agent/leave                 ?wait=S: end all jobs here at a declared interval, then the agent
     POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
     GET    /v1/programs/NS/NAME            and POST .../insert, GET .../position, see web/programs.py
@@ -43,6 +43,7 @@ from elfmesh.control.authority.web import AUDIT, Recorder, authorised
 from elfmesh.control.events import Reply
 from elfmesh.control.manifest import TEXT_BYTES_MAX
 from elfmesh.control.requests import LEAVE_WAIT_S
+from elfmesh.control.results.records import PAO
 from elfmesh.control.web.programs import ProgramHost, attach, insert, position
 from elfmesh.control.web.responses import json_body, json_response
 from elfmesh.control.web.results import arrow, follow, results, schema
@@ -221,7 +222,7 @@ def _program(answer: Callable[[web.Request, ProgramHost], Awaitable[web.StreamRe
 
 
 async def _offsets(request: web.Request) -> web.StreamResponse:
-    body = _job(request) | _numbers(request, "after", "wait")
+    body = _job(request) | _numbers(request, "after", "wait", "revision") | {"state": _state(request)}
     return await _passed_on(request, "offsets", body)
 
 
@@ -240,15 +241,25 @@ async def _results(request: web.Request) -> web.StreamResponse:
 
 
 async def _schema(request: web.Request) -> web.StreamResponse:
-    return await schema(_asker(request), _job(request) | _numbers(request, "wait"))
+    return await schema(_asker(request), _job(request) | _numbers(request, "wait") | {"view": _view(request)})
 
 
 async def _arrow(request: web.Request) -> web.StreamResponse:
-    bounds = _numbers(request, "from", "to")
-    if len(bounds) < 2:
+    bounds = _numbers(request, "from", "to", "revision")
+    if not {"from", "to"} <= set(bounds):
         raise UsageError("arrow needs from=I and to=J: the intervals in (I, J]")
-    state = _state(request)
-    return await arrow(request, _asker(request), _job(request), int(bounds["from"]), int(bounds["to"]), state)
+    question = {"from": int(bounds["from"]) + 1, "to": int(bounds["to"]), "state": _state(request)}
+    if question["state"] == "all":
+        question["revision"] = int(bounds.get("revision", 0))
+    only = frozenset(request.query["only"].split(",")) if "only" in request.query else None
+    return await arrow(request, _asker(request), _job(request), question, view=_view(request), only=only)
+
+
+def _view(request: web.Request) -> str:
+    view = request.query.get("view", "")
+    if view not in ("", PAO):
+        raise UsageError(f"view is {PAO}, not {view!r}")
+    return view
 
 
 def _state(request: web.Request) -> str:

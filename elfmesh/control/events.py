@@ -284,6 +284,7 @@ class LogRead(Event):
         latest: last index held.
         expired: highest index that retention has dropped, None if none was.
         schema: serialised Arrow schema of the results so far, b"" while unknown.
+        partials: the same of the partial aggregates that are kept, b"" where none are.
         error: why it could not be read, "" if it could.
     """
 
@@ -294,6 +295,7 @@ class LogRead(Event):
     latest: int | None = None
     expired: int | None = None
     schema: bytes = b""
+    partials: bytes = b""
     error: str = ""
 
 

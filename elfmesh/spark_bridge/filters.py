@@ -1,4 +1,4 @@
-"""Which intervals a query's filters leave: bounds of interval_index from Spark's pushed filters.
+"""What a query's filters leave: bounds of interval_index and states, from Spark's pushed filters.
 
 A filter is taken only if the bounds say exactly what it says; every other one goes back to Spark.
 """
@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 COLUMN = ("interval_index",)
+STATE = ("state",)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The intervals `low <= index <= high`; None is no bound."""
+    """The intervals `low <= index <= high` in some states; None is no bound."""
 
     low: int | None = None
     high: int | None = None
+    states: frozenset[str] | None = None
 
     def clip(self, after: int, upto: int) -> tuple[int, int]:
         """The part of `(after, upto]` within the bounds; an empty part has equal ends."""
@@ -32,12 +34,14 @@ def narrow(bounds: Bounds, condition: Any) -> Bounds | None:
         bounds: so far.
         condition: one of Spark's filter objects; its class name is its meaning.
     """
-    if getattr(condition, "attribute", None) != COLUMN:
+    column, kind = getattr(condition, "attribute", None), type(condition).__name__
+    if column not in (COLUMN, STATE):
         return None
-    kind = type(condition).__name__
-    if kind == "IsNotNull":  # the column never is null
+    if kind == "IsNotNull":  # neither column ever is null
         return bounds
     value = getattr(condition, "value", None)
+    if column == STATE:
+        return _narrow_states(bounds, kind, value)
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     low, high = {
@@ -55,3 +59,11 @@ def narrow(bounds: Bounds, condition: Any) -> Bounds | None:
         low=bounds.low if low is None else max(low, low if bounds.low is None else bounds.low),
         high=bounds.high if high is None else min(high, high if bounds.high is None else bounds.high),
     )
+
+
+def _narrow_states(bounds: Bounds, kind: str, value: Any) -> Bounds | None:
+    values = value if kind == "In" and isinstance(value, tuple | list) else (value,)
+    if kind not in ("EqualTo", "EqualNullSafe", "In") or not all(isinstance(each, str) for each in values):
+        return None
+    wanted = frozenset(values)
+    return replace(bounds, states=wanted if bounds.states is None else bounds.states & wanted)

@@ -13,9 +13,9 @@ import base64
 import http.client
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -34,6 +34,7 @@ SCHEMA_MISMATCH = "ELF_SCHEMA_MISMATCH"
 BAD_OPTION = "ELF_BAD_OPTION"
 NO_RESULT_YET = "ELF_NO_RESULT_YET"
 AGENT_ERROR = "ELF_AGENT_ERROR"
+NO_PARTIALS = "ELF_NO_PARTIALS"
 
 TIMEOUT_S = 30.0
 """How long one answer may take beyond the time it was asked to wait."""
@@ -55,12 +56,14 @@ class Offsets:
     """Which intervals a job's results log holds; `latest` is `earliest - 1` while there is none.
 
     `earliest` is the first one held, not the first one wanted: intervals before it may have expired, or have
-    never been, because numbers are aligned to the epoch. Only a read tells (INTERVALS_EXPIRED).
+    never been, because numbers are aligned to the epoch. Only a read tells (INTERVALS_EXPIRED). `revision` is
+    the number of the newest tentative result, for who reads those, too.
     """
 
     earliest: int
     latest: int
     incarnation: str
+    revision: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +74,18 @@ class JobLog:
         addresses: `host:port` of agents' APIs; the next one is asked when one does not answer.
         namespace: of the job.
         name: of the job within its namespace.
+        view: PAO for the partial aggregates of the intervals, "" for their rows.
+        state: "final", or "all" for tentative results as well.
     """
 
     addresses: tuple[str, ...]
     namespace: str
     name: str
+    view: str = ""
+    state: str = "final"
 
     @classmethod
-    def of(cls, job: str, api: str | None) -> JobLog:
+    def of(cls, job: str, api: str | None, *, view: str = "", state: str = "final") -> JobLog:
         """The log of `job` ("shop/top", "shop.top" or "top") at `api` ("host:port[,host:port...]").
 
         Raises:
@@ -94,7 +101,7 @@ class JobLog:
         except ConfigError as error:
             hint = 'Give the option api, as "127.0.0.1:7401".'
             raise ConfigError(f"{BAD_OPTION}: {error.message}", hint=hint) from None
-        return cls(tuple(client.address for client in clients), namespace, name)
+        return cls(tuple(client.address for client in clients), namespace, name, view, state)
 
     @property
     def job(self) -> str:
@@ -110,7 +117,8 @@ class JobLog:
             RuntimeFailure: there is no result yet.
             DataError: a column of the query has the name of one of the interval's columns.
         """
-        answer = self._json("schema", wait_s=wait_s, wait=wait_s)
+        query: dict[str, Any] = {"wait": wait_s, **self._viewed}
+        answer = self._json("schema", wait_s=wait_s, **query)
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(answer["arrow"])))
         names = [name.lower() for name in schema.names]  # Spark's columns know no case
         twice = [name for position, name in enumerate(names) if name in names[:position]]
@@ -121,11 +129,30 @@ class JobLog:
             )
         return str(answer["ddl"])
 
-    def offsets(self, *, after: int | None = None, wait_s: float = 0.0) -> Offsets:
-        """The intervals held; waits up to `wait_s` for one later than `after`."""
-        query = {} if after is None or not wait_s else {"after": after, "wait": wait_s}
+    @property
+    def _viewed(self) -> dict[str, object]:
+        return {"view": self.view} if self.view else {}
+
+    def turned(self, count: int) -> JobLog:
+        """The same log, asked through another agent first: so reads spread over all of them."""
+        at = count % len(self.addresses)
+        return replace(self, addresses=self.addresses[at:] + self.addresses[:at])
+
+    def offsets(
+        self, *, after: int | None = None, wait_s: float = 0.0, revision: int | None = None
+    ) -> Offsets:
+        """The intervals held; waits up to `wait_s` for one later than `after`, or a newer revision."""
+        query: dict[str, Any] = {} if after is None or not wait_s else {"after": after, "wait": wait_s}
+        if self.state == "all":
+            query |= {"state": "all"} | ({} if revision is None else {"revision": revision})
         answer = self._json("offsets", wait_s=wait_s, **query)
-        return Offsets(int(answer["earliest"]), int(answer["latest"]), str(answer["incarnation"]))
+        newest = answer.get("revision")
+        return Offsets(
+            int(answer["earliest"]),
+            int(answer["latest"]),
+            str(answer["incarnation"]),
+            None if newest is None else int(newest),
+        )
 
     def nth_after(self, after: int, count: int) -> int:
         """The index of the `count`-th interval published after `after`, or of the last if there are fewer.
@@ -135,9 +162,23 @@ class JobLog:
         with self._open("results", **{"from": after + 1, "limit": count}) as response:
             return int(response.headers[NEXT]) - 1
 
-    def batches(self, after: int, upto: int) -> Iterator[pa.RecordBatch]:
-        """The rows of the intervals in `(after, upto]`, read as they arrive. Cost: one batch in memory."""
-        with self._open("arrow", **{"from": after, "to": upto}) as response:
+    def batches(
+        self, after: int, upto: int, *, only: Collection[str] | None = None, revision: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of the intervals in `(after, upto]`, read as they arrive. Cost: one batch in memory.
+
+        Args:
+            after: the interval before the first.
+            upto: the last interval.
+            only: states wanted; None: all.
+            revision: tentative results newer than this come, too; None: only final ones.
+        """
+        query: dict[str, Any] = {"from": after, "to": upto, **self._viewed}
+        if only is not None:
+            query["only"] = ",".join(sorted(only))
+        if revision is not None:
+            query |= {"state": "all", "revision": revision}
+        with self._open("arrow", **query) as response:
             try:
                 with pa.ipc.open_stream(response) as reader:
                     yield from reader
@@ -206,6 +247,11 @@ class JobLog:
             return RuntimeFailure(
                 f"{JOB_UNKNOWN}: no job {self.job!r} runs on this overlay ({said or 'not found'}). "
                 "`elf get jobs` lists them; a deleted job's results are gone with it."
+            )
+        if response.status == http.client.CONFLICT and self.view and "partial aggregates" in said:
+            return RuntimeFailure(
+                f"{NO_PARTIALS}: job {self.job!r}: {said}. Write KEEP PARTIALS before AS in its text and "
+                "apply it again, or begin with a later interval."
             )
         if response.status == http.client.CONFLICT and route == "arrow":
             return DataError(

@@ -109,7 +109,8 @@ def results(
     require_pyspark()
     from elfmesh.spark_bridge.source import FORMAT
 
-    log = JobLog.of(job, api)
+    view = str(options.get("view", "")).removeprefix("rows")
+    log = JobLog.of(job, api, view=view)
     ddl = log.ddl(wait_s=schema_wait_s)
     register(spark)
     reader = (

@@ -7,9 +7,13 @@ conversion (`conform`).
 
 Options: api ("host:port[,host:port]"), job ("ns/name"), startingInterval ("earliest", "latest" or an index;
 default earliest for a batch, latest for a stream), endInterval (inclusive), maxIntervalsPerTrigger,
-numPartitions, longPoll (seconds, default 1), schemaWait (seconds to wait for a new job's first result, which
-fixes the columns' types, default 30), state ("final"). A batch read from "latest" gives the newest
-interval; a stream from "latest" gives those to come.
+numPartitions, longPoll (seconds, default 1), schemaWait (seconds to wait for a new job's first result,
+which fixes the columns' types, default 30), state ("final", or "all" for tentative results as well), view
+("pao" for partial aggregates in place of rows). A batch read from "latest" gives the newest interval; a
+stream from "latest" gives those to come. docs/spark.md has them with examples.
+
+A stream of all states is to be upserted by interval and revision: what is tentative is kept nowhere, so
+that a batch that comes again after a crash may have newer revisions of the same intervals than it had.
 """
 
 from __future__ import annotations
@@ -17,12 +21,13 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
+from elfmesh.control.results.records import PAO
 from elfmesh.errors import ConfigError
 from elfmesh.spark_bridge.conform import arrow_schema, conform
 from elfmesh.spark_bridge.filters import Bounds, narrow
@@ -41,15 +46,28 @@ FORMAT = "elf"
 LONG_POLL_S = 1.0
 """How long one question for new intervals may hang: no spinning when idle, no delay when one closes."""
 
+END = 2**62
+"""Behind all intervals."""
+
+TENTATIVE = "TENTATIVE"
 PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 @dataclass(frozen=True)
 class Range(InputPartition):  # type: ignore[misc]  # mypy skips PySpark
-    """One task's share: the intervals in `(after, upto]`."""
+    """One task's share: the intervals in `(after, upto]`.
+
+    Attributes:
+        turn: which agent is asked first.
+        revision: tentative results newer than this are wanted, too; None: they are not.
+        only: states wanted; None: all.
+    """
 
     after: int
     upto: int
+    turn: int = 0
+    revision: int | None = None
+    only: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,8 +81,8 @@ class Options:
     long_poll_s: float
 
     @classmethod
-    def of(cls, options: Any, default_start: str) -> Options:
-        """Check `options`, Spark's case-insensitive mapping of texts.
+    def of(cls, options: Any, default_start: str, agents: int = 1) -> Options:
+        """Check `options`, Spark's case-insensitive mapping of texts; by default a task for each agent named.
 
         Raises:
             ConfigError: an option has a value it cannot have.
@@ -72,18 +90,12 @@ class Options:
         start = str(options.get("startingInterval", default_start)).lower()
         if start not in ("earliest", "latest"):
             _integer(options, "startingInterval")
-        state = str(options.get("state", "final"))
-        if state != "final":
-            raise ConfigError(
-                f"{BAD_OPTION}: state={state!r} is not offered: Spark reads final intervals only, each once. "
-                "`elf results JOB --state all` shows revisions."
-            )
         limit = _integer(options, "maxIntervalsPerTrigger", low=1)
         return cls(
             start=start,
             end=_integer(options, "endInterval"),
             limit=limit,
-            partitions=_integer(options, "numPartitions", low=1) or 1,
+            partitions=_integer(options, "numPartitions", low=1) or agents,
             long_poll_s=_seconds(options, "longPoll", LONG_POLL_S),
         )
 
@@ -100,7 +112,7 @@ class Options:
         count = min(self.partitions, upto - floor)
         # The first range begins at `after`, so that an agent can say if something before `earliest` expired.
         cuts = [after, *(floor + (upto - floor) * i // count for i in range(1, count + 1))]
-        return [Range(low, high) for low, high in itertools.pairwise(cuts)]
+        return [Range(low, high, turn) for turn, (low, high) in enumerate(itertools.pairwise(cuts))]
 
 
 class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
@@ -122,14 +134,21 @@ class ElfDataSource(DataSource):  # type: ignore[misc]  # mypy skips PySpark
         spec = getattr(sys.modules.get("__main__"), "__spec__", None)
         offered = PUSHDOWN_WORKER in sys.modules or getattr(spec, "name", "") == PUSHDOWN_WORKER
         kind = PushingBatchReader if offered else BatchReader
-        return kind(self._log(), Options.of(self.options, "earliest"), arrow_schema(schema))
+        log = self._log()
+        return kind(log, Options.of(self.options, "earliest", len(log.addresses)), arrow_schema(schema))
 
     def streamReader(self, schema: Any) -> StreamReader:  # noqa: N802 - Spark's name
         """A partitioned stream reader."""
-        return StreamReader(self._log(), Options.of(self.options, "latest"), arrow_schema(schema))
+        log = self._log()
+        return StreamReader(log, Options.of(self.options, "latest", len(log.addresses)), arrow_schema(schema))
 
     def _log(self) -> JobLog:
-        return JobLog.of(self.options.get("job", ""), self.options.get("api"))
+        return JobLog.of(
+            self.options.get("job", ""),
+            self.options.get("api"),
+            view=_word(self.options, "view", "rows", PAO).removeprefix("rows"),
+            state=_word(self.options, "state", "final", "all"),
+        )
 
 
 class _Reads:
@@ -143,7 +162,10 @@ class _Reads:
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The rows of one range of intervals, as batches of the declared schema; runs on an executor."""
         if isinstance(partition, Range):  # Spark sends an empty partition when there is nothing to read
-            for batch in self.log.batches(partition.after, partition.upto):
+            log = self.log.turned(partition.turn)
+            for batch in log.batches(
+                partition.after, partition.upto, only=partition.only, revision=partition.revision
+            ):
                 yield conform(batch, self.schema)
 
 
@@ -158,7 +180,14 @@ class BatchReader(_Reads, DataSourceReader):  # type: ignore[misc]  # mypy skips
         newest = max(held.latest, held.earliest)
         after = self.options.first(earliest=held.earliest, latest=newest) - 1
         upto = held.latest if self.options.end is None else min(held.latest, self.options.end)
-        return self.options.ranges(*self.bounds.clip(after, upto), held.earliest)
+        ranges = self.options.ranges(*self.bounds.clip(after, upto), held.earliest)
+        if self.log.state == "all":
+            last = END if self.options.end is None else self.options.end
+            open_after, open_upto = self.bounds.clip(max(held.latest, after), last)
+            if open_after < open_upto:
+                ranges.append(Range(open_after, open_upto, len(ranges), revision=0))
+        only = self.bounds.states
+        return [replace(each, only=only) for each in ranges] if only is not None else ranges
 
 
 class PushingBatchReader(BatchReader):
@@ -178,13 +207,14 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Each final interval once, in order.
 
     State of the planner (never used in `read`): `initial` is the one answer of initialOffset, `target` the
-    last interval of an availableNow query, `seen` the last offset planned: only PySpark before 4.2 needs it,
-    as it does not tell.
+    last interval of an availableNow query, `seen` and `shown` the last interval and revision planned: only
+    PySpark before 4.2 needs them, as it does not tell.
     """
 
     initial: dict[str, Any] | None = None
     target: int | None = None
     seen: int | None = None
+    shown: int = 0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint starts: the interval before the first it reads."""
@@ -194,7 +224,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         held = self.log.offsets()
         after = self.options.first(earliest=held.earliest, latest=held.latest + 1) - 1
         self.seen = after
-        self.initial = _offset(after, held.incarnation)
+        self.initial = self._offset(after, held, first=True)
         return self.initial
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
@@ -209,7 +239,8 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The last interval of the next batch; waits up to longPoll for a new one."""
         after = self.seen if start is None else int(start["interval"])
         wait_s = self.options.long_poll_s if self.target is None else 0.0
-        held = self.log.offsets(after=after, wait_s=wait_s)
+        revision = self.shown if start is None else start.get("revision")
+        held = self.log.offsets(after=after, wait_s=wait_s, revision=revision)
         if start is not None:
             _same_job(self.log, start, held)
         capped = self.options.limit if ReadMaxFiles is None else getattr(limit, "max_files", None)
@@ -218,12 +249,12 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         if after is not None and capped is not None and last - max(after, held.earliest - 1) > capped:
             last = min(last, self.log.nth_after(after, capped))
         self.seen = last if after is None else max(last, after)
-        return _offset(self.seen, held.incarnation)
+        return self._offset(self.seen, held)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The newest interval there is, for the query's progress report."""
         held = self.log.offsets()
-        return _offset(held.latest, held.incarnation)
+        return self._offset(held.latest, held)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """One range of intervals per task.
@@ -232,21 +263,38 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
             RuntimeFailure: the job was re-created.
         """
         after, upto = int(start["interval"]), int(end["interval"])
-        if after >= upto:
+        before, newest = start.get("revision", 0), end.get("revision", 0)
+        if after >= upto and before >= newest:
             return []
         held = self.log.offsets()
         _same_job(self.log, start, held)
-        self.seen = upto
-        return self.options.ranges(after, upto, held.earliest)
+        self.seen, self.shown = upto, newest
+        ranges = self.options.ranges(after, upto, held.earliest)
+        if newest > before:
+            last = END if self.options.end is None else self.options.end
+            ranges.append(Range(upto, last, len(ranges), revision=before, only=frozenset({TENTATIVE})))
+        return ranges
 
-
-def _offset(interval: int, incarnation: str) -> dict[str, Any]:
-    return {"interval": interval, "incarnation": incarnation}
+    def _offset(self, interval: int, held: Offsets, *, first: bool = False) -> dict[str, Any]:
+        """An offset as a checkpoint holds it; those of final intervals know no revisions."""
+        offset: dict[str, Any] = {"interval": interval, "incarnation": held.incarnation}
+        if self.log.state == "all":
+            self.shown = max(self.shown, 0 if first else held.revision or 0)
+            offset["revision"] = self.shown
+        return offset
 
 
 def _same_job(log: JobLog, offset: dict[str, Any], held: Offsets) -> None:
     if offset["incarnation"] != held.incarnation:
         raise recreated(log.job, offset["incarnation"], held.incarnation)
+
+
+def _word(options: Any, name: str, *known: str) -> str:
+    """An option that is one of some words; the first is the default."""
+    text = str(options.get(name, known[0]))
+    if text not in known:
+        raise ConfigError(f"{BAD_OPTION}: {name}={text!r} is none of {', '.join(known)}.")
+    return text
 
 
 def _integer(options: Any, name: str, *, low: int | None = None) -> int | None:

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from elfmesh import spark_bridge
@@ -46,6 +47,8 @@ class FakeJob:
         self.ddl, self.incarnation = ddl, incarnation
         self.next, self.expired = first, -1
         self.tables: dict[int, pa.Table] = {}
+        self.tentative: dict[int, tuple[int, pa.Table]] = {}
+        self.revision = 0
 
     @property
     def earliest(self) -> int:
@@ -107,6 +110,20 @@ class FakeAgent:
             self.jobs[job] = FakeJob(f"{HEAD_DDL}, {columns}", incarnation, first)
             self.changed.notify_all()
 
+    def show(self, job: str, name: str, clicks: int) -> None:
+        """A new tentative revision of the interval that is open."""
+        with self.changed:
+            log = self.jobs[job]
+            log.revision += 1
+            rev = log.tentative[log.next][1]["rev"][0].as_py() + 1 if log.next in log.tentative else 1
+            head = {"interval_index": [log.next], "interval_start": [log.next * SLIDE_US]}
+            head |= {"interval_end": [(log.next + 1) * SLIDE_US], "state": ["TENTATIVE"], "rev": [rev]}
+            columns = pa.table(head | {"completeness": [0.5]}).cast(HEAD)
+            columns = columns.append_column("product", pa.array([name]))
+            table = columns.append_column("clicks", pa.array([clicks]))
+            log.tentative[log.next] = (log.revision, table)
+            self.changed.notify_all()
+
     def publish(
         self, job: str, rows: pa.Table | list[tuple[str, int]], *, completeness: float = 1.0, skip: int = 0
     ) -> int:
@@ -137,6 +154,7 @@ class FakeAgent:
             for position, field in enumerate(rows.schema):
                 head = head.append_column(field, rows.column(position))
             log.tables[index] = head
+            log.tentative.pop(index, None)
             self.changed.notify_all()
         return index
 
@@ -164,8 +182,12 @@ class FakeAgent:
         if route == "offsets":
             with self.changed:
                 if "after" in query:
-                    self.changed.wait_for(lambda: job.latest > int(query["after"]), float(query["wait"]))
-                held = {"earliest": job.earliest, "latest": job.latest, "incarnation": job.incarnation}
+                    known = int(query.get("revision", 2**62))
+                    self.changed.wait_for(
+                        lambda: job.latest > int(query["after"]) or job.revision > known, float(query["wait"])
+                    )
+                held: dict[str, Any] = {"revision": job.revision} if query.get("state") == "all" else {}
+                held |= {"earliest": job.earliest, "latest": job.latest, "incarnation": job.incarnation}
             return 200, json.dumps(held).encode()
         if route == "results":  # only what the bridge asks: the header
             published = [index for index in sorted(job.tables) if index >= int(query["from"])]
@@ -177,8 +199,18 @@ class FakeAgent:
             return 410, error(f"interval {after + 1} is gone", "expired")
         sink = io.BytesIO()
         table = job.table(after, upto)
+        if query.get("state") == "all":
+            known = int(query.get("revision", 0))
+            news = [
+                each
+                for index, (revision, each) in job.tentative.items()
+                if revision > known and after < index <= upto
+            ]
+            table = pa.concat_tables([*([] if table is None else [table]), *news]) if news else table
         if table is None:
             table = HEAD.empty_table()
+        if "only" in query:
+            table = table.filter(pc.is_in(table["state"], pa.array(query["only"].split(","))))
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table, max_chunksize=1000)
         return 200, sink.getvalue()

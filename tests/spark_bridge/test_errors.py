@@ -146,8 +146,8 @@ class TestThroughSpark:
             Exception, match=r"ELF_INTERVALS_EXPIRED: job 'shop/top' no longer holds interval 3"
         ):
             reader("shop/top", startingInterval="3").collect()
-        with pytest.raises(Exception, match=r"ELF_BAD_OPTION: state='all' is not offered"):
-            reader("shop/top", state="all").collect()
+        with pytest.raises(Exception, match=r"ELF_BAD_OPTION: state='open' is none of final, all"):
+            reader("shop/top", state="open").collect()
         with pytest.raises(Exception, match=r"ELF_BAD_OPTION: numPartitions='0' must be at least 1"):
             reader("shop/top", numPartitions="0").collect()
 

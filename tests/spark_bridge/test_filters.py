@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.spark_bridge.filters import COLUMN, Bounds, narrow
+from elfmesh.spark_bridge.filters import COLUMN, STATE, Bounds, narrow
 
 
 @dataclass
@@ -66,3 +66,12 @@ def test_what_bounds_cannot_say_goes_back_to_spark(given: Any) -> None:
 
 def test_the_interval_is_never_null() -> None:
     assert narrow(Bounds(1, 2), condition("IsNotNull", None)) == Bounds(1, 2)
+
+
+def test_filters_on_the_state_are_the_states_that_are_read() -> None:
+    bounds = narrow(Bounds(), condition("In", ("FINAL", "FINAL_PARTIAL"), STATE))
+    assert bounds == Bounds(states=frozenset({"FINAL", "FINAL_PARTIAL"}))
+    assert narrow(bounds, condition("EqualTo", "FINAL", STATE)) == Bounds(states=frozenset({"FINAL"}))
+    assert narrow(bounds, condition("EqualTo", "OPEN", STATE)) == Bounds(states=frozenset())
+    for kind, value in (("GreaterThan", "FINAL"), ("In", ("FINAL", None)), ("EqualTo", None)):
+        assert narrow(bounds, condition(kind, value, STATE)) is None

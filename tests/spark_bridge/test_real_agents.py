@@ -178,3 +178,34 @@ def test_a_job_deleted_and_created_again_stops_its_old_stream(
     apply("shop/again", text)
     with pytest.raises(Exception, match="ELF_JOB_RECREATED: job 'shop/again' was deleted and created again"):
         read().awaitTermination(120)
+
+
+PAO = """CREATE JOB shop.week KEEP PARTIALS AS
+SELECT directory, COUNT(*) AS n, AVG(clicks_count) AS mean, approx_count_distinct(product) AS products,
+       approx_percentile(clicks_count, 0.5) AS middle
+FROM clicks GROUP BY TUMBLE(ts, INTERVAL '30' SECOND), directory HAVING COUNT(*) > 1000000"""
+
+EVERYTHING = """SELECT directory, COUNT(*) AS n, AVG(clicks_count) AS mean, COUNT(DISTINCT product) AS exact,
+       hll_sketch_estimate(hll_sketch_agg(product)) AS products
+FROM clicks WHERE ts < CAST('{until}' AS TIMESTAMP) GROUP BY directory"""
+
+
+def test_intervals_roll_up_in_spark_without_the_raw_logs(spark: Any, fleet: Fleet, apply: Apply) -> None:
+    assert all(not result["rows"] for result in apply("shop/week", PAO))  # HAVING: no interval shows a row
+    frame = spark_bridge.results(spark, "shop/week", api=fleet[0].api, view="pao")
+    frame = frame.where(f"interval_index <= {LAST}")
+    assert dict(frame.dtypes)["products_hll"] == "binary"
+    frame.createOrReplaceTempView("week")
+    rolled = spark.sql(
+        "SELECT directory, sum(n) AS n, sum(mean_sum) / sum(mean_count) AS mean,"
+        " hll_sketch_estimate(hll_union_agg(products_hll)) AS products FROM week GROUP BY directory"
+    )
+    got = {row.directory: (row.n, row.mean, row.products) for row in rolled.collect()}
+    until = dt.datetime.fromtimestamp((LAST + 1) * 30, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
+    paths = [str(fleet.log(agent.number, "clicks")) for agent in fleet]
+    (whole,) = run(EVERYTHING.format(until=until), paths, format="json")
+    rows = {row["directory"]: row for row in whole.table.to_pylist()}
+    assert {name: (row["n"], row["mean"], row["products"]) for name, row in rows.items()} == got
+    assert all(abs(got[name][2] - row["exact"]) <= 0.05 * row["exact"] + 1 for name, row in rows.items())
+    with pytest.raises(Exception, match="ELF_NO_PARTIALS: job 'shop/typed': this job keeps no partial"):
+        spark_bridge.results(spark, "shop/typed", api=fleet[0].api, view="pao")

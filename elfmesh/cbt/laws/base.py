@@ -141,6 +141,14 @@ class Law(ABC):
             ValueError: which part is wrong.
         """
 
+    def partial(self, state: State, rows: int) -> dict[str, pa.Array]:
+        """The states as plain columns of which anyone can make the state of several groups together.
+
+        Returns:
+            Suffix -> column; "" where the finished value is all that is needed. Floats are rounded once.
+        """
+        return {"": self.finish(state, rows)}
+
     def lift(self, values: Values, ids: np.ndarray, groups: int) -> State:
         """States of raw values: canonical values[n] (None for count of rows), int64[n] group numbers."""
         accumulator = self.accumulator(self.value_type(values, self.kind))

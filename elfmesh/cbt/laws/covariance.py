@@ -66,6 +66,16 @@ class Covariance(Law):
             out[group] = rounded(floatsum.exact(both, group) - means)
         return pa.array(out, pa.float64(), mask=counts <= 0)
 
+    def partial(self, state: State, rows: int) -> dict[str, pa.Array]:
+        """Number of pairs, both sums, and the products around the means."""
+        first, second, _ = _split(state)
+        return {
+            "n": pa.array(np.asarray(state.parts["values"], np.int64)),
+            "sum_x": _SUM.finish(first, rows),
+            "sum_y": _SUM.finish(second, rows),
+            "c2": self.finish(state, rows),
+        }
+
     def check(self, state: State, rows: int) -> None:
         """Three sums of their kinds, all of float64."""
         if state.type != pa.float64() or {"posinf", "neginf"} & set(state.parts):

@@ -52,6 +52,12 @@ class First(Law):
         """The value."""
         return state.parts["value"]
 
+    def partial(self, state: State, rows: int) -> dict[str, pa.Array]:
+        """The value, and what it is ordered by as a number: of a time microseconds since the epoch."""
+        seen, by, rest = (np.asarray(state.parts[name]) for name in ("seen", "by", "rest"))
+        at = float_rank(by).view(np.float64) + rest
+        return {"": state.parts["value"], "at": pa.array(at, pa.float64(), mask=seen == 0)}
+
     def promote(self, state: State, data_type: pa.DataType) -> State:
         """Promotion keeps the order of values, so also which of two with one `by` wins."""
         if state.type == data_type:

@@ -44,6 +44,12 @@ class Variance(Law):
         squares = central_squares(*_split(state))
         return pa.array(squares, pa.float64(), mask=state.parts["values"] <= 0)
 
+    def partial(self, state: State, rows: int) -> dict[str, pa.Array]:
+        """Number of values, their sum, and the squares around their mean."""
+        sums, _ = _split(state)
+        counts = pa.array(np.asarray(state.parts["values"], np.int64))
+        return {"n": counts, "sum": _SUM.finish(sums, rows), "m2": self.finish(state, rows)}
+
     def promote(self, state: State, data_type: pa.DataType) -> State:
         """Limbs stand for the same number whatever the type."""
         return State(state.kind, data_type, state.parts)

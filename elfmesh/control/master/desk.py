@@ -21,13 +21,15 @@ from elfmesh.control.master.tentative import Tentative
 from elfmesh.control.messages import Ask
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.results.pages import count_frames, encode_frame
-from elfmesh.control.results.records import FIRST
+from elfmesh.control.results.records import FIRST, PAO
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 1000
 WAIT_S_MAX = 30.0
 """Longest poll: below the idle time-outs that sit between clients and agents."""
 
 WAITERS_MAX = 256
+KEEP_HINT = "Write KEEP PARTIALS before AS in the job's text, and apply it again."
+"""How a job gets partial aggregates."""
 
 
 @dataclass(slots=True)
@@ -165,13 +167,18 @@ class Desk:
             "incarnation": self._incarnation,
         }
         if ask.verb == "offsets":
-            self._respond(ask, OK, body)
+            seq = None if _revision(asked) is None else self._tentative.seq
+            self._respond(ask, OK, body if seq is None else body | {"revision": seq})
         elif ask.verb == "schema":
-            if not read.schema:
+            wanted = read.partials if asked.get("view") == PAO else read.schema
+            if read.schema and not wanted:
+                text = error_body("this job keeps no partial aggregates", hint=KEEP_HINT)
+                self._respond(ask, CONFLICT, text)
+            elif not wanted:
                 hint = "The columns' types are known with the first result; ask again, or with wait=30."
                 self._respond(ask, CONFLICT, error_body("this job has no result yet", hint=hint))
-                return
-            self._respond(ask, OK, body | {"arrow": base64.b64encode(read.schema).decode()})
+            else:
+                self._respond(ask, OK, body | {"arrow": base64.b64encode(wanted).decode()})
         elif asked.get("strict") and read.expired is not None and start is not None and start <= read.expired:
             hint = f"The log begins with interval {earliest}."
             self._respond(ask, GONE, error_body(f"interval {start} is not kept any more", hint=hint))

@@ -45,8 +45,9 @@ PARTITIONS_MAX = 64
 REPLICAS_MAX = 3
 """Peers that keep each contribution: each of them writes and syncs it."""
 
+KEEP = "KEEP PARTIALS"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_OPTIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", "ON STRAGGLER", "PARTITIONS", "REPLICAS")
+_OPTIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", "ON STRAGGLER", "PARTITIONS", "REPLICAS", KEEP)
 _NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX)}
 _QUERY = ("SELECT", "WITH")
 _STRAGGLER = ("CORRECT", "SKIP", "WAIT")
@@ -146,7 +147,7 @@ class Cutter:
             namespace, name, None if every is None else int(every), int(given.get("LATENESS", 0)),
             int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
             int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
-            int(given.get("REPLICAS", 0)),
+            int(given.get("REPLICAS", 0)), KEEP in given,
         )  # fmt: skip
 
     def _job_name(self) -> tuple[str, str]:
@@ -169,8 +170,8 @@ class Cutter:
 
     def _option(self) -> str:
         word = self._word()
-        if word == "ON":
-            word = f"ON {self._word(1)}"
+        if word in ("ON", "KEEP"):
+            word = f"{word} {self._word(1)}"
         if word not in _OPTIONS:
             known = f"Options are {', '.join(_OPTIONS)}; then AS SELECT."
             hint = suggest(word, (*_OPTIONS, "AS")) or known
@@ -178,6 +179,8 @@ class Cutter:
         return word
 
     def _option_value(self, option: str) -> int | str:
+        if option == KEEP:
+            return 1
         if option == "ON STRAGGLER":
             if self._word() not in _STRAGGLER:
                 hint = suggest(self._word(), _STRAGGLER) or "Write CORRECT, SKIP or WAIT."

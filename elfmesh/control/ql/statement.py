@@ -55,6 +55,7 @@ class JobClause:
     partitions: int = 1
     horizon_us: int | None = None
     replicas: int = 0
+    partials: bool = False
 
     @property
     def qualified(self) -> str:

@@ -27,7 +27,7 @@ import pyarrow as pa
 from elfmesh.control.events import LOG_PAGE_BYTES_MAX, Append, LogInfo, LogRead, ReadLog
 from elfmesh.control.results.journal import FILE_NAME, Entry, Journal
 from elfmesh.control.results.pages import encode_frame
-from elfmesh.control.results.records import ResultRecord, ipc_schema
+from elfmesh.control.results.records import ResultRecord, ipc_schema, partials_of
 from elfmesh.control.results.segment import (
     Meta,
     Segment,
@@ -93,7 +93,7 @@ class ResultsLog:
         self._unsynced = False
         # Whether the directory durably names the last segment.
         self._named = True
-        self._learned = b""
+        self._learned: dict[str, bytes] = {}
 
     @property
     def incarnation(self) -> str:
@@ -130,7 +130,8 @@ class ResultsLog:
         if segment is None or full:
             self.sync()
             segment = Segment(self._directory / f"{record.index:+020d}.seg")
-        self._learn(rows)
+        self._learn("schema", rows)
+        self._learn("partials", partials_of(rows))
         frame = encode_frame(record, rows)
         try:
             with segment.path.open("ab") as file:
@@ -198,6 +199,7 @@ class ResultsLog:
             self.latest,
             self._meta.expired,
             self._meta.schema,
+            self._meta.partials,
         )
 
     # -- files -----------------------------------------------------------------------------------------
@@ -218,22 +220,22 @@ class ResultsLog:
                 path.unlink()
         return segments
 
-    def _learn(self, rows: bytes) -> None:
-        """Widen the log's schema by that of these rows, so that readers know the columns of all of them."""
+    def _learn(self, what: str, rows: bytes) -> None:
+        """Widen one of the log's schemas by that of these rows: readers know the columns of all of them."""
         message = _schema_message(rows)
-        if not rows or message == self._learned:
+        if not rows or message == self._learned.get(what):
             return
-        new = ipc_schema(rows)
-        known = pa.ipc.read_schema(pa.py_buffer(self._meta.schema)) if self._meta.schema else None
+        new, before = ipc_schema(rows), getattr(self._meta, what)
+        known = pa.ipc.read_schema(pa.py_buffer(before)) if before else None
         try:
             merged = new if known is None else pa.unify_schemas([known, new], promote_options="permissive")
         except pa.ArrowException:
-            self._learned = message
+            self._learned[what] = message
             return  # nothing both fit into: readers cast what they get and say what does not fit
         if known is None or not merged.equals(known):
             schema = merged.remove_metadata().serialize().to_pybytes()
-            self._write_meta(msgspec.structs.replace(self._meta, schema=schema))
-        self._learned = message
+            self._write_meta(msgspec.structs.replace(self._meta, **{what: schema}))
+        self._learned[what] = message
 
     def _retain(self) -> None:
         count = sum(len(segment.indices) for segment in self._segments)

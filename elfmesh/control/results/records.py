@@ -51,6 +51,10 @@ NOT_COUNTED = (0,) * len(BUCKETS)
 State = Literal["TENTATIVE", "FINAL", "FINAL_PARTIAL", "SKIPPED"]
 """How an interval stands; all but the first are terminal."""
 
+PAO = "pao"
+"""The view of a result that is its partial aggregates."""
+
+_PARTIALS = b"elf.pao\n"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
@@ -230,6 +234,26 @@ def table_to_ipc(table: pa.Table) -> bytes:
         writer.write_table(table)
     data: bytes = sink.getvalue().to_pybytes()
     return data
+
+
+def with_partials(rows: bytes, partials: pa.Table) -> bytes:
+    """The rows of a result with partial aggregates behind them: who reads rows does not see those.
+
+    A second Arrow IPC stream, compressed, then `_PARTIALS` and its length in 8 bytes.
+    """
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, partials.schema, options=options) as writer:
+        writer.write_table(partials)
+    data = sink.getvalue().to_pybytes()
+    return b"".join((rows, data, _PARTIALS, len(data).to_bytes(8)))
+
+
+def partials_of(data: bytes) -> bytes:
+    """The stream of partial aggregates behind rows, b"" if there is none. Cost: nothing without."""
+    if data[-16:-8] != _PARTIALS:
+        return b""
+    return data[-16 - int.from_bytes(data[-8:]) : -16]
 
 
 def ipc_to_table(data: bytes) -> pa.Table:

@@ -27,11 +27,13 @@ class Meta(msgspec.Struct, frozen=True):
         incarnation: of its results.
         schema: unified, of all rows; Arrow IPC.
         expired: last index that was dropped for its age.
+        partials: unified, of all partial aggregates that are kept; Arrow IPC.
     """
 
     incarnation: str
     schema: bytes = b""
     expired: int | None = None
+    partials: bytes = b""
 
 
 @dataclass(slots=True)

@@ -20,9 +20,9 @@ from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, error_
 from elfmesh.control.client import NEXT, REVISION
 from elfmesh.control.events import Reply
 from elfmesh.control.results.pages import decode_page
-from elfmesh.control.results.records import encode_json, ipc_to_table, to_json
+from elfmesh.control.results.records import encode_json, ipc_to_table, partials_of, to_json
 from elfmesh.control.web.responses import json_response
-from elfmesh.errors import Unreachable
+from elfmesh.errors import DataError, Unreachable
 
 FOLLOW_WAIT_S = 15.0
 FOLLOW_LIMIT = 100
@@ -120,20 +120,37 @@ def _row_schema(reply: Reply) -> pa.Schema:
 
 
 async def arrow(
-    request: web.Request, ask: Asker, job: dict[str, Any], after: int, upto: int, state: str
+    request: web.Request,
+    ask: Asker,
+    job: dict[str, Any],
+    question: dict[str, Any],
+    *,
+    view: str = "",
+    only: frozenset[str] | None = None,
 ) -> web.StreamResponse:
-    """The rows of the intervals in (after, upto] as one Arrow stream; 410 if the first has expired."""
-    known = await ask("schema", job)
-    if known.status not in (OK, CONFLICT):
+    """The rows of some intervals as one Arrow stream; 410 if the first has expired.
+
+    Args:
+        request: the client's.
+        ask: a job's master.
+        job: which.
+        question: from, to, state and revision, as "results" takes them.
+        view: PAO for the partial aggregates that are kept beside the rows.
+        only: states of the records wanted; None: all.
+    """
+    known = await ask("schema", job | {"view": view})
+    if known.status not in (OK, CONFLICT) or (view and known.status != OK):
         return json_response(known.status, known.body)
-    question = {**job, "from": after + 1, "to": upto, "limit": PAGE_LIMIT, "strict": True, "state": state}
+    question = {**job, **question, "limit": PAGE_LIMIT, "strict": True}
     reply = await ask("results", question)
     if reply.status != OK:
         return json_response(reply.status, reply.body)
     columns = _row_schema(known) if known.status == OK else _first_schema(reply.payload)
     sink = _Sink()
     try:
-        first = await _in_thread(lambda page: _tables(page, columns), reply.payload)
+        first = await _in_thread(lambda page: _tables(page, columns, view, only), reply.payload)
+    except DataError as error:
+        return json_response(CONFLICT, error_of(error))
     except pa.ArrowException as error:
         return json_response(CONFLICT, error_body(f"results of different types in one column: {error}"))
     response = web.StreamResponse(headers={"Content-Type": ARROW})
@@ -144,10 +161,13 @@ async def arrow(
             for table in tables:
                 writer.write_table(table)
                 await response.write(sink.take())
-            reply = await ask("results", {**question, "from": reply.body["next"]})
+            question |= {"from": reply.body["next"]}
+            if reply.body.get("revision") is not None:
+                question |= {"revision": reply.body["revision"]}
+            reply = await ask("results", question)
             if reply.status != OK:
                 raise ConnectionAbortedError("the results log broke off")
-            tables = await _in_thread(lambda page: _tables(page, columns), reply.payload)
+            tables = await _in_thread(lambda page: _tables(page, columns, view, only), reply.payload)
     await response.write(sink.take())
     await response.write_eof()
     return response
@@ -159,10 +179,24 @@ def _first_schema(page: bytes) -> pa.Schema:
     return spark_types.row_schema(ipc_to_table(first).schema)
 
 
-def _tables(page: bytes, columns: pa.Schema) -> list[pa.Table]:
-    return [
-        spark_types.result_rows(record, ipc_to_table(rows), columns) for record, rows in decode_page(page)
-    ]
+def _tables(page: bytes, columns: pa.Schema, view: str, only: frozenset[str] | None) -> list[pa.Table]:
+    """The rows of a page, or what they were made of.
+
+    Raises:
+        DataError: partial aggregates are wanted of an interval that has none.
+    """
+    found = []
+    for record, rows in decode_page(page):
+        if only is not None and record.state not in only:
+            continue
+        wanted = partials_of(rows) if view else rows
+        if rows and not wanted:
+            raise DataError(
+                f"interval {record.index} has no partial aggregates: it was closed before the job kept them",
+                hint="Begin with a later interval.",
+            )
+        found.append(spark_types.result_rows(record, ipc_to_table(wanted), columns))
+    return found
 
 
 class _Sink:
