@@ -116,7 +116,10 @@ class FakeAgent:
             log = self.jobs[job]
             log.revision += 1
             rev = log.tentative[log.next][1]["rev"][0].as_py() + 1 if log.next in log.tentative else 1
-            head = {"interval_index": [log.next], "interval_start": [log.next * SLIDE_US]}
+            head: dict[str, list[Any]] = {
+                "interval_index": [log.next],
+                "interval_start": [log.next * SLIDE_US],
+            }
             head |= {"interval_end": [(log.next + 1) * SLIDE_US], "state": ["TENTATIVE"], "rev": [rev]}
             columns = pa.table(head | {"completeness": [0.5]}).cast(HEAD)
             columns = columns.append_column("product", pa.array([name]))

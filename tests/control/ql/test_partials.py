@@ -74,17 +74,17 @@ def test_sums_counts_and_values_of_intervals_roll_up_exactly(batches: list[list[
         for key, value, millis in records:
             whole[key].append((interval * 1000 + millis, value))
     assert {row["k"] for row in rows} == set(whole)  # HAVING and LIMIT are about one interval's answer
-    for key, records in whole.items():
+    for key, found in whole.items():
         mine = [row for row in rows if row["k"] == key]
-        values = [value for _, value in records if value is not None]
-        assert sum(row["n"] for row in mine) == len(records)
+        values = [value for _, value in found if value is not None]
+        assert sum(row["n"] for row in mine) == len(found)
         assert sum(row["s"] or 0 for row in mine) == sum(values)
         assert sum(row["mean_count"] for row in mine) == len(values)
         assert {v for row in mine for v in row["d_values"]} == set(values)
         counted = [pair for row in mine for pair in row["middle_values"]]
         assert sorted(v for pair in counted for v in [pair["value"]] * pair["count"]) == sorted(values)
         newest = max((row["newest_at"], row["newest"] or -99) for row in mine)
-        assert newest[0] == max(at for at, _ in records) * 1000
+        assert newest[0] == max(at for at, _ in found) * 1000
         if values:
             n = sum(row["dev_variance_n"] for row in mine)
             total = sum(row["dev_variance_sum"] or 0 for row in mine)
