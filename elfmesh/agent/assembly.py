@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import elfmesh
+from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.core import AgentCore
 from elfmesh.agent.disk.deadletters import DeadLetters
@@ -71,6 +72,7 @@ class Parts:
         lookups: its lookup tables.
         cpu_s: CPU time of the calling thread.
         functions: decides which Python functions run here; None: none do.
+        budget: its processor time; None: as much as it takes.
         disk_bytes: limit of its frame log; None: no limit.
         fanout: children that it takes in one tree.
     """
@@ -99,6 +101,7 @@ class Parts:
     disk_bytes: int | None = None
     cpu_s: Callable[[], float] = lambda: 0.0
     functions: FunctionHost | None = None
+    budget: HostBudget | None = None
     fanout: int = FANOUT_MAX
 
 
@@ -159,7 +162,8 @@ class LocalAgent:
         """What this agent knows about itself: "agent", "trees", "limits", "functions" or "problem"."""
         if topic == "problem":
             problem = self.pump.problem or self.host.problem
-            return {"problem": problem, "sinks": dict(self._parts.sink_problems())}
+            slowed = self._parts.budget.slowed if self._parts.budget else {}
+            return {"problem": problem, "sinks": dict(self._parts.sink_problems()), "slowed": dict(slowed)}
         if topic == "functions":
             return {"problem": self.functions.problem}
         if topic == "limits":
@@ -184,6 +188,8 @@ class LocalAgent:
             "control_stats": self.control.stats(),
             "transport": parts.transport.stats(),
             "memory": _memory(parts.memory),
+            "processor": parts.budget.describe() if parts.budget else {},
+            "job_costs": self.host.describe_jobs(),
             "dead_letters": self.dead_letters.describe(),
             "functions": self.functions.describe(),
             "frame_log": {
@@ -222,6 +228,7 @@ class LocalAgent:
             lookups=parts.lookups,
             cpu_s=parts.cpu_s,
             functions=self.functions,
+            budget=parts.budget,
         )
         return self.host
 

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from elfmesh.agent.addresses import is_loopback, parse_address
+from elfmesh.agent.budget.settings import LimitsConfig, check_limits
 from elfmesh.agent.functions.settings import FunctionsConfig, check_functions
 from elfmesh.agent.inputs.address import parse_listen
 from elfmesh.agent.inputs.kafka_config import KafkaInput, check_kafka
@@ -29,14 +30,8 @@ from elfmesh.units import parse_duration_us, parse_size
 
 LISTEN_DEFAULT = "127.0.0.1:7400"
 API_DEFAULT = "127.0.0.1:7401"
-MEMORY_BYTES_MIN = 16_000_000
-"""Below, every batch would go to disk."""
-
 SPOOL_BYTES_MIN = 64_000_000
 """Below, one body of an HTTP request could be more than there may ever be."""
-
-DISK_BYTES_MIN = 1_000_000
-"""Below, the frame log would be rewritten all the time."""
 
 _MATCH = re.compile(r"_{0,2}[A-Z0-9][A-Z0-9_]*=[^\x00\n]*")
 _LISTEN = re.compile(r"(?:udp|tcp|http|unix|unix-stream|program)://")
@@ -99,50 +94,6 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def idle_us(self) -> int:
         """`idle` in microseconds."""
         return parse_duration_us(self.idle)
-
-
-class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the agent may take from its host.
-
-    Attributes:
-        cpu_percent: not enforced yet; setting it is answered by a warning.
-        memory: for what records leave behind: half of it for the open intervals of all jobs, a quarter for
-            sealed intervals of one job that are not closed (above that the job stops reading), the rest for
-            blocks that are being read. The process itself takes about 100 MB more.
-        spill: disk space under the data directory for open intervals that do not fit in memory; "0" for none.
-            When neither has room, reading waits.
-        disk: what the frame log may take: contributions that are not closed yet. At this size reading
-            waits, or goes on and drops what there is no room for, as the stream's `on_overload` says; "0"
-            for no limit. While it is rewritten, it takes up to as much again.
-        self_check: one interval in so many of the jobs that are led here is verified against the raw logs of
-            all its agents (`elf verify`); 0 for none. It costs each of them a read of all its logs.
-    """
-
-    cpu_percent: float | None = None
-    memory: str = "200 MB"
-    spill: str = "4 GB"
-    disk: str = "4 GB"
-    self_check: int = 0
-
-    @property
-    def memory_bytes(self) -> int:
-        """`memory` in bytes."""
-        return parse_size(self.memory)
-
-    @property
-    def panes_bytes(self) -> int:
-        """What the open intervals of all jobs may take in memory."""
-        return self.memory_bytes // 2
-
-    @property
-    def spill_bytes(self) -> int:
-        """`spill` in bytes."""
-        return parse_size(self.spill)
-
-    @property
-    def disk_bytes(self) -> int | None:
-        """`disk` in bytes, None for no limit."""
-        return parse_size(self.disk) or None
 
 
 class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -320,18 +271,7 @@ def _check(config: AgentConfig, source: str) -> None:
         if parse_address(address, where=f"{source}: join")[1] == 0:
             raise ConfigError(f"{address!r} has no port to connect to", where=f"{source}: join")
     _check_values(source, "join_timeout", [config.join_timeout])
-    _check_values(source, "limits.memory", [config.limits.memory], size=True)
-    _check_values(source, "limits.spill", [config.limits.spill], size=True)
-    _check_values(source, "limits.disk", [config.limits.disk], size=True)
-    if config.limits.disk_bytes is not None and config.limits.disk_bytes < DISK_BYTES_MIN:
-        raise ConfigError(f"is less than {DISK_BYTES_MIN // 10**6} MB", where=f"{source}: limits.disk")
-    if config.limits.self_check < 0:
-        raise ConfigError("is less than 0", where=f"{source}: limits.self_check")
-    if config.limits.memory_bytes < MEMORY_BYTES_MIN:
-        raise ConfigError(f"is less than {MEMORY_BYTES_MIN // 10**6} MB", where=f"{source}: limits.memory")
-    cpu = config.limits.cpu_percent
-    if cpu is not None and not 0 < cpu <= 100:
-        raise ConfigError("is not in (0, 100]", where=f"{source}: limits.cpu_percent")
+    check_limits(config.limits, f"{source}: limits")
     check_functions(config.functions, f"{source}: functions")
     for name, lookup in config.lookups.items():
         if not lookup.path:

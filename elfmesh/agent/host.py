@@ -32,7 +32,12 @@ OWN_LANES = ("compute", "bulk", "store")
 SLOW = "slow:"
 """Begins the lanes of work that waits for other processes: none of it keeps a thread from the others."""
 
+APART = "apart:"
+"""Begins the lanes of jobs that are read by themselves because they are slow: they share two threads, however
+many they are, and never keep one from the others."""
+
 INGEST_THREADS_MAX = 4
+APART_THREADS = 2
 SLOW_THREADS_MAX = 16
 IDENTITY_FILE = "id"
 
@@ -63,6 +68,7 @@ class ThreadExecutor:
         self._shared = ThreadPoolExecutor(count, thread_name_prefix="elf-ingest")
         self._own = {lane: ThreadPoolExecutor(1, thread_name_prefix=f"elf-{lane}") for lane in OWN_LANES}
         self._slow = ThreadPoolExecutor(SLOW_THREADS_MAX, thread_name_prefix="elf-slow")
+        self._slowed = ThreadPoolExecutor(APART_THREADS, thread_name_prefix="elf-apart")
         self._lanes: dict[Lane, _SharedLane] = {}
 
     async def run(self, lane: Lane, work: Callable[[], T]) -> T:
@@ -70,12 +76,14 @@ class ThreadExecutor:
         if lane in self._own:
             return await asyncio.get_running_loop().run_in_executor(self._own[lane], work)
         if lane not in self._lanes:
-            self._lanes[lane] = _SharedLane(self._slow if lane.startswith(SLOW) else self._shared)
+            kinds = {SLOW: self._slow, APART: self._slowed}
+            pool = next((pool for kind, pool in kinds.items() if lane.startswith(kind)), self._shared)
+            self._lanes[lane] = _SharedLane(pool)
         return await asyncio.wrap_future(self._lanes[lane].submit(work))
 
     def close(self) -> None:
         """Wait for what runs, drop what has not begun."""
-        for pool in (self._shared, self._slow, *self._own.values()):
+        for pool in (self._shared, self._slow, self._slowed, *self._own.values()):
             pool.shutdown(wait=True, cancel_futures=True)
 
 

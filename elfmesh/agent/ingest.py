@@ -21,8 +21,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.disk.frames import Sealed
-from elfmesh.agent.host import SLOW, Executor
+from elfmesh.agent.host import APART, SLOW, Executor
 from elfmesh.agent.stream import BACKLOG_BYTES, Polled, Stream
 from elfmesh.agent.worker.jobs import LocalJob
 from elfmesh.machine import Event
@@ -69,6 +70,8 @@ class Ingest:
         slow: told of a job that holds up the others.
         tidy: called in a thread when intervals were sealed, which frees much memory.
         waits: evaluation waits for other processes.
+        apart: the lanes are those of slow jobs.
+        budget: the agent's processor time; None: without limit.
     """
 
     def __init__(
@@ -86,13 +89,17 @@ class Ingest:
         slow: Callable[[bytes], None] = lambda job: None,
         tidy: Callable[[], None] = lambda: None,
         waits: bool = False,
+        apart: bool = False,
+        budget: HostBudget | None = None,
     ) -> None:
+        self._budget = budget
         self.stream = stream
         self._executor, self._wall_us, self._write, self._emit = executor, wall_us, write, emit
         self._ended, self._memory, self._held_bytes_max = ended, memory, held_bytes_max
         self._tidy, self._slow = tidy, slow
-        working = SLOW if waits else "work:"
-        self._reading, self._working = f"read:{stream.name}", f"{working}{stream.name}"
+        self._reading, self._working = f"read:{stream.name}", f"{SLOW if waits else 'work:'}{stream.name}"
+        if apart:
+            self._reading, self._working = f"{APART}{self._reading}", f"{APART}{self._working}"
         self._wake = asyncio.Event()
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._failed: list[LocalJob] = []
@@ -144,6 +151,9 @@ class Ingest:
             if not self.stream.jobs:
                 await self._wake.wait()
                 continue
+            if (delay_s := self._delay_s()) > 0:
+                await self._sleep(min(delay_s, POLL_MAX_S))
+                continue
             if self._memory is not None and await self._wait_memory(self._memory):
                 continue
             poll = partial(self.stream.poll, self._wall_us, self._over_memory)
@@ -156,6 +166,12 @@ class Ingest:
             pause = POLL_MIN_S if polled.bytes_read else min(POLL_MAX_S, pause * 1.5)
             ahead = (self.stream.next_due_us() or 0) - self._wall_us()
             await self._sleep(max(0.001, min(pause, ahead / 1e6)) if ahead > 0 else pause)
+
+    def _delay_s(self) -> float:
+        """How long the next poll has to wait for processor time; what is being evaluated goes on."""
+        jobs = self.stream.jobs.values()
+        own_s = next(iter(jobs)).cost.delay_s if len(jobs) == 1 else 0.0
+        return max(own_s, self._budget.delay_s(self.stream.name) if self._budget is not None else 0.0)
 
     def _heavy(self) -> list[LocalJob]:
         """Jobs of which too much is sealed and not closed."""

@@ -21,6 +21,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 from elfmesh.agent.assembly import LocalAgent, Parts
+from elfmesh.agent.budget import cgroup
+from elfmesh.agent.budget.host import HostBudget
+from elfmesh.agent.budget.priority import lower
 from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.config import AgentConfig, StreamConfig
 from elfmesh.agent.core import codec
@@ -69,8 +72,10 @@ def run(config: AgentConfig, *, ready: Ready) -> int:
         ElfError: it could not start, join or go on.
     """
     formats = {name: _format(name, stream) for name, stream in config.streams.items()}
-    if config.limits.cpu_percent is not None:
-        log.warning("limits.cpu_percent is not enforced by this version")
+    limits = config.limits
+    lower(limits.nice, limits.io_class)
+    if refused := cgroup.apply(limits.cores, limits.process_bytes):
+        log.info("no cgroup of our own, limits are kept without it: %s", refused)
     for name, stream in config.streams.items():
         if stream.path and not glob.glob(stream.path, recursive=True):  # noqa: PTH207 - Path.glob takes no absolute pattern
             log.warning("stream %s: no file is there yet at %s", name, stream.path)
@@ -117,10 +122,9 @@ async def _main(
         stack.push_async_callback(inputs.close)
         sinks = Sinks(config.sinks, config.directory / "sinks")
         stack.push_async_callback(sinks.close)
-        host, port = config.advertise_address or bound
-        identity = load_identity(storage)
+        (host, port), identity = config.advertise_address or bound, load_identity(storage)
         me = Contact(identity.id, host, port, identity.incarnation, config.labels.get("rack", ""))
-        lookups = LookupTables(config.lookups)
+        lookups, limits = LookupTables(config.lookups), config.limits
         agent = LocalAgent(
             Parts(
                 me=me,
@@ -135,7 +139,7 @@ async def _main(
                 results=ResultsLogs(config.directory / "results"),
                 open_reader=lambda name, stream: inputs.reader(name, stream, formats[name]),
                 wall_us=wall_clock_us,
-                held_bytes_max=config.limits.memory_bytes // 4,
+                held_bytes_max=limits.memory_bytes // 4,
                 memory=memory,
                 tidy=Seldom(),
                 recheck=_recheck(config, inputs, lookups, functions),
@@ -143,10 +147,11 @@ async def _main(
                 inputs=inputs.describe,
                 sinks=sinks.describe,
                 sink_problems=sinks.problems,
-                self_check=config.limits.self_check,
-                disk_bytes=config.limits.disk_bytes,
+                self_check=limits.self_check,
+                disk_bytes=limits.disk_bytes,
                 cpu_s=time.thread_time,
                 functions=functions,
+                budget=HostBudget(limits.cores, limits.job_share),
             )
         )
         stack.push_async_callback(agent.pump.stop)
@@ -156,18 +161,24 @@ async def _main(
         if not await _joined(agent, config, stopping):
             return
         taps = Taps(inputs.streams, _format, executor)
-        programs = ProgramHost(agent.pump.programs, inputs.inserts)
-        stack.push_async_callback(await _serve(agent, api_socket, taps, sinks.metrics, programs))
+        served = _serve(
+            agent, api_socket, taps, sinks.metrics, ProgramHost(agent.pump.programs, inputs.inserts)
+        )
+        stack.push_async_callback(await served)
         await inputs.start(agent.frames)
         sinks.start(agent.pump.request)
-        # What was imported stays: every full collection would go through all of it again.
-        gc.collect()
-        gc.freeze()
+        _keep_what_is_imported()
         ready(_address(api_socket), f"[{host}]:{port}" if ":" in host else f"{host}:{port}", me.id)
         await _first(stopping.wait(), agent.pump.left.wait(), agent.pump.failed)
         if agent.pump.failed.done():
             raise _fatal(agent.pump.failed.result())
         log.info("stopping")
+
+
+def _keep_what_is_imported() -> None:
+    """It stays: every full collection would go through all of it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _recheck(config: AgentConfig, inputs: Inputs, lookups: LookupTables, functions: FunctionHost) -> Recheck:

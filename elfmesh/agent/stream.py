@@ -52,12 +52,14 @@ class Polled:
         deliveries: parsed blocks, in order.
         places: by job.
         shedding: whether the blocks are to be left out and counted.
+        cpu_s: what reading and parsing cost.
     """
 
     now_us: int
     deliveries: list[Delivery]
     places: Mapping[str, Place]
     shedding: bool = False
+    cpu_s: float = 0.0
 
     @property
     def bytes_read(self) -> int:
@@ -89,11 +91,14 @@ class Stream:
         self.jobs: dict[str, LocalJob] = {}
         self.spool_bytes_max: int | None = None
         self._problems: dict[str, str] = {}
+        self.polls = self.bytes_read = self.lines_read = 0
 
     def poll(self, wall_us: Callable[[], int], shedding: bool = False) -> Polled:
         """Read and parse what is there."""
         now_us = wall_us()  # before the poll: what is written after this may be missed, see watermark.py
-        return self._polled(now_us, self.reader.poll(), shedding)
+        began = self._cpu_s()
+        deliveries = self.reader.poll()
+        return self._polled(now_us, deliveries, shedding, self._cpu_s() - began)
 
     def look(self, wall_us: Callable[[], int]) -> Polled:
         """Read nothing, only see which sources are at their end."""
@@ -101,7 +106,7 @@ class Stream:
         self.reader.look()
         return self._polled(now_us, [], False)
 
-    def _polled(self, now_us: int, deliveries: list[Delivery], shedding: bool) -> Polled:
+    def _polled(self, now_us: int, deliveries: list[Delivery], shedding: bool, cpu_s: float = 0.0) -> Polled:
         self._tell_problems()
         reader = self.reader
         places = {
@@ -109,7 +114,7 @@ class Stream:
             for name, job in self.jobs.items()
             if not job.held
         }
-        return Polled(now_us, deliveries, places, shedding)
+        return Polled(now_us, deliveries, places, shedding, cpu_s)
 
     def evaluate(self, polled: Polled) -> Outcome:
         """Feed every job, seal what is due. What several jobs compute of a block is computed once."""
@@ -124,9 +129,21 @@ class Stream:
         finally:
             for records in shared:
                 records.release()
+        self._charge(polled, costs)
         slow = self._slowness.polled(costs) if polled.bytes_read < BACKLOG_BYTES else None
         outcome.slow = None if slow is None else self.jobs[slow]
         return outcome
+
+    def _charge(self, polled: Polled, costs: Mapping[str, float]) -> None:
+        """What the jobs have cost: their own evaluation, and even parts of what was read for all of them."""
+        self.polls += 1
+        self.bytes_read += polled.bytes_read
+        self.lines_read += sum(delivery.parsed.lines for delivery in polled.deliveries)
+        for name, cpu_s in costs.items():
+            job = self.jobs[name]
+            job.cost.charge(cpu_s, polled.cpu_s / len(costs))
+            if polled.deliveries and not job.failed:
+                job.cost.open_bytes = job.worker.nbytes
 
     def _evaluate(
         self, name: str, place: Place, polled: Polled, shared: list[BlockRows], outcome: Outcome
@@ -139,8 +156,11 @@ class Stream:
             job.lose(place.gaps)
             for delivery, records in zip(polled.deliveries, shared, strict=True):
                 if name in delivery.jobs:
-                    take = job.worker.shed if polled.shedding else job.worker.feed
+                    sheds = polled.shedding or job.cost.is_beyond
+                    take = job.worker.shed if sheds else job.worker.feed
                     take(delivery.parsed, delivery.block, polled.now_us, records)
+                    job.cost.lines += delivery.parsed.lines
+                    job.cost.lines_shed += delivery.parsed.lines if sheds else 0
             job.worker.observe(place.sources, polled.now_us)
             job.seal(place.positions, polled.now_us, outcome, self.spool_bytes_max)
             job.report(outcome)

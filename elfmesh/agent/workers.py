@@ -20,6 +20,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+from elfmesh.agent.budget.host import HostBudget
+from elfmesh.agent.budget.watchdog import Cost, Verdict
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Forgotten, Frame, Released
@@ -30,6 +32,7 @@ from elfmesh.agent.ingest import HELD_BYTES_MAX, Ingest
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.several import SeveralReader, together
 from elfmesh.agent.stream import Stream
+from elfmesh.agent.worker.describing import describe_job
 from elfmesh.agent.worker.jobs import LocalJob
 from elfmesh.agent.worker.reader import Reader
 from elfmesh.cbt import Encode, encode_parts
@@ -67,7 +70,7 @@ class WorkerHost:
         labels: of this agent.
         lookups: its lookup tables.
         cpu_s: CPU time of the calling thread; constant: no job is ever found to be slow.
-        functions: decides which Python functions run here; None: none do.
+        functions, budget: see `Parts`.
     """
 
     def __init__(
@@ -89,15 +92,17 @@ class WorkerHost:
         lookups: LookupTables | None = None,
         cpu_s: Callable[[], float] = lambda: 0.0,
         functions: FunctionHost | None = None,
+        budget: HostBudget | None = None,
     ) -> None:
-        self._lookups, self._functions = lookups, functions
+        self._budget, self._lookups, self._functions = budget, lookups, functions
         self._labels, self._streams, self._open_reader = labels, streams, open_reader
-        self._held_bytes_max = held_bytes_max
+        self._held_bytes_max, self._fatal = held_bytes_max, fatal
         self._emit, self._frames, self._executor, self._wall_us = emit, frames, executor, wall_us
-        self._fatal = fatal
         self._jobs: dict[bytes, LocalJob] = {}
 
-        def ingest(name: str, config: StreamConfig, reader: Reader, waits: bool = False) -> Ingest:
+        def ingest(
+            name: str, config: StreamConfig, reader: Reader, waits: bool = False, apart: bool = False
+        ) -> Ingest:
             return Ingest(
                 Stream(name, config, reader, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s),
                 executor,
@@ -111,6 +116,8 @@ class WorkerHost:
                 slow=self._too_slow,
                 tidy=tidy,
                 waits=waits,
+                apart=apart,
+                budget=budget,
             )
 
         self._new_ingest = ingest
@@ -119,12 +126,11 @@ class WorkerHost:
         }
         self.problem = ""
         self._commands: dict[bytes, deque[Command]] = {}
-        self._closing = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing, self._tasks = False, set[asyncio.Task[None]]()
         for each in self._ingests.values():
             self._spawn(each.run)
-
-    # -- what the control plane wants; of one job carried out one after the other ------------------------
+        if budget is not None:
+            budget.watch(self._costs, self._slow_down)
 
     def start_job(self, effect: ctl.StartWorker) -> None:
         """Begin a job, or go on with it after a restart."""
@@ -151,6 +157,8 @@ class WorkerHost:
         if self._closing:
             return
         self._closing = True
+        if self._budget is not None:
+            self._budget.close()
         for ingest in self._ingests.values():
             ingest.close()
         while self._tasks:
@@ -163,6 +171,8 @@ class WorkerHost:
     def kill(self) -> None:
         """Stop at once, finish nothing."""
         self._closing = True
+        if self._budget is not None:
+            self._budget.close()
         self._end_functions()
         for task in self._tasks:
             task.cancel()
@@ -175,7 +185,12 @@ class WorkerHost:
         """What this agent reads and evaluates, for people."""
         return {name: ingest.stream.describe() for name, ingest in self._ingests.items()}
 
-    # -- commands ------------------------------------------------------------------------------------------
+    def describe_jobs(self) -> dict[str, dict[str, object]]:
+        """What each job here costs and holds."""
+        return {job.manifest.qualified: describe_job(job) for job in list(self._jobs.values())}
+
+    def _costs(self) -> dict[str, Cost]:
+        return {job.key: Cost(job.cost.cpu_s, job.sheds) for job in self._jobs.values()}
 
     def _command(self, job: bytes, command: Command) -> None:
         """Have something done about a job, after what was wanted of it before; no other job waits for it."""
@@ -276,9 +291,8 @@ class WorkerHost:
         else:
             reader = readers[job.stream]
         config = together(list(configs.values()))
-        ingest = self._ingests[job.home] = self._new_ingest(
-            job.home, config, reader, has_functions(job.stages)
-        )
+        waits = has_functions(job.stages)
+        ingest = self._ingests[job.home] = self._new_ingest(job.home, config, reader, waits)
         self._spawn(ingest.run)
         return ingest
 
@@ -294,9 +308,11 @@ class WorkerHost:
         if job is None or job.home not in self._streams or self._apart >= APART_MAX:
             return
         log.warning("job %s is slow: it is read by itself from now on", job.manifest.qualified)
+        if self._budget is not None and job.cost.allowance is None:
+            job.cost.allowance = self._budget.of_one_job()
         old, config = self._ingests[job.home], self._streams[job.home]
         name = f"{job.home} for {job.manifest.qualified}"
-        new = self._new_ingest(name, config, self._open_reader(job.home, config))
+        new = self._new_ingest(name, config, self._open_reader(job.home, config), apart=True)
         await old.at_rest(partial(job.move, old.stream, new.stream, self._wall_us()))
         self._ingests[name], job.home = new, name
         if self._jobs.get(job_id) is not job:  # it has failed meanwhile
@@ -304,6 +320,15 @@ class WorkerHost:
         if self._closing:
             new.close()
         self._spawn(new.run)
+
+    def _slow_down(self, verdict: Verdict) -> None:
+        """The watchdog has named a job, or lets one go."""
+        job = next((job for job in self._jobs.values() if job.key == verdict.job), None)
+        if job is not None and self._budget is not None:
+            job.cost.sheds = job.sheds and verdict.cores is not None
+            self._budget.carry_out(verdict, job.cost, job.manifest.qualified)
+            if verdict.cores is not None and not job.cost.sheds:
+                self._too_slow(job.manifest.job_id)
 
     @property
     def _apart(self) -> int:

@@ -102,7 +102,7 @@ class Requests:
             facts = self._office.facts("problem")
             problem, sinks = facts.get("problem"), facts.get("sinks")
             health = {"status": "waiting", "problem": problem} if problem else {"status": "ok"}
-            health |= {"sinks": sinks} if sinks else {}
+            health |= {key: said for key, said in (("sinks", sinks), ("slowed", facts.get("slowed"))) if said}
             functions = self._office.facts("functions").get("problem")
             if functions and not problem:
                 health |= {"status": "degraded", "problem": functions}

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import msgspec
 
+from elfmesh.agent.budget.costs import JobCost
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Frame, RevisedInterval, Sealed, SealedInterval
@@ -93,6 +94,8 @@ class LocalJob:
         self._saying = Saying(manifest)
         self.home = ""  # the ingest that reads it
         self.functions = JobFunctions()
+        self.cost = JobCost()
+        self.sheds = False  # whether what there is no room for is dropped and counted
         self.held: set[str] = set()
         self.worker: StagedWorker
         self.unwritten: list[Frame] = []
@@ -167,6 +170,7 @@ class LocalJob:
             boundaries=self.worker.edges if last else (),
         )
         stream.jobs[self.key] = self
+        self.sheds = stream.config.on_overload == "shed"
         if last is not None:
             return None
         at = stream.reader.positions(self.key)
@@ -323,7 +327,8 @@ class LocalJob:
 
     def report(self, outcome: Outcome) -> None:
         """Tell people what could not be used or read, once."""
-        samples = (*self.worker.samples, *self._gaps, *self.functions.notes)
+        slowed = (self.cost.slowed,) if self.cost.slowed else ()
+        samples = (*slowed, *self.worker.samples, *self._gaps, *self.functions.notes)
         problem = self.functions.problem
         if (samples, problem) != self._reported:
             self._reported = (samples, problem)

@@ -133,6 +133,16 @@ class StagedWorker:
         return [sum(each) for each in zip(self._done, *(part.totals for part in self._parts), strict=True)]
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the open intervals. Only where they are filled."""
+        return sum(part.nbytes for part in self._parts)
+
+    @property
+    def watermark_us(self) -> int:
+        """Event time below which this agent expects nothing more."""
+        return self.head.watermark_us
+
+    @property
     def samples(self) -> tuple[str, ...]:
         """Reasons why lines or values were not usable."""
         return tuple(dict.fromkeys(chain.from_iterable(part.samples for part in self._parts)))

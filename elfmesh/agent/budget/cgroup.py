@@ -1,0 +1,82 @@
+"""A control group of the agent's own (cgroup v2), where the system has given it a part of the tree to divide.
+
+Under systemd that is `Delegate=yes`. The agent moves itself into a child group, since processes and limits of
+children cannot be in the same group, and writes cpu.max and memory.high there. Owns these files and nothing
+else; where anything of it cannot be done, nothing is left half done and the caller goes on without.
+
+Paper: none. docs.kernel.org, "Control Group v2", "Delegation" and "No Internal Process Constraint".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+PERIOD_US = 100_000
+CHILD = "elf-agent"
+CPU_ROOM = 1.1
+"""The kernel's limit on all threads lies above that of reading: else what peers wait for would stand, too."""
+
+
+def apply(
+    cores: float | None,
+    memory_bytes: int,
+    *,
+    mount: Path = Path("/sys/fs/cgroup"),
+    own: Path = Path("/proc/self/cgroup"),
+) -> str:
+    """Move into a group of our own with these limits.
+
+    Args:
+        cores: processor seconds per second; None: no limit.
+        memory_bytes: from where on the kernel takes pages back; 0: no limit.
+        mount: where the tree is.
+        own: where the kernel says which group we are in.
+
+    Returns:
+        "" if the limits are in force, else why not.
+    """
+    wanted = [name for name, given in (("cpu", cores), ("memory", memory_bytes)) if given]
+    if not wanted:
+        return ""
+    try:
+        group = _own_group(mount, own)
+        if group is None:
+            return "this system has no cgroup v2 tree"
+        if group.name == CHILD:  # of an agent that ran here before us
+            group = group.parent
+        lacking = set(wanted) - set((group / "cgroup.controllers").read_text().split())
+        if lacking:
+            return f"{group} has no controller {', '.join(sorted(lacking))}"
+        return _limit(group, cores, memory_bytes, wanted)
+    except OSError as error:
+        return f"{error.filename or 'cgroup'}: {error.strerror or error}"
+
+
+def _own_group(mount: Path, own: Path) -> Path | None:
+    for line in own.read_text().splitlines():
+        if line.startswith("0::") and (mount / "cgroup.controllers").exists():
+            return mount / line.removeprefix("0::").lstrip("/")
+    return None
+
+
+def _limit(group: Path, cores: float | None, memory_bytes: int, wanted: list[str]) -> str:
+    others = set((group / "cgroup.procs").read_text().split()) - {str(os.getpid())}
+    if others:
+        return f"{group} is shared with {len(others)} other processes; under systemd set Delegate=yes"
+    child = group / CHILD
+    child.mkdir(exist_ok=True)
+    try:
+        (child / "cgroup.procs").write_text(str(os.getpid()))
+        (group / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in wanted))
+        if cores:
+            quota = max(1000, round(cores * CPU_ROOM * PERIOD_US))
+            (child / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+        if memory_bytes:
+            (child / "memory.high").write_text(str(memory_bytes))
+    except OSError:
+        with contextlib.suppress(OSError):
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+        raise
+    return ""

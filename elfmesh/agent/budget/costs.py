@@ -1,0 +1,62 @@
+"""What one job costs its agent, and what it is held to while there is not enough for all.
+
+Owns the sums. Written by the thread that evaluates, one at a time; read by anybody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from elfmesh.agent.budget.allowance import Allowance
+
+
+@dataclass(slots=True)
+class JobCost:
+    """See the module.
+
+    Attributes:
+        cpu_s: processor seconds of its operators, inserts and seals, and its part of what was read and parsed
+            for several jobs.
+        lines: lines it was given, those that it left out included.
+        lines_shed: of those, lines it left out because there was no room or its allowance was used up.
+        open_bytes: what its open intervals hold, as of the last lines.
+        allowance: what it may use from now on; None: as much as it wants.
+        sheds: beyond it, blocks are left out and counted; else its reader waits.
+        slowed: why and since when, for people; "" if it is not slowed down.
+    """
+
+    cpu_s: float = 0.0
+    lines: int = 0
+    lines_shed: int = 0
+    open_bytes: int = 0
+    allowance: Allowance | None = None
+    sheds: bool = False
+    slowed: str = ""
+
+    def charge(self, evaluated_s: float, parsed_s: float) -> None:
+        """A poll has cost so much."""
+        self.cpu_s += evaluated_s + parsed_s
+        if self.allowance is not None:
+            self.allowance.charge(evaluated_s + parsed_s)
+
+    @property
+    def delay_s(self) -> float:
+        """How long its next poll has to wait, if it is read by itself and loses nothing."""
+        return 0.0 if self.allowance is None or self.sheds else self.allowance.delay_s
+
+    @property
+    def is_beyond(self) -> bool:
+        """Whether it has used up what it may, and the next block is to be left out."""
+        return self.sheds and self.allowance is not None and self.allowance.delay_s > 0
+
+    def describe(self) -> dict[str, Any]:
+        """For people and metrics."""
+        return {
+            "cpu_seconds": round(self.cpu_s, 6),
+            "lines": self.lines,
+            "lines_shed": self.lines_shed,
+            "open_bytes": self.open_bytes,
+            "cores_max": None if self.allowance is None else round(self.allowance.cores, 6),
+            "slowed": self.slowed,
+        }
