@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import ROOT
+from elfmesh.control.identity.credentials import default_credentials
 
 PROBE_S = 0.002
 POLL_S = 0.2
@@ -164,7 +165,8 @@ def _check(api: str, names: Sequence[str], lines: int) -> None:
 
 def _ask(api: str, path: str, body: object = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://{api}{path}", data, {"Content-Type": "application/json"})
+    headers = {"Content-Type": "application/json", **default_credentials().headers(api)}
+    request = urllib.request.Request(f"http://{api}{path}", data, headers)
     with urllib.request.urlopen(request, timeout=60) as response:
         return json.loads(response.read())
 

@@ -7,11 +7,9 @@ line; whatever happens, sockets, threads and the directory's lock are given back
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import glob
 import logging
-import os
 import signal
 import socket
 import sys
@@ -20,6 +18,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
+from elfmesh.agent.api_server import ApiServer, bind_api, cannot_bind
 from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.budget import cgroup
 from elfmesh.agent.budget.host import HostBudget
@@ -116,7 +115,7 @@ async def _main(
         executor = ThreadExecutor()
         stack.callback(executor.close)
         transport, bound = await _transport(config, stack)
-        api_socket = _bind_api(config)
+        api_socket = bind_api(config)
         stack.callback(api_socket.close)
         inputs = Inputs(config.streams, config.directory / "spool", executor)
         stack.push_async_callback(inputs.close)
@@ -161,14 +160,13 @@ async def _main(
         if not await _joined(agent, config, stopping):
             return
         taps = Taps(inputs.streams, _format, executor)
-        served = _serve(
-            agent, api_socket, taps, sinks.metrics, ProgramHost(agent.pump.programs, inputs.inserts)
-        )
-        stack.push_async_callback(await served)
+        programs = ProgramHost(agent.pump.programs, inputs.inserts)
+        api = await ApiServer(config, api_socket).start(agent.pump, taps, sinks.metrics, programs)
+        stack.push_async_callback(api.close)
         await inputs.start(agent.frames)
         sinks.start(agent.pump.request)
         _keep_what_is_imported()
-        ready(_address(api_socket), f"[{host}]:{port}" if ":" in host else f"{host}:{port}", me.id)
+        ready(api.address, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", me.id)
         await _first(stopping.wait(), agent.pump.left.wait(), agent.pump.failed)
         if agent.pump.failed.done():
             raise _fatal(agent.pump.failed.result())
@@ -199,7 +197,7 @@ async def _transport(config: AgentConfig, stack: AsyncExitStack) -> tuple[TcpTra
     try:
         bound = await transport.listen()
     except OSError as error:
-        raise _cannot_bind("listen", config.listen, error) from None
+        raise cannot_bind("listen", config.listen, error) from None
     stack.push_async_callback(transport.close)
     return transport, bound
 
@@ -233,41 +231,6 @@ async def _joined(agent: LocalAgent, config: AgentConfig, stopping: asyncio.Even
     return agent.pump.joined.is_set()
 
 
-async def _serve(
-    agent: LocalAgent,
-    sock: socket.socket,
-    taps: Taps,
-    metrics: Callable[[], bytes] | None,
-    programs: ProgramHost,
-) -> Callable[[], Awaitable[None]]:
-    """Start the HTTP API; the way to end it, which waits for nobody's long poll."""
-    from aiohttp import web
-
-    from elfmesh.control.api import make_app
-
-    runner = web.AppRunner(
-        make_app(agent.pump, taps, metrics, programs),
-        access_log=None,
-        logger=_api_log(),
-        shutdown_timeout=0.2,
-    )
-    await runner.setup()
-    await web.SockSite(runner, sock).start()
-    return runner.cleanup
-
-
-def _api_log() -> logging.Logger:
-    """Where aiohttp complains; not about what is no request, or a client that left: that is not our fault."""
-    from aiohttp.http_exceptions import HttpProcessingError
-
-    def ours(record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))
-
-    logger = logging.getLogger("elf.api.server")
-    logger.addFilter(ours)
-    return logger
-
-
 async def _first(*waits: Awaitable[object]) -> None:
     """Return when the first of them is done; the others are no longer waited for."""
     futures = [asyncio.ensure_future(wait) for wait in waits]
@@ -277,36 +240,6 @@ async def _first(*waits: Awaitable[object]) -> None:
         for future, wait in zip(futures, waits, strict=True):
             if future is not wait:
                 future.cancel()
-
-
-def _bind_api(config: AgentConfig) -> socket.socket:
-    host, port = config.api_address
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((host, port))
-        sock.listen(128)
-        sock.setblocking(False)
-    except OSError as error:
-        sock.close()
-        raise _cannot_bind("api", config.api, error) from None
-    return sock
-
-
-def _cannot_bind(key: str, address: str, error: OSError) -> RuntimeFailure:
-    if error.errno == errno.EADDRINUSE:
-        return RuntimeFailure(
-            f"{address} is in use by another process",
-            where=key,
-            hint=f"Stop that one, or choose another address with --{key} HOST:PORT (port 0: any free one).",
-        )
-    return RuntimeFailure(f"cannot listen on {address}: {os.strerror(error.errno or 0)}", where=key)
-
-
-def _address(sock: socket.socket) -> str:
-    host, port = sock.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _fatal(error: BaseException) -> ElfError:

@@ -6,7 +6,7 @@ listens is the pump's business (loopback only). JSON unless said otherwise; erro
 
 Invariants: a request body is bounded; a web page of another origin, or a name that merely resolves to this
 address, gets nothing; a handler sees only what `authority.web` has authorised by the table in
-`authority.needs`, where every route has its role.
+`authority.needs`, where every route has its role; who calls stands at `request[PRINCIPAL]`.
 
     POST   /v1/jobs       {"text", "creator", "dry_run", "job", "canary", "signed"} -> as `elf apply`
     GET    /v1/jobs                        the jobs of the overlay
@@ -41,6 +41,7 @@ from aiohttp import web
 from elfmesh.control.answers import BAD_REQUEST, FAILED, UNAVAILABLE, error_body, error_of
 from elfmesh.control.authority.web import AUDIT, Recorder, authorised
 from elfmesh.control.events import Reply
+from elfmesh.control.identity.identify import Identifier, identifying
 from elfmesh.control.manifest import TEXT_BYTES_MAX
 from elfmesh.control.requests import LEAVE_WAIT_S
 from elfmesh.control.results.records import PAO
@@ -80,12 +81,16 @@ def make_app(
     metrics: Callable[[], bytes] | None = None,
     programs: ProgramHost | None = None,
     audit: Recorder | None = None,
+    identifier: Identifier | None = None,
 ) -> web.Application:
     """The API over `backend`; without `taps` nobody sees lines, without `metrics` nobody scrapes.
 
-    Without `programs` none can attach; without `audit` nothing is written down.
+    Without `programs` none can attach; without `audit` nothing is written down. `identifier` finds out who
+    calls: `request[PRINCIPAL]`; agents have one.
     """
-    app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_errors, _local_only, authorised])
+    known = [] if identifier is None else [identifying(identifier)]
+    middlewares = [_errors, _local_only, *known, authorised]
+    app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
     app[BACKEND] = backend
     if audit is not None:
         app[AUDIT] = audit
@@ -161,7 +166,8 @@ async def _local_only(request: web.Request, handler: Handler) -> web.StreamRespo
         foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("Host")
     except ValueError:  # brackets that do not close: no browser of ours says that
         host, foreign = "", True
-    if foreign or not _is_address(host):
+    # Over TLS a name is proved by the agent's certificate: one that merely resolves here does not connect.
+    if foreign or not (request.secure or _is_address(host)):
         return json_response(403, error_body("requests of web pages are refused", where=request.path))
     return await handler(request)
 

@@ -12,20 +12,17 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from elfmesh.control.client_base import error_from, job_path, parse_json
-from elfmesh.errors import ConfigError, Unreachable, UsageError
+from elfmesh.control.client_base import api_address, error_from, job_path, parse_json, unreachable
+from elfmesh.control.identity.credentials import Credentials, default_credentials
+from elfmesh.errors import Unreachable, UsageError
 
 if TYPE_CHECKING:
     from elfmesh.control.web.live import LiveAnswer
-
-API = "127.0.0.1:7401"
-"""Where an agent's API is unless it was told otherwise."""
 
 TIMEOUT_S = 30.0
 """How long an answer may take beyond the time it was asked to wait."""
@@ -45,28 +42,27 @@ BLOCK_BYTES = 1 << 16
 KINDS = ("jobs", "agents", "streams", "trees")
 
 
-def api_address(address: str | None) -> tuple[str, int]:
-    """Host and port of "HOST:PORT", of ELF_API, or of the default.
+def connect(
+    address: str | None = None,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    cert: str | None = None,
+    key: str | None = None,
+    ca: str | None = None,
+    token_file: str | None = None,
+) -> Client:
+    """A client of the agent at `address` ("HOST:PORT"; default: ELF_API, then 127.0.0.1:7401).
 
-    Raises:
-        ConfigError: not an address.
+    Args:
+        address: where.
+        timeout_s: how long an answer may take.
+        cert: a certificate file, with `key` and `ca`; default: ELF_CERT, ELF_KEY, ELF_CA.
+        key: its private key.
+        ca: whose certificate the agent must have.
+        token_file: an agent's token; default: ELF_TOKEN_FILE, then that of this user's agent at the address.
     """
-    text = address or os.environ.get("ELF_API") or API
-    host, _, port = text.removeprefix("http://").rstrip("/").rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ConfigError(f"{text!r} is not HOST:PORT", where="--api")
-    return host.strip("[]"), int(port)
-
-
-def api_url(address: str | None) -> str:
-    """The URL that an agent's paths follow; raises as `api_address`."""
-    host, port = api_address(address)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def connect(address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> Client:
-    """A client of the agent at `address` ("HOST:PORT"; default: ELF_API, then 127.0.0.1:7401)."""
-    return Client(address, timeout_s=timeout_s)
+    given = default_credentials(cert=cert, key=key, ca=ca, token_file=token_file)
+    return Client(address, timeout_s=timeout_s, credentials=given)
 
 
 class Client:
@@ -75,11 +71,19 @@ class Client:
     Args:
         address: "HOST:PORT" of an agent's API.
         timeout_s: how long an answer may take.
+        credentials: what to show it; default: as `connect`.
     """
 
-    def __init__(self, address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        credentials: Credentials | None = None,
+    ) -> None:
         self._host, self._port = api_address(address)
         self._timeout_s = timeout_s
+        self._credentials = credentials or default_credentials()
 
     @property
     def address(self) -> str:
@@ -345,30 +349,23 @@ class Client:
 
         Raises:
             Unreachable: no agent answers.
+            ConfigError: the certificate or the token file cannot be used.
         """
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+        context = self._credentials.context()
+        connection = (
+            http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+            if context is None
+            else http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=context)
+        )
         data = None if body is None else json.dumps(body).encode()
-        headers = {} if data is None else {"Content-Type": "application/json"}
+        headers = self._credentials.headers(self.address)
+        headers |= {} if data is None else {"Content-Type": "application/json"}
         try:
             connection.request(method, target, data, headers)
             return connection, connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise unreachable(self.address, error) from None
-
-
-def unreachable(address: str, error: BaseException) -> Unreachable:
-    """No agent answers there."""
-    if isinstance(error, http.client.HTTPException) and not isinstance(error, http.client.RemoteDisconnected):
-        return Unreachable(
-            f"what answers at {address} is not an agent's API",
-            hint="An agent's API address is the `api=` of its ready line; the `overlay=` one is for agents.",
-        )
-    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return Unreachable(
-        f"no agent answers at {address} ({reason})",
-        hint="Start one with `elf agent`, or name another with --api HOST:PORT or ELF_API.",
-    )
 
 
 def _place(line: bytes) -> tuple[int, bool]:

@@ -1,13 +1,37 @@
-"""What all clients of an agent's HTTP API need: the URLs of jobs, and the errors that answers mean."""
+"""What all clients of an agent's HTTP API need: addresses, URLs of jobs, errors that answers mean."""
 
 from __future__ import annotations
 
 import http.client
 import json
+import os
+import re
 from urllib.parse import quote
 
 from elfmesh.control.manifest import split_name
-from elfmesh.errors import ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
+from elfmesh.errors import ConfigError, ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
+
+API = "127.0.0.1:7401"
+"""Where an agent's API is unless it was told otherwise."""
+
+
+def api_address(address: str | None) -> tuple[str, int]:
+    """Host and port of "HOST:PORT", of ELF_API, or of the default.
+
+    Raises:
+        ConfigError: not an address.
+    """
+    text = address or os.environ.get("ELF_API") or API
+    host, _, port = re.sub(r"^https?://", "", text).rstrip("/").rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError(f"{text!r} is not HOST:PORT", where="--api")
+    return host.strip("[]"), int(port)
+
+
+def api_name(address: str | None) -> str:
+    """`address` as HOST:PORT in one spelling; raises as `api_address`."""
+    host, port = api_address(address)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def error_from(status: int, body: object, what: str) -> ElfError:
@@ -48,3 +72,17 @@ def parse_json(data: bytes) -> object:
         return json.loads(data)
     except ValueError:
         return None
+
+
+def unreachable(address: str, error: BaseException) -> Unreachable:
+    """No agent answers there."""
+    if isinstance(error, http.client.HTTPException) and not isinstance(error, http.client.RemoteDisconnected):
+        return Unreachable(
+            f"what answers at {address} is not an agent's API",
+            hint="An agent's API address is the `api=` of its ready line; the `overlay=` one is for agents.",
+        )
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return Unreachable(
+        f"no agent answers at {address} ({reason})",
+        hint="Start one with `elf agent`, or name another with --api HOST:PORT or ELF_API.",
+    )

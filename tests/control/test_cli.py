@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from elfmesh.agent.cli import entry as cli
-from elfmesh.control.client import Client, _place, api_address, connect
+from elfmesh.control.client import Client, _place, connect
+from elfmesh.control.client_base import api_address
 from elfmesh.control.events import Reply
 from elfmesh.control.web.client import AsyncClient
 from elfmesh.errors import ConfigError, ElfError, QueryError, RuntimeFailure, Unreachable, UsageError

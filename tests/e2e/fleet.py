@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from elfmesh.agent.local_agents import says_something
+from elfmesh.control.identity.bearer import TOKEN_FILE, read_token
 
 READY_S = 30.0
 
@@ -93,9 +94,7 @@ class Agent:
 
     def ask(self, method: str, path: str, body: object = None, timeout_s: float = 10.0) -> bytes:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(
-            f"http://{self.api}{path}", data, {"Content-Type": "application/json"}, method=method
-        )
+        request = urllib.request.Request(f"http://{self.api}{path}", data, self.headers(), method=method)
         try:
             with urllib.request.urlopen(request, timeout=timeout_s) as response:
                 answer: bytes = response.read()
@@ -103,6 +102,10 @@ class Agent:
         except urllib.error.HTTPError as error:
             with error:
                 raise AssertionError(f"{method} {path}: {error.code} {error.read()!r}") from None
+
+    def headers(self) -> dict[str, str]:
+        token = read_token(self.directory / "data" / TOKEN_FILE)
+        return {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
 
     def apply(self, text: str) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(self.ask("POST", "/v1/jobs", {"text": text}, timeout_s=30))

@@ -10,11 +10,14 @@ import io
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from elfmesh.control.identity import credentials
+from elfmesh.control.identity.credentials import VARIABLES
 from elfmesh.control.signing import Envelope, decode_envelope
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 from elfmesh.text import printable
@@ -24,10 +27,31 @@ FORMATS = ("table", "json", "csv")
 
 
 def api_option(command: Command) -> Command:
-    """--api HOST:PORT, or ELF_API."""
+    """--api HOST:PORT, or ELF_API; and what is shown to the agent there, see `identity/credentials.py`."""
+    for name, text in (
+        ("token_file", "Holds the agent's token [found by itself for your own agents]."),
+        ("ca", "Whose certificate the agent must have."),
+        ("key", "The certificate's private key."),
+        ("cert", "A certificate that says who you are."),
+    ):
+        command = click.option(
+            f"--{name.replace('_', '-')}",
+            name,
+            envvar=VARIABLES[name],
+            metavar="FILE",
+            expose_value=False,
+            callback=_chosen,
+            help=text,
+        )(command)
     return click.option(
         "--api", envvar="ELF_API", metavar="HOST:PORT", help="An agent's API [127.0.0.1:7401]."
     )(command)
+
+
+def _chosen(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value and parameter.name:
+        credentials.choose(replace(credentials.chosen, **{parameter.name: value}))
+        context.call_on_close(lambda: credentials.choose(credentials.Credentials()))
 
 
 COMPLETION_S = 1.0

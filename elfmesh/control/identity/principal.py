@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from aiohttp import web
+
 
 class Role(StrEnum):
     """What a certificate or a token makes of its bearer."""
@@ -23,8 +25,6 @@ class Role(StrEnum):
 
 
 EVERY_NAMESPACE = "*"
-PRINCIPAL = "elf.principal"
-"""Where a request of the HTTP API keeps who sent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +64,6 @@ class Principal:
 
 LOOPBACK_READER = Principal("loopback", frozenset({Role.READER}))
 """Who calls over loopback without saying who they are: may look, and change nothing."""
+
+PRINCIPAL = web.RequestKey("elf.principal", Principal)
+"""Where a request of the HTTP API keeps who sent it."""

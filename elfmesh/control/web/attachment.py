@@ -17,8 +17,8 @@ from urllib.parse import quote, urlencode
 
 import aiohttp
 
-from elfmesh.control.client import api_url, unreachable
-from elfmesh.control.client_base import error_from
+from elfmesh.control.client_base import api_name, error_from, unreachable
+from elfmesh.control.identity.credentials import default_credentials
 from elfmesh.control.programs import frames
 from elfmesh.errors import RuntimeFailure, Unreachable
 
@@ -56,8 +56,11 @@ class Attachment:
         role: Callable[[frames.Role], None],
     ) -> None:
         query = urlencode({"creator": creator, "process": process.hex()})
-        self._url = f"{api_url(address)}/v1/programs/{quote(program, safe='/')}?{query}"
-        self._address, self._handle, self._role = address, handle, role
+        self._address, self._handle, self._role = api_name(address), handle, role
+        self._credentials = default_credentials()
+        self._context = self._credentials.context()
+        scheme = "http" if self._context is None else "https"
+        self._url = f"{scheme}://{self._address}/v1/programs/{quote(program, safe='/')}?{query}"
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._count = 0
         self._open: dict[int, tuple[frames.Say, asyncio.Future[frames.Answer]]] = {}
@@ -83,7 +86,12 @@ class Attachment:
                 while True:
                     try:
                         async with session.ws_connect(
-                            self._url, max_msg_size=2 * frames.FRAME_BYTES_MAX, heartbeat=10.0, compress=0
+                            self._url,
+                            max_msg_size=2 * frames.FRAME_BYTES_MAX,
+                            heartbeat=10.0,
+                            compress=0,
+                            headers=self._credentials.headers(self._address),
+                            ssl=self._context or True,
                         ) as socket:
                             if first:
                                 attached()

@@ -15,14 +15,9 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from elfmesh.control.client import (
-    REVISION,
-    TIMEOUT_S,
-    Client,
-    api_url,
-    unreachable,
-)
-from elfmesh.control.client_base import error_from, job_path, parse_json
+from elfmesh.control.client import REVISION, TIMEOUT_S, Client
+from elfmesh.control.client_base import api_name, error_from, job_path, parse_json, unreachable
+from elfmesh.control.identity.credentials import Credentials, default_credentials
 
 if TYPE_CHECKING:
     from elfmesh.control.web.live import LiveAnswer
@@ -34,10 +29,20 @@ class AsyncClient:
     Args:
         address: "HOST:PORT" of an agent's API.
         timeout_s: how long an answer may take.
+        credentials: what to show it; default: as `connect`.
     """
 
-    def __init__(self, address: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
-        self._base = api_url(address)
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self._address = api_name(address)
+        self._credentials = credentials or default_credentials()
+        self._context = self._credentials.context()
+        self._base = f"{'http' if self._context is None else 'https'}://{self._address}"
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
 
@@ -159,7 +164,7 @@ class AsyncClient:
 
     async def query(self, text: str, **options: Any) -> LiveAnswer:
         """See `Client.query`; waits in a thread."""
-        client = Client(self._base, timeout_s=self._timeout_s)
+        client = Client(self._address, timeout_s=self._timeout_s, credentials=self._credentials)
         return await asyncio.to_thread(client.query, text, **options)
 
     async def _ask(self, method: str, target: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -181,8 +186,11 @@ class AsyncClient:
                 self._base + target,
                 json=body if isinstance(body, dict) else None,
                 data=io.BytesIO(body) if isinstance(body, bytes) else None,
+                headers=self._credentials.headers(self._address),
+                ssl=self._context or True,
+                allow_redirects=False,
                 timeout=timeout,
             ) as response:
                 return response.status, await response.read(), response.headers
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise unreachable(self._base.removeprefix("http://"), error) from None
+            raise unreachable(self._address, error) from None

@@ -32,7 +32,7 @@ from typing import Any
 
 import msgspec
 
-from elfmesh.control.client import API, api_address
+from elfmesh.control.client_base import API, api_address
 from elfmesh.control.manifest import CREATOR, split_name
 from elfmesh.control.programs import frames
 from elfmesh.control.web.attachment import Attachment

@@ -22,7 +22,9 @@ def somebody(*roles: Role, namespaces: tuple[str, ...] = ()) -> Principal:
         (somebody(Role.OPERATOR), True, True, True, True, False),
     ],
 )
-def test_what_a_role_allows(who, read, submit_shop, submit_other, operate, join):
+def test_what_a_role_allows(
+    who: Principal, read: bool, submit_shop: bool, submit_other: bool, operate: bool, join: bool
+) -> None:
     said = (
         who.may_read(),
         who.may_submit("shop"),

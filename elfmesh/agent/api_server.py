@@ -1,0 +1,133 @@
+"""The agent's HTTP listener: its socket, its token, and how it starts and ends.
+
+Owns where the API listens and who is believed there; what it answers stands in `elfmesh.control.api`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from elfmesh.agent.config import AgentConfig
+from elfmesh.agent.pump import Pump
+from elfmesh.agent.tap import Taps
+from elfmesh.control.identity.bearer import leave_note, new_token, remove_note
+from elfmesh.control.web.programs import ProgramHost
+from elfmesh.errors import RuntimeFailure, StorageError
+
+log = logging.getLogger("elf.agent")
+SHUTDOWN_S = 0.2
+"""Nobody's long poll is waited for at the end."""
+
+
+def bind_api(config: AgentConfig) -> socket.socket:
+    """The bound, listening socket of the API.
+
+    Raises:
+        RuntimeFailure: the address cannot be had.
+    """
+    host, port = config.api_address
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(128)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise cannot_bind("api", config.api, error) from None
+    return sock
+
+
+def cannot_bind(key: str, address: str, error: OSError) -> RuntimeFailure:
+    """What to say of an address that cannot be had."""
+    if error.errno == errno.EADDRINUSE:
+        return RuntimeFailure(
+            f"{address} is in use by another process",
+            where=key,
+            hint=f"Stop that one, or choose another address with --{key} HOST:PORT (port 0: any free one).",
+        )
+    return RuntimeFailure(f"cannot listen on {address}: {os.strerror(error.errno or 0)}", where=key)
+
+
+class ApiServer:
+    """The API of one agent.
+
+    Args:
+        config: of the agent.
+        sock: of `bind_api`; its owner closes it.
+
+    Attributes:
+        address: "HOST:PORT" that it answers at.
+    """
+
+    def __init__(self, config: AgentConfig, sock: socket.socket) -> None:
+        self._config, self._socket = config, sock
+        host, port = sock.getsockname()[:2]
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._close = contextlib.AsyncExitStack()
+
+    async def start(
+        self,
+        pump: Pump,
+        taps: Taps,
+        metrics: Callable[[], bytes] | None,
+        programs: ProgramHost,
+    ) -> ApiServer:
+        """Serve; the token is where its user's programs find it before the first request.
+
+        Raises:
+            StorageError: the token cannot be written.
+        """
+        from aiohttp import web
+
+        from elfmesh.control.api import make_app
+        from elfmesh.control.identity.identify import Identifier
+
+        app = make_app(pump, taps, metrics, programs, identifier=Identifier(token=self._token()))
+        runner = web.AppRunner(app, access_log=None, logger=_api_log(), shutdown_timeout=SHUTDOWN_S)
+        await runner.setup()
+        self._close.push_async_callback(runner.cleanup)
+        assert runner.server is not None
+        server = await asyncio.get_running_loop().create_server(
+            runner.server, sock=self._socket.dup(), backlog=128
+        )
+        self._close.callback(server.close)
+        return self
+
+    async def close(self) -> None:
+        """Stop to listen, end what is open, take the token back."""
+        await self._close.aclose()
+
+    def _token(self) -> str:
+        directory: Path = self._config.directory
+        try:
+            token, file = new_token(directory)
+        except OSError as error:
+            raise StorageError(
+                f"cannot write the API token: {error.strerror}", where=str(directory)
+            ) from None
+        note = leave_note(self.address, file)
+        if note is None:
+            log.info("no place for a note of the API token: clients need --token-file %s", file)
+        self._close.callback(remove_note, note, file)
+        return token
+
+
+def _api_log() -> logging.Logger:
+    """Where aiohttp complains; not about what is no request, or a client that left: that is not our fault."""
+    from aiohttp.http_exceptions import HttpProcessingError
+
+    def ours(record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | ConnectionError))
+
+    logger = logging.getLogger("elf.api.server")
+    logger.addFilter(ours)
+    return logger

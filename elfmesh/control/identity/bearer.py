@@ -1,0 +1,157 @@
+"""The token of an agent's local API: made at every start, kept in a file that only its user may read.
+
+Owns the token file (`api.token` in the data directory, mode 0600), and the notes by which programs of the
+same user find it: a file named HOST:PORT in a directory of the user's own, with the token file's path in it.
+Whoever can read the token is the agent's user or root, and may do what these may do.
+
+Invariants: a token file or a note that somebody else owns, may read or may write is not believed; a token
+dies with its agent, so that a stranger who takes the port of an agent that has ended learns nothing that is
+worth anything later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from elfmesh.errors import ConfigError
+
+TOKEN_FILE = "api.token"
+TOKEN_BYTES = 32
+TOKEN_CHARACTERS_MAX = 256
+_NOTES = ("elf", "tokens")
+
+
+def new_token(directory: Path) -> tuple[str, Path]:
+    """Make a token and replace the token file in `directory` by it; the token and the file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    token, path = secrets.token_urlsafe(TOKEN_BYTES), directory / TOKEN_FILE
+    write_private(path, token.encode() + b"\n")
+    return token, path
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file by one that only its owner may read, in one step; it is on disk when this returns.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    number = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+    parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
+def read_private(path: str | Path, *, what: str, bytes_max: int = 1 << 16) -> bytes:
+    """What a file holds that nobody but its owner may read, and whose owner is this user or root.
+
+    Raises:
+        ConfigError: it cannot be read, others may read it, or it is somebody else's.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            status = os.fstat(file.fileno())
+            data = file.read(bytes_max + 1)
+    except OSError as error:
+        raise ConfigError(f"cannot read {what}: {error.strerror or error}", where=str(path)) from None
+    if status.st_mode & 0o077:
+        raise ConfigError(f"others may read {what}", where=str(path), hint=f"chmod 600 {path}")
+    if os.geteuid() != 0 and status.st_uid not in (os.geteuid(), 0):
+        raise ConfigError(f"{what} is another user's", where=str(path))
+    if len(data) > bytes_max:
+        raise ConfigError(f"{what} has more than {bytes_max} bytes", where=str(path))
+    return data
+
+
+def read_token(path: str | Path) -> str:
+    """The token of a file.
+
+    Raises:
+        ConfigError: as `read_private`, or it holds no token.
+    """
+    text = read_private(path, what="the API token", bytes_max=TOKEN_CHARACTERS_MAX).strip()
+    if not text or not text.isascii() or any(byte <= 0x20 or byte == 0x7F for byte in text):
+        raise ConfigError("holds no API token", where=str(path), hint="The agent writes it when it starts.")
+    return text.decode("ascii")
+
+
+def note_directories() -> list[Path]:
+    """Where notes may be, the one to write to first: below $XDG_RUNTIME_DIR, then ~/.local/state."""
+    found: list[Path] = []
+    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
+        found.append(Path(runtime).joinpath(*_NOTES))
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        found.append(Path("~/.local/state").expanduser().joinpath(*_NOTES))
+    return found
+
+
+def leave_note(address: str, token_file: Path) -> Path | None:
+    """Note that `address` ("HOST:PORT") is answered by the agent with this token; None if there is no place.
+
+    Notes of agents whose token files are gone are removed on the way.
+    """
+    for directory in note_directories():
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _own(directory.lstat()):
+                continue
+            _sweep(directory)
+            note = directory / address
+            write_private(note, os.fsencode(token_file.absolute()))
+        except OSError:
+            continue
+        return note
+    return None
+
+
+def remove_note(note: Path | None, token_file: Path) -> None:
+    """Take back what `new_token` and `leave_note` wrote, unless another agent has written there since."""
+    with contextlib.suppress(OSError):
+        if note is not None and note.read_bytes() == os.fsencode(token_file.absolute()):
+            note.unlink()
+    with contextlib.suppress(OSError):
+        token_file.unlink()
+
+
+def noted_token(address: str) -> str | None:
+    """The token of this user's own agent at `address` ("HOST:PORT"), None if there is no note of one."""
+    for directory in note_directories():
+        note = directory / address
+        try:
+            if not (_own(directory.lstat()) and _own(note.lstat()) and stat.S_ISREG(note.lstat().st_mode)):
+                continue
+            target = os.fsdecode(note.read_bytes())
+            return read_token(target)
+        except (OSError, ConfigError, ValueError):
+            continue  # of an agent that was killed
+    return None
+
+
+def _own(status: os.stat_result) -> bool:
+    """Whether a file or directory is this user's, and nobody else may change it."""
+    return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def _sweep(directory: Path) -> None:
+    for note in list(directory.iterdir()):
+        with contextlib.suppress(OSError, ValueError):
+            if not Path(os.fsdecode(note.read_bytes())).exists():
+                note.unlink()
