@@ -32,6 +32,9 @@ log = logging.getLogger("elf.worker")
 T = TypeVar("T")
 POLL_MIN_S, POLL_MAX_S = 0.02, 0.1
 """How often a stream is looked at: soon after it has grown, more rarely while it is silent."""
+POLL_COST, POLL_BUSY_S = 0.005, 0.25
+"""A stream that grows evenly is not looked at for every few lines: polls take half a percent of a core, while
+they are no further apart than this. Where an interval is due, it is looked at in time all the same."""
 HELD_BYTES_MAX = 64 << 20
 """Sealed but not closed partials of one job; above it the job stops reading until half is closed."""
 
@@ -163,8 +166,14 @@ class Ingest:
             if polled.bytes_read >= BACKLOG_BYTES:
                 continue  # the reader is behind
             await self._settle()
-            pause = POLL_MIN_S if polled.bytes_read else min(POLL_MAX_S, pause * 1.5)
-            ahead = (self.stream.next_due_us() or 0) - self._wall_us()
+            due_us = self.stream.next_due_us()
+            if not polled.bytes_read:
+                pause = max(pause, min(POLL_MAX_S, pause * 1.5))
+            elif due_us is None:
+                pause = POLL_MIN_S
+            else:
+                pause = max(POLL_MIN_S, min(POLL_BUSY_S, self.stream.poll_cost_s / POLL_COST))
+            ahead = (due_us or 0) - self._wall_us()
             await self._sleep(max(0.001, min(pause, ahead / 1e6)) if ahead > 0 else pause)
 
     def _delay_s(self) -> float:

@@ -92,6 +92,7 @@ class Stream:
         self.spool_bytes_max: int | None = None
         self._problems: dict[str, str] = {}
         self.polls = self.bytes_read = self.lines_read = 0
+        self.poll_cost_s = 0.0
 
     def poll(self, wall_us: Callable[[], int], shedding: bool = False) -> Polled:
         """Read and parse what is there."""
@@ -137,6 +138,7 @@ class Stream:
     def _charge(self, polled: Polled, costs: Mapping[str, float]) -> None:
         """What the jobs have cost: their own evaluation, and even parts of what was read for all of them."""
         self.polls += 1
+        self.poll_cost_s = polled.cpu_s + sum(costs.values())
         self.bytes_read += polled.bytes_read
         self.lines_read += sum(delivery.parsed.lines for delivery in polled.deliveries)
         for name, cpu_s in costs.items():

@@ -60,6 +60,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "elfmesh.agent.cli.explain:explain_command",
         "What a job does where: plan, windows, determinism, bytes.",
     ),
+    "bench": ("elfmesh.agent.cli.bench:bench_group", "What an agent costs on this machine."),
     "validate": (
         "elfmesh.agent.cli.validate:validate_command",
         "Check job files and configurations; nothing runs.",
