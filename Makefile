@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel try-wheel $(SANITIZED) demo test test-numpy lint types imports check sim soak-sim bench-small bench-venvs bench-peers clean
+.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel try-wheel $(SANITIZED) demo test test-numpy lint types imports check sim soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -135,6 +135,12 @@ bench-peers: $(NATIVE) bench-venvs ## all benchmarks at full size against all pe
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	@for name in cbt parse ingest windows merge; do \
 		ELF_BENCH_VENVS=$(BENCH_VENVS) $(BIN)/python -m benchmarks $$name --plots docs/plots || exit 1; done
+
+page-vendor: ## the live page's libraries and their licences again, in the versions of tools/page-vendor (node, npm)
+	@cd tools/page-vendor && npm install --silent --no-audit --no-fund --no-package-lock && node build.mjs && rm -rf node_modules
+
+screenshots: $(NATIVE) ## the pictures of docs/page.md, taken of real agents by Chromium
+	@$(BIN)/python -m tests.e2e.screenshots docs/screenshots
 
 clean: ## remove what was built
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info

@@ -23,7 +23,9 @@ address, gets nothing; a handler sees only what `authority.web` has authorised b
     POST   /v1/agent/leave                 ?wait=S: end all jobs here at a declared interval, then the agent
     POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
     GET    /v1/programs/NS/NAME            and POST .../insert, GET .../position, see web/programs.py
-    GET    /v1/agents /v1/streams /v1/trees /v1/agent /v1/health
+    GET    /v1/agents /v1/streams /v1/agent /v1/health
+    GET    /v1/trees                       ?tree=ID or all: every tree, or one: a job's, the one of all agents
+    GET    / /page/FILE /v1/me /v1/language, POST /v1/check   the live page, see web/page/routes.py
     GET    /metrics                        newest results, as Prometheus reads them, if a sink shows any
 """
 
@@ -38,6 +40,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from elfmesh import ids
 from elfmesh.control.answers import BAD_REQUEST, FAILED, UNAVAILABLE, error_body, error_of
 from elfmesh.control.authority.web import AUDIT, Recorder, authorised
 from elfmesh.control.events import Reply
@@ -45,6 +48,7 @@ from elfmesh.control.identity.identify import Identifier, identifying
 from elfmesh.control.manifest import TEXT_BYTES_MAX
 from elfmesh.control.requests import LEAVE_WAIT_S
 from elfmesh.control.results.records import PAO
+from elfmesh.control.web.page import routes as page
 from elfmesh.control.web.programs import ProgramHost, attach, insert, position
 from elfmesh.control.web.responses import json_body, json_response
 from elfmesh.control.web.results import arrow, follow, results, schema
@@ -108,9 +112,15 @@ def make_app(
     app.router.add_get(f"{job}/schema", _schema)
     app.router.add_get(f"{job}/offsets", _offsets)
     app.router.add_get(f"{job}/arrow", _arrow)
-    for verb in ("agents", "streams", "trees", "agent", "health"):
+    for verb in ("agents", "streams", "agent", "health"):
         app.router.add_get(f"/v1/{verb}", _plain(verb))
+    app.router.add_get("/v1/trees", _trees)
     app.router.add_post("/v1/agent/leave", _leave)
+    app.router.add_get("/", page.index)
+    app.router.add_get("/page/{file:.*}", page.page)
+    app.router.add_get("/v1/me", page.me)
+    app.router.add_get("/v1/language", _language)
+    app.router.add_post("/v1/check", _check)
     if taps is not None:
         app[TAPS] = taps
         app.router.add_post("/v1/tap", _tap)
@@ -191,6 +201,20 @@ async def _apply(request: web.Request) -> web.StreamResponse:
     if not isinstance(body.get("canary") or {}, dict):
         raise UsageError('canary is an object of labels, such as {"zone": "eu-1"}')
     return await _passed_on(request, "apply", {key: value for key, value in body.items() if key in known})
+
+
+async def _trees(request: web.Request) -> web.StreamResponse:
+    tree = request.query.get("tree")
+    body = {} if tree is None else {"tree": ids.ALL_AGENTS.hex() if tree == "all" else tree}
+    return await _passed_on(request, "trees", body)
+
+
+async def _language(request: web.Request) -> web.StreamResponse:
+    return await page.language(_asker(request))
+
+
+async def _check(request: web.Request) -> web.StreamResponse:
+    return await page.check(await json_body(request))
 
 
 async def _pause(request: web.Request) -> web.StreamResponse:

@@ -27,7 +27,7 @@ from elfmesh.control.answers import (
 )
 from elfmesh.control.asks_versions import CHANGING_VERBS, VERBS, Versions
 from elfmesh.control.carrier import Carrier
-from elfmesh.control.describe import agent_row, description, job_row
+from elfmesh.control.describe import agent_row, description, job_row, stream_row
 from elfmesh.control.election import Lost
 from elfmesh.control.leadership import Leadership
 from elfmesh.control.manifest import Manifest, updated
@@ -366,7 +366,7 @@ class Asks:
         items: list[dict[str, Any]] = []
         masters = self._leadership.masters.values()
         if message.verb in ("list", "whose"):
-            wanted = self._wanted(message)
+            wanted = self._named(message, "job") if message.verb == "whose" else None
             items = [
                 job_row(self._office, master)
                 for master in masters
@@ -376,24 +376,23 @@ class Asks:
             leads = [master.manifest.qualified for master in masters]
             items = [agent_row(self._office, self._carrier, leads)]
         elif message.verb == "streams":
-            items = [
-                {"stream": stream.name, "format": stream.format, "agent": self._office.name}
-                for stream in self._carrier.streams.values()
-            ]
+            items = [stream_row(self._office, stream) for stream in self._carrier.streams.values()]
         elif message.verb == "trees":
             names = {master.job.hex(): master.manifest.qualified for master in masters}
-            trees = self._office.facts("trees").get("items", [])
+            trees, only = self._office.facts("trees").get("items", []), self._named(message, "tree")
             items = [
                 {"agent": self._office.name, **tree, "job": names.get(tree.get("tree", ""), "")}
                 for tree in trees
+                if only in (None, tree.get("tree"))
             ]
         while items and len(encode_json({"items": items})) > ANSWER_BYTES_MAX:
             items = items[: len(items) // 2]
         return encode_json({"items": items})
 
-    def _wanted(self, message: Question) -> str | None:
+    def _named(self, message: Question, key: str) -> str | None:
+        """What a question is narrowed to, None if to nothing."""
         try:
-            name = decode_body(message.body).get("job") if message.verb == "whose" else None
+            name = decode_body(message.body).get(key)
         except ProtocolError:
             return ""
         return name if isinstance(name, str) else None

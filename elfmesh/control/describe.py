@@ -9,12 +9,16 @@ from typing import Any
 
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.cover import END
+from elfmesh.control.events import StreamInfo
 from elfmesh.control.gathered import frontier_in_all
 from elfmesh.control.master.master import Master
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan
 from elfmesh.control.results.records import FIRST, ResultRecord, iso_us
 from elfmesh.units import format_duration
+
+MISSING_SHOWN = 8
+"""Missing agents named in a list of jobs; a result names all."""
 
 
 def job_row(office: Office, master: Master) -> dict[str, Any]:
@@ -32,6 +36,19 @@ def job_row(office: Office, master: Master) -> dict[str, Any]:
         "master": office.name,
         "epoch": master.epoch,
         "created": iso_us(manifest.created) if manifest.created else None,
+        **_standing(office, master),
+    }
+
+
+def _standing(office: Office, master: Master) -> dict[str, Any]:
+    """How the newest result is, as far as this master has made one, and how long the next one is held."""
+    newest = master.tally.recent[-1] if master.tally.recent else None
+    due = master.closer.due_since(master.closer.held)
+    return {
+        "result": None if newest is None else newest.state,
+        "completeness": None if newest is None else newest.completeness,
+        "missing": [] if newest is None else newest.missing[:MISSING_SHOWN],
+        "held_for_seconds": None if due is None else round(office.now - due, 3),
     }
 
 
@@ -64,6 +81,7 @@ def description(office: Office, master: Master) -> dict[str, Any]:
         "counts": dict(master.tally.totals),
         "parse_error_samples": list(master.tally.samples),
         "errors": [*closer.errors, *(f"{name}: {text}" for name, text in master.tally.worker_errors.items())],
+        "spent": master.closer.spent.describe(),
         "results": [_summary(record) for record in master.tally.recent],
         "tree": tree,
     }
@@ -91,6 +109,7 @@ def _member(master: Master, number: int) -> dict[str, Any]:
         "from": shown_interval(entry.start),
         "frontier": shown_interval(frontier),
         "dead": number in master.closer.judge.dead,
+        "late_seconds": master.closer.spent.late_s(number),
     }
 
 
@@ -127,3 +146,9 @@ def agent_row(office: Office, carrier: Carrier, leads: list[str]) -> dict[str, A
         "masters": leads,
         **office.facts("agent"),
     }
+
+
+def stream_row(office: Office, stream: StreamInfo) -> dict[str, Any]:
+    """A stream of one agent; `columns` are empty where only the data shows them."""
+    columns = [] if stream.schema is None else list(stream.schema.names)
+    return {"stream": stream.name, "format": stream.format, "agent": office.name, "columns": columns}

@@ -359,9 +359,12 @@ def _streams(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     streams: dict[str, dict[str, Any]] = {}
     for item in items:
         name = str(item.get("stream"))
-        stream = streams.setdefault(name, {"stream": name, "formats": [], "agents": []})
+        stream = streams.setdefault(name, {"stream": name, "formats": [], "columns": [], "agents": []})
         if item.get("format") not in stream["formats"]:
             stream["formats"].append(item.get("format"))
+        columns = item.get("columns")
+        known = stream["columns"]
+        known += [each for each in columns if each not in known] if isinstance(columns, list) else []
         stream["agents"].append(item.get("agent"))
     for stream in streams.values():
         stream["agents"].sort(key=str)

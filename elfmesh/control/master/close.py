@@ -29,6 +29,7 @@ from elfmesh.control.master.open_sessions import OpenSessions
 from elfmesh.control.master.recovery import Recovery
 from elfmesh.control.master.revising import REPAIR_S, Revising, inside_of
 from elfmesh.control.master.roster import RosterBook
+from elfmesh.control.master.spent import Spent
 from elfmesh.control.master.tentative import OPEN_MAX, Tentative
 from elfmesh.control.messages import PartFault
 from elfmesh.control.messages_safety import Keep
@@ -63,15 +64,9 @@ class Closer:
     """
 
     def __init__(
-        self,
-        office: Office,
-        stages: tuple[Stage, ...],
-        plan: Plan,
-        book: RosterBook,
-        epoch: int,
-        start: int,
-        leader: Leader,
-    ) -> None:
+        self, office: Office, stages: tuple[Stage, ...], plan: Plan, book: RosterBook,
+        epoch: int, start: int, leader: Leader,
+    ) -> None:  # fmt: skip
         self._office, self._stages, self._plan, self._book = office, stages, plan, book
         self._epoch, self._leader = epoch, leader
         self.judge = Judge(
@@ -85,10 +80,8 @@ class Closer:
         self.next = start
         self.trees = [Gathered(start) for _ in range(stages[-1].manifest.partitions)]
         self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
-        self.frozen = False
-        self.founding = False
-        self.paused = False
-        self.behind = False
+        self.frozen = self.founding = self.paused = self.behind = False
+        self.spent = Spent(office)
         self._closing: deque[Closing] = deque()
         self._handed = 0
         self._seen = Seen()
@@ -154,6 +147,7 @@ class Closer:
             return
         if segment.stop > self.next:
             self.judge.seen(mask)
+        self.spent.arrived(mask, self._seen.since(segment.stop - 1))
         tree = self.trees[partition]
         for conflict in tree.add(segment, payloads):
             if tree.is_revised(conflict):
@@ -212,12 +206,14 @@ class Closer:
             if ready.rows is None:
                 return
             self._handed += 1
+            self.spent.made(ready.record.index)
             self._leader.commit(ready.record, ready.rows)
 
     def committed(self, count: int) -> None:
         """So many of the oldest records are published."""
         for _ in range(count):
             done = self._closing.popleft()
+            self.spent.closed(done.record.index)
             self.tentative.drop_below(done.record.index + 1)
         self._handed -= count
         self.advance()
@@ -232,6 +228,7 @@ class Closer:
             self._show()
         for number in self.judge.overdue_dead():
             self.judge.forget(number)
+            self.spent.forget(number)
             self._book.evict(number, self.next)
             self._leader.evicted()
         if self.closed != before or (self.frozen and self.idle):
@@ -343,6 +340,7 @@ class Closer:
     ) -> None:
         index = run[1]
         record, payloads = self._made_of(run, required, missing, state, self.tentative.rev(index) + 1, torn)
+        self.spent.decided(index, self.due_since(index))
         self.lacking.decided(index, index + 1, bits_of(record.absent))
         self.lacking.revised(index, record.revs)
         heavy = state != "SKIPPED" and (any(payloads) or self.sessions.is_open(index))

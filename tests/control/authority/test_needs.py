@@ -112,7 +112,7 @@ async def test_a_route_that_declares_nothing_is_refused_to_all(api: Api) -> None
 
 def path_of(canonical: str) -> str:
     verb = "undo" if "rollout" in canonical else "pause"
-    return canonical.format(namespace="shop", name="top", verb=verb)
+    return canonical.format(namespace="shop", name="top", verb=verb, file="style.css")
 
 
 @pytest.mark.parametrize(("method", "canonical"), sorted(ROUTES), ids=str)

@@ -1,0 +1,75 @@
+// The agents of the overlay: labels, load, skew, version, and who does not answer.
+
+import { every } from "./api.js";
+import { bytes, fill, h, number, say, seconds, short } from "./text.js";
+import { Table } from "./table.js";
+
+export const SKEW_WARN_S = 1;
+export const LAG_WARN_S = 0.25;
+
+/** What is wrong with an agent, in words; [] if nothing is. */
+export function troubles(agent) {
+  const found = [];
+  if (agent.gone) found.push("does not answer");
+  if (agent.problem) found.push(agent.problem);
+  for (const [stream, source] of Object.entries(agent.sources ?? {}))
+    for (const problem of Object.values(source.problems ?? {})) found.push(`${stream}: ${problem}`);
+  for (const [stream, input] of Object.entries(agent.inputs ?? {})) if (input.problem) found.push(`${stream}: ${input.problem}`);
+  if (agent.memory?.problem) found.push(agent.memory.problem);
+  if (Math.abs(agent.skew_seconds ?? 0) >= SKEW_WARN_S) found.push(`its clock is ${seconds(agent.skew_seconds)} off`);
+  if ((agent.overlay_stats?.lag_s ?? 0) >= LAG_WARN_S) found.push(`busy: ${seconds(agent.overlay_stats.lag_s)} behind itself`);
+  return found;
+}
+
+/** Agents that answer, and those that did. */
+export function everybody(world) {
+  const gone = [...world.gone.values()].map(({ agent, since }) => ({ ...agent, gone: since }));
+  return [...world.agents, ...gone];
+}
+
+/** Messages a second between the last two answers of an agent. */
+function rate(agent) {
+  const { before, after } = agent;
+  if (!before || !after || before.incarnation !== after.incarnation || after.at === before.at) return null;
+  return Math.max(0, ((after.messages - before.messages) * 1000) / (after.at - before.at));
+}
+
+const labels = (agent) => Object.entries(agent.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+
+function meter(value, limit, text) {
+  const share = limit ? Math.min(1, value / limit) : 0;
+  return h("span", { class: "meter", vars: { "--share": share }, title: `${text} of ${bytes(limit)}` }, text);
+}
+
+const COLUMNS = [
+  { key: "name", label: "Agent", by: (a) => a.name, cell: (a) => [h("span", { class: `dot ${a.gone ? "bad" : troubles(a).length ? "warn" : "good"}` }), a.name] },
+  { key: "state", label: "State", by: (a) => (a.gone ? 0 : troubles(a).length ? 1 : 2), cell: (a) => troubles(a).join("; ") || "in order" },
+  { key: "labels", label: "Labels", by: (a) => labels(a).join(), cell: (a) => labels(a).map((each) => h("span", { class: "tag" }, each)) },
+  { key: "streams", label: "Streams", by: (a) => (a.streams ?? []).join(), cell: (a) => (a.streams ?? []).join(", ") || "–" },
+  { key: "jobs", label: "Jobs", end: true, by: (a) => (a.jobs ?? []).length, cell: (a) => number((a.jobs ?? []).length) },
+  { key: "leads", label: "Leads", end: true, title: "Jobs whose master it is", by: (a) => (a.masters ?? []).length, cell: (a) => number((a.masters ?? []).length) },
+  { key: "lag", label: "Lag", end: true, title: "How late its loop comes to its work", by: (a) => a.overlay_stats?.lag_s, cell: (a) => seconds(a.overlay_stats?.lag_s) },
+  { key: "rate", label: "Msg/s", end: true, title: "Messages in and out", by: rate, cell: (a) => (rate(a) === null ? "–" : short(rate(a))) },
+  { key: "memory", label: "Intervals", end: true, title: "Memory of open intervals", by: (a) => a.memory?.open_intervals_bytes, cell: (a) => meter(a.memory?.open_intervals_bytes, a.memory?.limit_bytes, bytes(a.memory?.open_intervals_bytes)) },
+  { key: "log", label: "Frame log", end: true, title: "Disk of what is sealed and not closed", by: (a) => a.frame_log?.bytes, cell: (a) => meter(a.frame_log?.bytes, a.frame_log?.limit_bytes, bytes(a.frame_log?.bytes)) },
+  { key: "skew", label: "Skew", end: true, title: "Its clock against its peers'", by: (a) => Math.abs(a.skew_seconds ?? 0), cell: (a) => seconds(a.skew_seconds) },
+  { key: "version", label: "Version", by: (a) => a.version, cell: (a) => a.version ?? "–" },
+  { key: "address", label: "Overlay", by: (a) => a.overlay, cell: (a) => h("code", {}, a.overlay ?? "–") },
+];
+
+export function agentsView(main, world, signal, learnAgents) {
+  const note = h("p", { class: "faint", role: "status" });
+  const table = new Table({
+    label: "agents", columns: COLUMNS, id: (a) => `${a.name} ${a.id}`, size: 50, sort: { key: "state", down: false },
+    words: (a) => [a.name, a.id, a.overlay, ...labels(a), ...(a.streams ?? []), ...troubles(a)].join(" "),
+    empty: "No agent has answered yet.", mark: (a) => (a.gone ? "gone" : ""),
+  });
+  fill(main, h("div", { class: "title" }, h("h1", {}, "Agents"), note), table.element);
+  every(4000, signal, async () => {
+    await learnAgents(signal);
+    const versions = new Set(world.agents.map((each) => each.version));
+    const { answered, expected } = world.asked;
+    say(note, `${answered} of ${expected} answer${versions.size > 1 ? `; ${versions.size} versions: ${[...versions].join(", ")}` : ""}`);
+    table.update(everybody(world));
+  });
+}

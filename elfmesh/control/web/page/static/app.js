@@ -1,0 +1,163 @@
+// The page's frame: which view is open, who looks, whether the agent answers. Views own everything else.
+
+import { ApiError, every, get, hasToken, setToken } from "./api.js";
+import { agentsView } from "./agents.js";
+import { overviewView } from "./overview.js";
+import { jobView } from "./job.js";
+import { fill, h, say } from "./text.js";
+
+const main = document.getElementById("main");
+const dialog = document.getElementById("dialog");
+
+/** What the views share: who looks, what is known of the overlay, and how to ask before something is done. */
+export const world = {
+  me: null,
+  agents: [],
+  asked: { answered: 0, expected: 0 },
+  agent: "",
+  gone: new Map(),
+  ask,
+  mayChange: (namespace) => {
+    const me = world.me;
+    return Boolean(me?.submit && (me.operate || me.namespaces.includes("*") || me.namespaces.includes(namespace)));
+  },
+};
+
+const GONE_MS = 15 * 60_000;
+const GONE_MAX = 1000;
+let seen = new Map();
+
+/** All agents, those among them that have answered before and do not now. */
+export async function learnAgents(signal) {
+  const answer = await get("/v1/agents", signal);
+  const now = Date.now();
+  const here = new Map(answer.agents.map((agent) => [agent.name, agent]));
+  for (const [name, agent] of seen) if (!here.has(name) && !world.gone.has(name)) world.gone.set(name, { agent, since: now });
+  for (const [name, { since }] of world.gone) if (here.has(name) || now - since > GONE_MS) world.gone.delete(name);
+  while (world.gone.size > GONE_MAX) world.gone.delete(world.gone.keys().next().value);
+  for (const [name, agent] of here) agent.before = seen.get(name)?.after ?? null, (agent.after = traffic(agent, now));
+  seen = here;
+  world.agents = answer.agents;
+  world.asked = answer.asked;
+  return answer;
+}
+
+function traffic(agent, now) {
+  const { messages_in = 0, messages_out = 0 } = agent.transport ?? {};
+  return { at: now, messages: messages_in + messages_out, incarnation: agent.incarnation };
+}
+
+// -- who looks -----------------------------------------------------------------------------------------
+
+const meButton = document.getElementById("me");
+meButton.addEventListener("click", openToken);
+
+async function learnMe() {
+  world.me = await get("/v1/me");
+  const role = world.me.operate ? "operator" : world.me.submit ? `submitter of ${world.me.namespaces.join(", ")}` : "read-only";
+  say(meButton, role);
+  meButton.title = `You are ${world.me.name}, known by ${world.me.source}. Change it here.`;
+  const open = world.me.insecure_network || world.agents.some((each) => each.insecure_network);
+  const banner = document.getElementById("insecure");
+  banner.hidden = !open;
+  say(banner, open ? "Insecure network: this agent answers other hosts without certificates. Whoever reaches it is believed." : "");
+}
+
+function openToken() {
+  const input = h("input", { type: "password", id: "token", autocomplete: "off", spellcheck: "false", class: "wide" });
+  const problem = h("p", { class: "problem", role: "alert" });
+  const use = async (text) => {
+    setToken(text);
+    try {
+      await learnMe();
+      dialog.close();
+      route();
+    } catch (error) {
+      setToken("");
+      say(problem, error.message);
+      await learnMe().catch(() => {});
+    }
+  };
+  open("Who you are", [
+    h("p", {}, `${world.me?.name ?? "unknown"}, known by ${world.me?.source ?? "nothing"}.`),
+    h("label", { for: "token" }, "The agent's API token"),
+    input,
+    h("p", { class: "faint" }, "It stands in api.token in the agent's data directory. This page keeps it in memory only: a reload forgets it."),
+    problem,
+  ], [
+    hasToken() ? ["Forget the token", () => use("")] : null,
+    ["Use the token", () => (input.value.trim() ? use(input.value) : say(problem, "There is no token to use."))],
+  ]);
+}
+
+// -- asking before something is done -------------------------------------------------------------------
+
+function open(title, content, buttons) {
+  const close = h("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel");
+  const others = buttons.filter(Boolean).map(([label, call, kind]) =>
+    h("button", { type: "button", class: kind ?? "main", on: { click: call } }, label));
+  fill(dialog, h("h2", { id: "dialog-title" }, title), content, h("div", { class: "row end" }, close, others));
+  dialog.showModal();
+}
+
+/** Ask before `act`; what goes wrong is said in the dialog, which stays open then. */
+function ask(title, text, label, act, kind = "main") {
+  const problem = h("p", { class: "problem", role: "alert" });
+  const go = async (event) => {
+    event.target.disabled = true;
+    try {
+      await act();
+      dialog.close();
+    } catch (error) {
+      say(problem, `${error.message} ${error.hint ?? ""}`);
+      event.target.disabled = false;
+    }
+  };
+  open(title, [h("p", {}, text), problem], [[label, go, kind]]);
+}
+
+// -- views ---------------------------------------------------------------------------------------------
+
+let leaving = new AbortController();
+
+async function route() {
+  leaving.abort();
+  leaving = new AbortController();
+  const [, view = "", ...rest] = decodeURI(location.hash).split("/");
+  const job = rest.map(decodeURIComponent).join("/");
+  for (const link of document.querySelectorAll("nav a")) {
+    const here = link.getAttribute("href") === `#/${view === "job" ? "" : view}`;
+    if (here) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.title = job ? `${job} · elfmesh` : `${view || "overview"} · elfmesh`;
+  const signal = leaving.signal;
+  if (view === "console") {
+    fill(main, h("p", { class: "faint" }, "Loading the editor."));
+    const { consoleView } = await import("./console.js");
+    if (!signal.aborted) consoleView(main, world, signal, job);
+  } else if (view === "agents") agentsView(main, world, signal, learnAgents);
+  else if (view === "job" && job) jobView(main, world, signal, job);
+  else overviewView(main, world, signal, learnAgents);
+}
+
+const pulse = document.getElementById("pulse");
+
+async function beat() {
+  try {
+    const health = await get("/v1/health");
+    world.agent = health.agent;
+    pulse.className = `pulse ${health.status === "ok" ? "good" : "warn"}`;
+    say(pulse, health.status === "ok" ? `live at ${health.agent}` : `${health.agent}: ${health.problem ?? health.status}`);
+    if (!world.me) await learnMe();
+  } catch (error) {
+    pulse.className = "pulse bad";
+    say(pulse, error instanceof ApiError && error.status ? error.message : "the agent does not answer");
+    throw error;
+  }
+}
+
+window.addEventListener("hashchange", () => route().then(() => main.focus({ preventScroll: true })));
+await learnMe().catch(() => {});
+route();
+every(5000, new AbortController().signal, beat);

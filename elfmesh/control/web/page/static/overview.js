@@ -1,0 +1,125 @@
+// The overlay at a glance: what needs attention, the jobs with their completeness, the agents on the ring of ids.
+
+import { every, get } from "./api.js";
+import { SKEW_WARN_S, everybody, troubles } from "./agents.js";
+import { ring } from "./ring.js";
+import { Table } from "./table.js";
+import { fill, h, names, number, percent, seconds } from "./text.js";
+
+const HELD_WARN_S = 30;
+const SHOWN = 12;
+
+export const jobLink = (job) => `#/job/${job.split("/").map(encodeURIComponent).join("/")}`;
+
+/** A bar of completeness, and in words. */
+export function completeness(share, missing = []) {
+  if (share === null || share === undefined) return h("span", { class: "faint" }, "no result yet");
+  const title = missing.length ? `missing: ${names(missing, 8)}` : "everybody is in";
+  return h("span", { class: `full ${share < 1 ? "part" : ""}`, vars: { "--share": share }, title }, percent(share));
+}
+
+export function stateTag(state) {
+  const kind = { running: "good", FINAL: "good", paused: "warn", FINAL_PARTIAL: "warn", TENTATIVE: "open", SKIPPED: "bad" }[state] ?? "open";
+  const word = { FINAL_PARTIAL: "final, partial", FINAL: "final", TENTATIVE: "tentative", SKIPPED: "skipped" }[state] ?? state;
+  return h("span", { class: `state ${kind}` }, word);
+}
+
+const COLUMNS = [
+  { key: "job", label: "Job", by: (j) => j.job, cell: (j) => h("a", { href: jobLink(j.job) }, j.job) },
+  { key: "state", label: "State", by: (j) => j.state, cell: (j) => stateTag(j.state) },
+  { key: "complete", label: "Complete", title: "Of the newest result", by: (j) => j.completeness ?? 2, cell: (j) => completeness(j.completeness, j.missing) },
+  { key: "missing", label: "Missing", by: (j) => j.missing.length, cell: (j) => (j.missing.length ? h("strong", { class: "warn-text" }, names(j.missing, 3)) : "–") },
+  { key: "held", label: "Held for", end: true, title: "Since somebody was beyond the next interval", by: (j) => j.held_for_seconds, cell: (j) => seconds(j.held_for_seconds) },
+  { key: "agents", label: "Agents", end: true, by: (j) => j.agents, cell: (j) => number(j.agents) },
+  { key: "version", label: "Version", end: true, by: (j) => j.version, cell: (j) => number(j.version) },
+  { key: "stream", label: "Reads", by: (j) => j.stream, cell: (j) => j.stream },
+  { key: "master", label: "Master", by: (j) => j.master, cell: (j) => j.master },
+];
+
+export function fact(label, value, kind = "") {
+  return h("div", { class: `fact ${kind}` }, h("dt", {}, label), h("dd", {}, value));
+}
+
+function facts(world, jobs) {
+  const { answered, expected } = world.asked;
+  const silent = Math.max(expected - answered, world.gone.size);
+  const partial = jobs.filter((job) => job.completeness !== null && job.completeness < 1).length;
+  const stopped = jobs.filter((job) => job.state !== "running").length;
+  const skew = world.agents.reduce((most, each) => Math.max(most, Math.abs(each.skew_seconds ?? 0)), 0);
+  const versions = [...new Set(world.agents.map((each) => each.version))];
+  return [
+    fact("Agents that answer", `${answered} of ${answered + silent}`, silent ? "bad" : ""),
+    fact("Jobs", number(jobs.length)),
+    fact("Not complete", number(partial), partial ? "warn" : ""),
+    fact("Not running", number(stopped), stopped ? "warn" : ""),
+    fact("Largest skew", seconds(skew), skew >= SKEW_WARN_S ? "warn" : ""),
+    fact(versions.length > 1 ? "Versions" : "Version", versions.join(", ") || "–", versions.length > 1 ? "warn" : ""),
+  ];
+}
+
+function concerns(world, jobs) {
+  const found = [];
+  for (const agent of everybody(world))
+    for (const trouble of troubles(agent)) found.push([agent.gone ? "bad" : "warn", h("a", { href: "#/agents" }, agent.name), ` ${trouble}`]);
+  for (const job of jobs) {
+    const link = h("a", { href: jobLink(job.job) }, job.job);
+    if (job.missing.length) found.push(["warn", link, ` lacks ${names(job.missing)} in its newest result`]);
+    else if (job.held_for_seconds > HELD_WARN_S) found.push(["warn", link, ` is held for ${seconds(job.held_for_seconds)}`]);
+    else if (job.state !== "running") found.push(["open", link, ` is ${job.state}`]);
+  }
+  const shown = found.slice(0, SHOWN).map(([kind, ...words]) => h("li", {}, h("span", { class: `dot ${kind}` }), words));
+  if (found.length > SHOWN) shown.push(h("li", { class: "faint" }, `and ${found.length - SHOWN} more`));
+  return shown.length ? shown : [h("li", {}, h("span", { class: "dot good" }), "Nothing: everybody answers, and every newest result is complete.")];
+}
+
+export function overviewView(main, world, signal, learnAgents) {
+  const strip = h("dl", { class: "facts" });
+  const list = h("ul", { class: "concerns", "aria-live": "polite" });
+  const picture = h("figure", { class: "picture" });
+  const choice = h("select", { id: "tree", on: { change: () => drawRing() } }, h("option", { value: "all" }, "the tree of all agents"));
+  const table = new Table({
+    label: "jobs", columns: COLUMNS, id: (j) => j.id, size: 25, words: (j) => `${j.job} ${j.state} ${j.stream} ${j.master} ${j.missing.join(" ")}`,
+    empty: h("span", {}, "There is no job yet. ", h("a", { href: "#/console" }, "Write one")), mark: () => "",
+  });
+  fill(main,
+    h("h1", { class: "hidden" }, "Overview"), strip,
+    h("div", { class: "columns" },
+      h("section", { class: "wide-column" },
+        h("h2", {}, "Needs attention"), list,
+        h("div", { class: "title" }, h("h2", {}, "Jobs"), h("a", { href: "#/console", class: "button" }, "New job")), table.element),
+      h("section", {}, h("div", { class: "title" }, h("h2", {}, "Overlay"), h("label", { class: "hidden", for: "tree" }, "Tree that is drawn"), choice), picture)));
+  let jobs = [];
+  let concern = "";
+
+  async function drawRing() {
+    const tree = choice.value;
+    const { trees } = await get(`/v1/trees?tree=${encodeURIComponent(tree)}`, signal);
+    if (choice.value === tree) fill(picture, ring(everybody(world), trees));
+  }
+
+  every(3000, signal, async () => {
+    const answers = await Promise.all([get("/v1/jobs", signal), learnAgents(signal)]);
+    jobs = answers[0].jobs.map((job) => ({ completeness: null, missing: [], held_for_seconds: null, ...job }));
+    table.update(jobs);
+    fill(strip, facts(world, jobs));
+    const items = concerns(world, jobs);
+    const text = items.map((each) => each.textContent).join("\n");
+    if (text !== concern) fill(list, items);
+    concern = text;
+    options(choice, jobs);
+  });
+  every(6000, signal, async () => {
+    if (!world.agents.length) await learnAgents(signal);
+    await drawRing();
+  });
+}
+
+const TREES = 200;
+
+function options(choice, jobs) {
+  const wanted = [["all", "the tree of all agents"], ...jobs.slice(0, TREES).map((job) => [job.id, job.job])];
+  if (wanted.length === choice.options.length && wanted.every(([id], at) => choice.options[at].value === id)) return;
+  const chosen = choice.value;
+  fill(choice, wanted.map(([id, text]) => h("option", { value: id }, text)));
+  if (wanted.some(([id]) => id === chosen)) choice.value = chosen;
+}
