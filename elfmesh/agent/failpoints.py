@@ -69,8 +69,18 @@ def _broken() -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-ACTIONS: dict[str, Callable[[], None]] = {"kill": _kill, "stop": _stop, "full": _full, "error": _broken}
-"""What may happen; the last two only make sense at the places of `storage`."""
+def _hang() -> None:
+    threading.Event().wait()
+
+
+ACTIONS: dict[str, Callable[[], None]] = {
+    "kill": _kill,
+    "stop": _stop,
+    "hang": _hang,
+    "full": _full,
+    "error": _broken,
+}
+"""What may happen; `full` and `error` only make sense at the places of `storage`. A hang never ends."""
 
 
 @dataclass(slots=True)

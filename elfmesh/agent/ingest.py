@@ -112,6 +112,15 @@ class Ingest:
         self._over_memory = False
         self._sheds = stream.config.on_overload == "shed"
         self._crowded = crowded
+        self._turned_s: float | None = None  # when its loop came round; None: nobody waits for it
+
+    def hold_at_most(self, nbytes: int) -> None:
+        """From now on: see HELD_BYTES_MAX."""
+        self._held_bytes_max = nbytes
+
+    def stalled_s(self, now: float) -> float:
+        """For how long the loop has not come round, by its clock; 0 where there is nothing to read for."""
+        return 0.0 if self._turned_s is None else now - self._turned_s
 
     def wake(self) -> None:
         """Look at the stream soon."""
@@ -138,7 +147,7 @@ class Ingest:
             await self._settle()
             await self._obey()
         finally:
-            self._finished = True
+            self._finished, self._turned_s = True, None
             if self._evaluating is not None:
                 self._evaluating.cancel()
             for _, future in self._waiting:
@@ -148,10 +157,12 @@ class Ingest:
         pause = POLL_MIN_S
         while not self._closing:
             self._wake.clear()
+            self._turned_s = asyncio.get_running_loop().time()
             if self._waiting or self._failed or self._heavy():
                 await self._settle()
                 await self._obey()
             if not self.stream.jobs:
+                self._turned_s = None
                 await self._wake.wait()
                 continue
             if (delay_s := self._delay_s()) > 0:

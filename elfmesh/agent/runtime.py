@@ -36,6 +36,8 @@ from elfmesh.agent.memory import Seldom
 from elfmesh.agent.native import fallback_reasons
 from elfmesh.agent.net.transport import TcpTransport
 from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.service.notify import Notifier
+from elfmesh.agent.service.service import Service
 from elfmesh.agent.sinks.host import Sinks
 from elfmesh.agent.stream_formats import format_of
 from elfmesh.agent.tap import Taps
@@ -48,6 +50,7 @@ from elfmesh.machine import Contact
 
 log = logging.getLogger("elf.agent")
 Ready = Callable[[str, str, bytes], None]
+Formats = dict[str, StreamFormat]
 SWITCH_S = 0.001
 """How long a thread that evaluates may keep the interpreter while the loop waits for it (Python's default is
 five times as long, and the loop may have to wait several times in a row)."""
@@ -57,12 +60,20 @@ ATTACH_POLLS_MAX = 200
 """Waits for a place in the trees of this agent's groups before it says ready all the same."""
 
 
-def run(config: AgentConfig, *, ready: Ready) -> int:
+def run(
+    config: AgentConfig,
+    *,
+    ready: Ready,
+    notifier: Notifier | None = None,
+    read: Callable[[], AgentConfig] | None = None,
+) -> int:
     """Run an agent until SIGTERM or SIGINT.
 
     Args:
         config: checked configuration.
         ready: told API address, overlay address and id once the agent has joined and serves.
+        notifier: of the service manager; None: there is none.
+        read: reads the configuration again, on SIGHUP.
 
     Returns:
         0 after an orderly stop.
@@ -83,7 +94,8 @@ def run(config: AgentConfig, *, ready: Ready) -> int:
     storage = DiskStorage(config.directory)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_main(config, formats, storage, ready))
+            service = Service(notifier or Notifier(), config, read)
+            runner.run(_main(config, formats, storage, ready, service))
     finally:
         storage.close()
     return 0
@@ -103,7 +115,7 @@ def _format(name: str, stream: StreamConfig) -> StreamFormat:
 
 
 async def _main(
-    config: AgentConfig, formats: dict[str, StreamFormat], storage: DiskStorage, ready: Ready
+    config: AgentConfig, formats: Formats, storage: DiskStorage, ready: Ready, service: Service
 ) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -167,10 +179,17 @@ async def _main(
         sinks.start(agent.pump.request)
         _keep_what_is_imported()
         ready(api.address, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", me.id)
-        await _first(stopping.wait(), agent.pump.left.wait(), agent.pump.failed)
-        if agent.pump.failed.done():
-            raise _fatal(agent.pump.failed.result())
-        log.info("stopping")
+        stack.push_async_callback(service.close)
+        service.start(agent, memory, f"api {api.address}")
+        await _ended(agent, stopping)
+
+
+async def _ended(agent: LocalAgent, stopping: asyncio.Event) -> None:
+    """Wait until the agent is told to stop, has left or cannot go on."""
+    await _first(stopping.wait(), agent.pump.left.wait(), agent.pump.failed)
+    if agent.pump.failed.done():
+        raise _fatal(agent.pump.failed.result())
+    log.info("stopping")
 
 
 def _keep_what_is_imported() -> None:

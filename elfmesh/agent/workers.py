@@ -111,7 +111,7 @@ class WorkerHost:
                 emit=emit,
                 ended=self._ended,
                 memory=memory,
-                held_bytes_max=held_bytes_max,
+                held_bytes_max=self._held_bytes_max,
                 crowded=lambda: frames.crowded,
                 slow=self._too_slow,
                 tidy=tidy,
@@ -180,6 +180,23 @@ class WorkerHost:
     def _end_functions(self) -> None:
         for job in self._jobs.values():
             job.functions.close()
+
+    def hold_at_most(self, nbytes: int) -> None:
+        """Change HELD_BYTES_MAX of all streams, those to come included."""
+        self._held_bytes_max = nbytes
+        for ingest in self._ingests.values():
+            ingest.hold_at_most(nbytes)
+
+    def stalled(self, now: float) -> tuple[str, float]:
+        """The stream whose loop has not come round for longest, and for how many seconds.
+
+        While the disk is full nothing is stalled: everything waits for room, and goes on by itself.
+        """
+        if self.problem:
+            return "", 0.0
+        found = ((ingest.stalled_s(now), name) for name, ingest in self._ingests.items())
+        stalled_s, name = max(found, default=(0.0, ""))
+        return name, stalled_s
 
     def describe(self) -> dict[str, object]:
         """What this agent reads and evaluates, for people."""

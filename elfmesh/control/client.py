@@ -167,6 +167,10 @@ class Client:
         found: list[dict[str, Any]] = self._ask("GET", f"/v1/{kind}")[kind]
         return found
 
+    def health(self) -> dict[str, Any]:
+        """How the agent is: "agent", "status" (ok, degraded, waiting), "problem" and "sinks" if need be."""
+        return self._ask("GET", "/v1/health")
+
     def agent(self) -> dict[str, Any]:
         """The agent that is asked."""
         return self._ask("GET", "/v1/agent")

@@ -10,10 +10,13 @@ import logging
 import os
 import sys
 import time
+from functools import partial
 
 import click
 
 from elfmesh.agent import config as configuration
+from elfmesh.agent.service.journal import JournalLine, is_journal
+from elfmesh.agent.service.notify import notifier_of
 from elfmesh.text import printable
 
 
@@ -61,12 +64,13 @@ def agent_command(
     """Read this host's logs and work with the other agents.
 
     Prints one line "ready api=HOST:PORT overlay=HOST:PORT id=HEX" when it has joined and serves; logs go to
-    stderr. Ends cleanly on SIGTERM. Port 0 is any free port.
+    stderr. Ends cleanly on SIGTERM; SIGHUP reads the limits again. Port 0 is any free port.
 
     Exit codes: 1 an address is in use or a disk failed, 69 no agent reachable at the --join addresses,
     78 wrong configuration.
     """
-    config = configuration.load_config(
+    read = partial(
+        configuration.load_config,
         config_path,
         listen=listen,
         advertise=advertise,
@@ -80,11 +84,13 @@ def agent_command(
         name=name,
         cluster=cluster,
     )
+    config = read()
+    notifier = notifier_of(os.environ)
     _log_to_stderr()
     from elfmesh.agent import failpoints, runtime
 
     failpoints.arm_from(os.environ)
-    return runtime.run(config, ready=_say_ready)
+    return runtime.run(config, ready=_say_ready, notifier=notifier, read=read)
 
 
 def _say_ready(api: str, overlay: str, agent: bytes) -> None:
@@ -96,7 +102,8 @@ def _log_to_stderr() -> None:
 
     level = {-1: logging.ERROR, 0: logging.INFO}.get(cli.verbosity, logging.DEBUG)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine())
+    journal = is_journal(sys.stderr.fileno(), os.environ)
+    handler.setFormatter(JournalLine() if journal else _OneLine())
     logging.getLogger("elf").addHandler(handler)
     logging.getLogger("elf").setLevel(level)
     logging.getLogger("elf").propagate = False

@@ -54,6 +54,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "revoke": (_CLIENT, "Switch off the Python functions of a job, for good."),
     "empty": (_CLIENT, "Begin a new batch on all agents at one boundary."),
     "delete": (_CLIENT, "End a job and forget its results."),
+    "health": (_CLIENT, "Whether an agent is well; for health checks."),
     "leave": (_CLIENT, "Let an agent go for good: no interval misses it."),
     "program": ("elfmesh.control.cli.program:program_group", "Run a program of your own beside an agent."),
     "explain": (

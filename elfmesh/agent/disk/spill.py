@@ -74,7 +74,7 @@ class SpillStore:
     ) -> None:
         self.directory = directory
         self._remedy = remedy
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._segment_bytes = segment_bytes
         self._lock = threading.Lock()
         self._dropped: deque[int] = deque()
@@ -191,9 +191,9 @@ class SpillStore:
         return place
 
     def _check_limit(self, more: int) -> None:
-        if self._limit_bytes is not None and self._disk_bytes() + more > self._limit_bytes:
+        if self.limit_bytes is not None and self._disk_bytes() + more > self.limit_bytes:
             raise StorageError(
-                f"the limit of {self._limit_bytes} bytes for what does not fit in memory is reached",
+                f"the limit of {self.limit_bytes} bytes for what does not fit in memory is reached",
                 where=self._where,
                 hint="Raise limits.spill or limits.memory, or group by fewer keys.",
             )

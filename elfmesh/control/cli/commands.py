@@ -28,6 +28,7 @@ from elfmesh.control.cli.common import (
     text_of,
     with_caret,
 )
+from elfmesh.control.cli.health import health_command
 from elfmesh.control.cli.leave import leave_command
 from elfmesh.control.cli.query import query_command
 from elfmesh.control.cli.results import results_command
@@ -232,6 +233,7 @@ def add_commands(group: click.Group) -> None:
         tap_command,
         why_command,
         verify_command,
+        health_command,
         leave_command,
         update_command,
         rollout_group,

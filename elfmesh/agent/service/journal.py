@@ -1,0 +1,39 @@
+"""Log lines for the systemd journal: it keeps the time, and takes a level as <N> in front (sd-daemon(3)).
+
+Owns how we know that standard error is the journal, and the form of a line there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+
+from elfmesh.text import printable
+
+VARIABLE = "JOURNAL_STREAM"
+_PRIORITIES = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
+_DEBUG = 7
+
+
+def is_journal(descriptor: int, environment: Mapping[str, str]) -> bool:
+    """Whether a descriptor leads to the journal, by device and inode: it may have been redirected since."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return False
+    return environment.get(VARIABLE) == f"{found.st_dev}:{found.st_ino}"
+
+
+class JournalLine(logging.Formatter):
+    """`<6>elf.agent joined the overlay`; every line of a traceback has its level."""
+
+    def __init__(self) -> None:
+        super().__init__("%(name)s %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, unless it is a traceback of ours."""
+        text = super().format(record)
+        lines = text.splitlines() if record.exc_info else [printable(text)]
+        priority = next((number for level, number in _PRIORITIES if record.levelno >= level), _DEBUG)
+        return "\n".join(f"<{priority}>{line}" for line in lines)

@@ -1,0 +1,85 @@
+"""What an agent tells the service manager that started it: the protocol of sd_notify(3), in datagrams.
+
+Owns the socket and the form of a message. Knows no agent. Where no manager listens (NOTIFY_SOCKET is not
+set), everything here does nothing. A message that cannot be sent never ends the agent; it is logged once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import MutableMapping
+
+from elfmesh.errors import ConfigError
+
+log = logging.getLogger("elf.agent")
+SOCKET, WATCHDOG, WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
+
+
+class Notifier:
+    """One service manager.
+
+    Args:
+        address: of its socket, a path or an abstract name that begins with @; "": there is none.
+        watchdog_s: how long it waits for a sign of life before it kills the agent; None: for ever.
+    """
+
+    def __init__(self, address: str = "", watchdog_s: float | None = None) -> None:
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        self.watchdog_s = watchdog_s if address else None
+        self._silenced = False
+
+    def ready(self, status: str) -> None:
+        """The agent serves; also what ends a reload."""
+        self._send("READY=1", f"STATUS={status}", f"MAINPID={os.getpid()}")
+
+    def reloading(self) -> None:
+        """The configuration is read again; `ready` follows."""
+        self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def stopping(self) -> None:
+        """The agent ends by its own decision, or because it was told to."""
+        self._send("STOPPING=1", "STATUS=stopping")
+
+    def alive(self) -> None:
+        """A sign of life."""
+        self._send("WATCHDOG=1")
+
+    def status(self, text: str) -> None:
+        """A line for people, as `systemctl status` shows it."""
+        self._send(f"STATUS={text}")
+
+    def _send(self, *fields: str) -> None:
+        """One datagram. Cost: a system call; never waits for a manager that does not read."""
+        if not self._address:
+            return
+        text = "\n".join(field.replace("\n", " ") for field in fields)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+                sock.setblocking(False)
+                sock.sendto(text.encode(), self._address)
+        except OSError as error:
+            if not self._silenced:
+                log.warning("the service manager cannot be told %r: %s", fields[0], error)
+            self._silenced = True
+
+
+def notifier_of(environment: MutableMapping[str, str]) -> Notifier:
+    """The manager that the environment names. Its variables are taken out: no child of ours speaks for us.
+
+    Raises:
+        ConfigError: what stands there makes no sense.
+    """
+    address = environment.pop(SOCKET, "")
+    period, process = environment.pop(WATCHDOG, ""), environment.pop(WATCHDOG_PID, "")
+    if not address:
+        return Notifier()
+    if address[0] not in "/@" or len(address) < 2:
+        raise ConfigError(f"{address!r} is neither a path nor an abstract name", where=SOCKET)
+    if not period or (process and process != str(os.getpid())):
+        return Notifier(address)
+    if not period.isdecimal() or not int(period):
+        raise ConfigError(f"{period!r} is no number of microseconds", where=WATCHDOG)
+    return Notifier(address, int(period) / 1e6)

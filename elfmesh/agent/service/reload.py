@@ -1,0 +1,95 @@
+"""A configuration that is read again while the agent runs: what can change does, the rest is named.
+
+Owns which settings need no restart. A configuration that is wrong changes nothing: the agent goes on with the
+one it has, and says why. Values are never logged, only the names of settings: some are secrets.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from elfmesh.agent.config import AgentConfig
+from elfmesh.errors import ElfError
+
+log = logging.getLogger("elf.agent")
+Apply = Callable[[AgentConfig], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a reload did.
+
+    Attributes:
+        applied: settings that hold from now on.
+        restart: settings that differ and need a restart.
+        problem: why nothing was changed; "" if it was not wrong.
+    """
+
+    applied: tuple[str, ...] = field(default=())
+    restart: tuple[str, ...] = field(default=())
+    problem: str = ""
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"the configuration is wrong, nothing was changed: {self.problem}"
+        parts = [f"changed: {', '.join(self.applied)}"] if self.applied else []
+        parts += [f"needs a restart: {', '.join(self.restart)}"] if self.restart else []
+        return "; ".join(parts) or "nothing has changed"
+
+
+class Reload:
+    """Reads the configuration again.
+
+    Args:
+        config: what the agent was started with.
+        read: the configuration as it is now, command line included.
+        settings: dotted name of a setting, or of a table of settings, to what makes it hold.
+    """
+
+    def __init__(
+        self, config: AgentConfig, read: Callable[[], AgentConfig], settings: Mapping[str, Apply]
+    ) -> None:
+        self._now, self._read, self._settings = flat(config), read, settings
+
+    def again(self) -> Outcome:
+        """Read it, apply what can be applied, log both. What waits for a restart is named each time."""
+        try:
+            config = self._read()
+            outcome = self._apply(config)
+        except (ElfError, OSError) as error:
+            outcome = Outcome(problem=" ".join(str(error).split()))
+        log.log(logging.ERROR if outcome.problem else logging.INFO, "reload: %s", outcome)
+        return outcome
+
+    def _apply(self, config: AgentConfig) -> Outcome:
+        new = flat(config)
+        names = sorted(name for name in self._now.keys() | new.keys() if self._now.get(name) != new.get(name))
+        applied = []
+        for setting, apply in self._settings.items():
+            ours = [name for name in names if name == setting or name.startswith(f"{setting}.")]
+            if ours:
+                apply(config)
+                applied += ours
+        for name in applied:
+            self._now[name] = new.get(name)
+        return Outcome(tuple(sorted(applied)), tuple(name for name in names if name not in applied))
+
+
+def flat(config: AgentConfig) -> dict[str, Any]:
+    """The settings of a configuration by dotted name."""
+    found: dict[str, Any] = {}
+
+    def walk(prefix: str, value: Any) -> None:
+        if isinstance(value, dict):  # an empty one says nothing
+            for key, each in value.items():
+                walk(f"{prefix}.{key}" if prefix else str(key), each)
+        else:
+            found[prefix] = value
+
+    walk("", msgspec.to_builtins(config))
+    return found

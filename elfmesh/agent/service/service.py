@@ -1,0 +1,82 @@
+"""An agent under a service manager: ready, reloading, alive, stopping.
+
+Owns the signals and the order of the messages; what they hold is in notify.py, watchdog.py and reload.py.
+Without a service manager SIGHUP still reads the configuration again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import signal
+from collections.abc import Callable
+
+from elfmesh.agent.assembly import LocalAgent
+from elfmesh.agent.config import AgentConfig
+from elfmesh.agent.disk.spill import SpillStore
+from elfmesh.agent.service.notify import Notifier
+from elfmesh.agent.service.reload import Apply, Reload
+from elfmesh.agent.service.watchdog import Watchdog
+from elfmesh.cbt.budget import MemoryBudget
+
+
+class Service:
+    """What a running agent is to its host.
+
+    Args:
+        notifier: of the service manager.
+        config: what the agent was started with.
+        read: reads the configuration again; None: SIGHUP changes nothing and says so.
+    """
+
+    def __init__(
+        self, notifier: Notifier, config: AgentConfig, read: Callable[[], AgentConfig] | None = None
+    ) -> None:
+        self._notifier, self._config = notifier, config
+        self._read = read or (lambda: config)
+        self._watching: asyncio.Task[None] | None = None
+        self._status = ""
+
+    def start(self, agent: LocalAgent, memory: MemoryBudget, status: str) -> None:
+        """The agent serves: say so, and go on saying so."""
+        self._status = status
+        reload = Reload(self._config, self._read, settings_of(agent, memory))
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self._again, reload)
+        if self._notifier.watchdog_s is not None:
+            faulthandler.enable()  # the manager ends who hangs with SIGABRT: the log shows where it hung
+        self._notifier.ready(status)
+        self._watching = loop.create_task(Watchdog(self._notifier, agent.host).run())
+
+    async def close(self) -> None:
+        """The agent ends: say so first."""
+        self._notifier.stopping()
+        if self._watching is not None:
+            self._watching.cancel()
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
+
+    def _again(self, reload: Reload) -> None:
+        self._notifier.reloading()
+        outcome = reload.again()
+        self._notifier.ready(f"{self._status}; reload: {outcome}")
+
+
+def settings_of(agent: LocalAgent, memory: MemoryBudget) -> dict[str, Apply]:
+    """What can change while an agent runs, by the name of its setting."""
+
+    def memory_limit(config: AgentConfig) -> None:
+        memory.limit_bytes = config.limits.panes_bytes
+        agent.host.hold_at_most(config.limits.memory_bytes // 4)
+
+    def disk_limit(config: AgentConfig) -> None:
+        agent.frames.limit_bytes = config.limits.disk_bytes
+
+    settings: dict[str, Apply] = {"limits.memory": memory_limit, "limits.disk": disk_limit}
+    store = memory.store
+    if isinstance(store, SpillStore):
+
+        def spill_limit(config: AgentConfig) -> None:
+            store.limit_bytes = config.limits.spill_bytes
+
+        settings["limits.spill"] = spill_limit
+    return settings

@@ -1,0 +1,67 @@
+"""Signs of life for the service manager: given only while the loop turns and every stream moves.
+
+Owns when a sign is given and when it is withheld. A timer alone would say that a timer works: an agent whose
+reading hangs on a dead disk or a lock would live for ever and count nothing. Withheld signs end the agent by
+the manager's hand, as a crash would, and a crash costs nothing that was sealed (D-1).
+
+What only waits is well: a stream without jobs, without room in memory or on disk, or with nothing to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from elfmesh.agent.service.notify import Notifier
+
+log = logging.getLogger("elf.agent")
+STALL_SHARE = 0.5
+"""A stream that has not moved for this share of the watchdog's period is stuck."""
+
+SIGNS = 4
+"""Signs of life in one period: one or two may come late on a busy host."""
+
+
+class Streams(Protocol):
+    """What is asked of the workers."""
+
+    def stalled(self, now: float) -> tuple[str, float]:
+        """The stream that has not moved for longest, and for how many seconds by the loop's clock."""
+        ...
+
+
+class Watchdog:
+    """Tells `notifier` that the agent lives, as long as `streams` move.
+
+    Args:
+        notifier: with a `watchdog_s`; without one, `run` returns at once.
+        streams: of the agent.
+    """
+
+    def __init__(self, notifier: Notifier, streams: Streams) -> None:
+        self._notifier, self._streams = notifier, streams
+        self._stuck = False
+
+    async def run(self) -> None:
+        """Give signs until cancelled."""
+        period_s = self._notifier.watchdog_s
+        if period_s is None:
+            return
+        while True:
+            self.look(asyncio.get_running_loop().time(), period_s * STALL_SHARE)
+            await asyncio.sleep(period_s / SIGNS)
+
+    def look(self, now: float, stall_s_max: float) -> None:
+        """Give a sign, or withhold it and say why."""
+        name, stalled_s = self._streams.stalled(now)
+        stuck = stalled_s > stall_s_max
+        if stuck and not self._stuck:
+            log.error("stream %s has not moved for %.1f s: no more signs of life", name, stalled_s)
+            self._notifier.status(f"stuck: stream {name} does not move")
+        elif self._stuck and not stuck:
+            log.warning("all streams move again")
+            self._notifier.status("ready")
+        self._stuck = stuck
+        if not stuck:
+            self._notifier.alive()

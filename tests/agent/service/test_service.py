@@ -1,0 +1,166 @@
+"""A real agent process under something that listens as a service manager does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elfmesh.control.client import Client
+from tests.agent.service.listener import Fields, Listener
+
+JOB = "CREATE JOB ops.live AS SELECT count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND)"
+WATCHDOG_S = 2.0
+
+
+class Started:
+    """One `elf agent` with a manager, a log of a few lines and a job's text."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.manager = Listener(directory / "notify")
+        self.log = directory / "log.ndjson"
+        self.log.write_text('{"ts": 1700000000}\n')
+        self.config = directory / "agent.toml"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.configure()
+
+    def configure(self, extra: str = "") -> None:
+        self.config.write_text(
+            f'data_dir = "{self.directory}/data"\nlisten = "127.0.0.1:0"\napi = "127.0.0.1:0"\n{extra}\n'
+            f'[streams.log]\npath = "{self.log}"\nformat = "json"\n'
+        )
+
+    def start(self, *words: str, watchdog_s: float = 0, **environment: str) -> None:
+        env = {**os.environ, "NOTIFY_SOCKET": str(self.manager.path), **environment}
+        if watchdog_s:
+            env["WATCHDOG_USEC"] = str(int(watchdog_s * 1e6))
+        with (self.directory / "stderr").open("wb") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "elfmesh.agent", "agent", "-c", str(self.config), *words],
+                env=env, stdout=subprocess.PIPE, stderr=stderr, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+
+    def ready(self) -> Fields:
+        return self.manager.until(lambda fields: "READY" in fields)
+
+    @property
+    def api(self) -> str:
+        ready = next(fields for fields in self.manager.heard if "READY" in fields)
+        return ready["STATUS"].removeprefix("api ")
+
+    def elf(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "elfmesh.agent", *words, "--api", self.api]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    def apply(self) -> subprocess.Popen[bytes]:
+        """Submit the job, in a process that may never be answered."""
+        (self.directory / "job.elfql").write_text(JOB)
+        words = [sys.executable, "-m", "elfmesh.agent", "apply", "-f", str(self.directory / "job.elfql")]
+        return subprocess.Popen(
+            [*words, "--api", self.api], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def wait(self) -> int:
+        assert self.process is not None
+        return self.process.wait(60)
+
+    def errors(self) -> str:
+        return (self.directory / "stderr").read_text()
+
+    def close(self) -> None:
+        if self.process is not None:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+        with self.manager:
+            pass
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Started]:
+    started = Started(tmp_path)
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+def alive(fields: Fields) -> bool:
+    return fields.get("WATCHDOG") == "1"
+
+
+def test_a_service_is_ready_when_it_answers_reloads_and_says_that_it_stops(agent: Started) -> None:
+    agent.start(watchdog_s=60)
+    agent.ready()
+    healthy = agent.elf("health", "-o", "json")
+    assert healthy.returncode == 0, healthy.stderr
+    assert json.loads(healthy.stdout)["status"] == "ok"
+    agent.manager.until(alive)
+
+    agent.configure('labels = { role = "db" }\n[limits]\nmemory = "50 MB"\ndisk = "9 MB"\nspill = "8 MB"')
+    agent.signal(signal.SIGHUP)
+    agent.manager.until(lambda fields: "RELOADING" in fields)
+    said = agent.manager.until(lambda fields: "READY" in fields)["STATUS"]
+    assert said.endswith("changed: limits.disk, limits.memory, limits.spill; needs a restart: labels.role")
+    described = Client(agent.api).agent()
+    assert described["memory"]["limit_bytes"] == 25_000_000
+    assert described["frame_log"]["limit_bytes"] == 9_000_000
+
+    agent.config.write_text("memory = 5\n")
+    agent.signal(signal.SIGHUP)
+    agent.manager.until(lambda fields: "RELOADING" in fields)
+    assert "nothing was changed" in agent.manager.until(lambda fields: "READY" in fields)["STATUS"]
+    assert agent.elf("health", "--alive").returncode == 0
+
+    agent.signal(signal.SIGTERM)
+    agent.manager.until(lambda fields: "STOPPING" in fields)
+    assert agent.wait() == 0
+    assert agent.elf("health").returncode == 69
+
+
+def test_nothing_is_ready_that_has_not_joined(agent: Started) -> None:
+    agent.start("--join", "127.0.0.1:1", "--join-timeout", "1 s", watchdog_s=60)
+    assert agent.wait() == 69
+    assert agent.manager.next(0.1) is None
+
+
+@pytest.mark.parametrize(
+    ("place", "what"), [("seal:1:hang", "reading"), ("activate:1:hang", "the loop")], ids=["reading", "loop"]
+)
+def test_who_hangs_gives_no_more_signs_of_life(agent: Started, place: str, what: str) -> None:
+    """A seal that never ends leaves the loop free: a bare timer would go on. The other one stops the loop."""
+    agent.start(watchdog_s=WATCHDOG_S, ELF_FAILPOINT=place)
+    agent.ready()
+    for _ in range(2):
+        agent.manager.until(alive)
+    with agent.apply() as asking:
+        try:
+            if what == "reading":
+                agent.manager.until(lambda fields: fields.get("STATUS", "").startswith("stuck: stream log"))
+            silence(agent.manager, WATCHDOG_S)
+        finally:
+            asking.kill()
+    agent.signal(signal.SIGABRT)  # what the manager does then
+    assert agent.wait() == -signal.SIGABRT
+    assert "in _hang" in agent.errors(), "the log shows where it hung"
+
+
+def silence(manager: Listener, period_s: float) -> None:
+    """Wait until a manager with this period would end the agent."""
+    end = time.monotonic() + 60
+    while (heard := manager.next(period_s)) is not None:
+        assert time.monotonic() < end, f"still alive: {heard}"

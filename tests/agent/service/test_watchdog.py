@@ -1,0 +1,51 @@
+"""Signs of life stop when a stream does, and come back with it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from elfmesh.agent.service.notify import Notifier
+from elfmesh.agent.service.watchdog import Watchdog
+from tests.agent.service.listener import Listener
+
+
+class Streams:
+    def __init__(self) -> None:
+        self.found = ("", 0.0)
+
+    def stalled(self, now: float) -> tuple[str, float]:
+        return self.found
+
+
+def test_a_stream_that_does_not_move_ends_the_signs_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    streams = Streams()
+    with Listener(tmp_path / "notify") as manager:
+        watchdog = Watchdog(Notifier(str(manager.path), 10.0), streams)
+        watchdog.look(0.0, 5.0)
+        assert manager.next() == {"WATCHDOG": "1"}
+        streams.found = ("access", 4.9)
+        watchdog.look(4.9, 5.0)
+        assert manager.next() == {"WATCHDOG": "1"}
+        streams.found = ("access", 5.1)
+        watchdog.look(5.1, 5.0)
+        watchdog.look(6.0, 5.0)
+        assert manager.next() == {"STATUS": "stuck: stream access does not move"}
+        streams.found = ("access", 0.1)
+        watchdog.look(7.0, 5.0)
+        assert manager.next() == {"STATUS": "ready"}
+        assert manager.next() == {"WATCHDOG": "1"}
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "stream access has not moved for 5.1 s: no more signs of life",
+        "all streams move again",
+    ]
+
+
+async def test_without_a_watchdog_nothing_runs() -> None:
+    async with asyncio.timeout(10):
+        await Watchdog(Notifier("/nobody"), Streams()).run()
