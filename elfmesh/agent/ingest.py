@@ -98,7 +98,7 @@ class Ingest:
         self._budget = budget
         self.stream = stream
         self._executor, self._wall_us, self._write, self._emit = executor, wall_us, write, emit
-        self._ended, self._memory, self._held_bytes_max = ended, memory, held_bytes_max
+        self._ended, self._memory, self.held_bytes_max = ended, memory, held_bytes_max
         self._tidy, self._slow = tidy, slow
         self._reading, self._working = f"read:{stream.name}", f"{SLOW if waits else 'work:'}{stream.name}"
         if apart:
@@ -113,10 +113,6 @@ class Ingest:
         self._sheds = stream.config.on_overload == "shed"
         self._crowded = crowded
         self._turned_s: float | None = None  # when its loop came round; None: nobody waits for it
-
-    def hold_at_most(self, nbytes: int) -> None:
-        """From now on: see HELD_BYTES_MAX."""
-        self._held_bytes_max = nbytes
 
     def stalled_s(self, now: float) -> float:
         """For how long the loop has not come round, by its clock; 0 where there is nothing to read for."""
@@ -196,7 +192,7 @@ class Ingest:
     def _heavy(self) -> list[LocalJob]:
         """Jobs of which too much is sealed and not closed."""
         jobs = () if self._sheds else self.stream.jobs.values()
-        return [job for job in jobs if job.held_bytes > self._held_bytes_max and "memory" not in job.held]
+        return [job for job in jobs if job.held_bytes > self.held_bytes_max and "memory" not in job.held]
 
     async def _settle(self) -> None:
         """Wait for the block that is being evaluated."""
@@ -213,7 +209,7 @@ class Ingest:
             log.warning("job %s waits: %d bytes are not closed", job.manifest.qualified, job.held_bytes)
             hold = partial(job.hold, stream, "memory")
             await self._executor.run(self._reading, partial(hold, True, self._wall_us()))
-            if job.held_bytes < self._held_bytes_max // 2:  # closed meanwhile: nobody else would let it go on
+            if job.held_bytes < self.held_bytes_max // 2:  # closed meanwhile: nobody else would let it go on
                 await self._executor.run(self._reading, partial(hold, False, self._wall_us()))
         while self._waiting:
             work, future = self._waiting.popleft()
@@ -229,7 +225,7 @@ class Ingest:
     async def _evaluate(self, polled: Polled) -> None:
         """Feed the jobs and hand out what they sealed, on disk first."""
         if self._sheds:
-            self.stream.spool_bytes_max = 0 if self._crowded() else self._held_bytes_max
+            self.stream.spool_bytes_max = 0 if self._crowded() else self.held_bytes_max
         outcome = await self._executor.run(self._working, partial(self.stream.evaluate, polled))
         if outcome.frames:
             await self._write(outcome.frames)

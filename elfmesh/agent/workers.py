@@ -96,7 +96,7 @@ class WorkerHost:
     ) -> None:
         self._budget, self._lookups, self._functions = budget, lookups, functions
         self._labels, self._streams, self._open_reader = labels, streams, open_reader
-        self._held_bytes_max, self._fatal = held_bytes_max, fatal
+        self.held_bytes_max, self._fatal = held_bytes_max, fatal
         self._emit, self._frames, self._executor, self._wall_us = emit, frames, executor, wall_us
         self._jobs: dict[bytes, LocalJob] = {}
 
@@ -111,7 +111,7 @@ class WorkerHost:
                 emit=emit,
                 ended=self._ended,
                 memory=memory,
-                held_bytes_max=self._held_bytes_max,
+                held_bytes_max=self.held_bytes_max,
                 crowded=lambda: frames.crowded,
                 slow=self._too_slow,
                 tidy=tidy,
@@ -121,13 +121,13 @@ class WorkerHost:
             )
 
         self._new_ingest = ingest
-        self._ingests = {
+        self.ingests = {
             name: ingest(name, config, open_reader(name, config)) for name, config in streams.items()
         }
         self.problem = ""
         self._commands: dict[bytes, deque[Command]] = {}
         self._closing, self._tasks = False, set[asyncio.Task[None]]()
-        for each in self._ingests.values():
+        for each in self.ingests.values():
             self._spawn(each.run)
         if budget is not None:
             budget.watch(self._costs, self._slow_down)
@@ -159,12 +159,12 @@ class WorkerHost:
         self._closing = True
         if self._budget is not None:
             self._budget.close()
-        for ingest in self._ingests.values():
+        for ingest in self.ingests.values():
             ingest.close()
         while self._tasks:
             await asyncio.wait(self._tasks)
         self._end_functions()
-        for ingest in self._ingests.values():
+        for ingest in self.ingests.values():
             await ingest.at_rest(ingest.stream.reader.close)
         await self._executor.run("store", self._frames.close)
 
@@ -181,26 +181,9 @@ class WorkerHost:
         for job in self._jobs.values():
             job.functions.close()
 
-    def hold_at_most(self, nbytes: int) -> None:
-        """Change HELD_BYTES_MAX of all streams, those to come included."""
-        self._held_bytes_max = nbytes
-        for ingest in self._ingests.values():
-            ingest.hold_at_most(nbytes)
-
-    def stalled(self, now: float) -> tuple[str, float]:
-        """The stream whose loop has not come round for longest, and for how many seconds.
-
-        While the disk is full nothing is stalled: everything waits for room, and goes on by itself.
-        """
-        if self.problem:
-            return "", 0.0
-        found = ((ingest.stalled_s(now), name) for name, ingest in self._ingests.items())
-        stalled_s, name = max(found, default=(0.0, ""))
-        return name, stalled_s
-
     def describe(self) -> dict[str, object]:
         """What this agent reads and evaluates, for people."""
-        return {name: ingest.stream.describe() for name, ingest in self._ingests.items()}
+        return {name: ingest.stream.describe() for name, ingest in self.ingests.items()}
 
     def describe_jobs(self) -> dict[str, dict[str, object]]:
         """What each job here costs and holds."""
@@ -286,7 +269,7 @@ class WorkerHost:
 
     async def _drop(self, job_id: bytes) -> None:
         job = self._jobs.pop(job_id)
-        ingest = self._ingests[job.home]
+        ingest = self.ingests[job.home]
         await ingest.at_rest(partial(job.end, ingest.stream))
         self._leave(job.home)
 
@@ -297,7 +280,7 @@ class WorkerHost:
             raise RuntimeFailure(f"no stream {job.stream!r} here")
         job.stream = job.home = names[0]
         if len(names) == 1 and not has_functions(job.stages):
-            return self._ingests[job.home]
+            return self.ingests[job.home]
         configs = {name: self._streams[name] for name in names}
         readers = {name: self._open_reader(name, config) for name, config in configs.items()}
         job.home = f"{' + '.join(names)} for {job.manifest.qualified}"
@@ -309,7 +292,7 @@ class WorkerHost:
             reader = readers[job.stream]
         config = together(list(configs.values()))
         waits = has_functions(job.stages)
-        ingest = self._ingests[job.home] = self._new_ingest(job.home, config, reader, waits)
+        ingest = self.ingests[job.home] = self._new_ingest(job.home, config, reader, waits)
         self._spawn(ingest.run)
         return ingest
 
@@ -327,11 +310,11 @@ class WorkerHost:
         log.warning("job %s is slow: it is read by itself from now on", job.manifest.qualified)
         if self._budget is not None and job.cost.allowance is None:
             job.cost.allowance = self._budget.of_one_job()
-        old, config = self._ingests[job.home], self._streams[job.home]
+        old, config = self.ingests[job.home], self._streams[job.home]
         name = f"{job.home} for {job.manifest.qualified}"
         new = self._new_ingest(name, config, self._open_reader(job.home, config), apart=True)
         await old.at_rest(partial(job.move, old.stream, new.stream, self._wall_us()))
-        self._ingests[name], job.home = new, name
+        self.ingests[name], job.home = new, name
         if self._jobs.get(job_id) is not job:  # it has failed meanwhile
             self._leave(name)
         if self._closing:
@@ -353,7 +336,7 @@ class WorkerHost:
 
     def _leave(self, name: str) -> None:
         """Nobody reads here any more; the reader of several streams goes with its job."""
-        ingest = None if name in self._streams else self._ingests.pop(name, None)
+        ingest = None if name in self._streams else self.ingests.pop(name, None)
         if ingest is not None:
             ingest.close()
             self._spawn(partial(self._end, ingest))
@@ -365,7 +348,7 @@ class WorkerHost:
     async def _hold(self, job_id: bytes, reason: str, held: bool) -> None:
         job = self._jobs.get(job_id)
         if job is not None:
-            ingest = self._ingests[job.home]
+            ingest = self.ingests[job.home]
             await ingest.at_rest(partial(job.hold, ingest.stream, reason, held, self._wall_us()))
             ingest.wake()
 
@@ -376,7 +359,7 @@ class WorkerHost:
         job.release(stop)
         released = Released(job.key, stop, heard)
         await self._executor.run("store", partial(self._write_released, released))
-        if "memory" in job.held and job.held_bytes < self._held_bytes_max // 2:
+        if "memory" in job.held and job.held_bytes < self.held_bytes_max // 2:
             await self._hold(job_id, "memory", False)
 
     def _ended(self, job_id: bytes) -> None:

@@ -286,7 +286,7 @@ async def test_a_command_that_comes_when_the_loop_has_ended_is_carried_out(tmp_p
     path = tmp_path / "log"
     path.touch()
     async with running(log=path) as host:
-        ingest = host.host._ingests["log"]
+        ingest = host.host.ingests["log"]
         await host.host.close()
         assert await ingest.at_rest(lambda: 7) == 7
         with pytest.raises(ZeroDivisionError):

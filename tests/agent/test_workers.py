@@ -185,7 +185,7 @@ async def test_two_jobs_with_different_windows_share_one_reader(path: Path) -> N
         await until(lambda: host.sealed(second) and host.sealed(first)[-1].stop == FIRST_INDEX + 13)
         assert sum(host.counts(first).values()) == 3
         assert {key: n for (_, key), n in host.counts(second).items()} == {"a": 2, "b": 1}
-        reader = host.host._ingests["log"].stream.reader
+        reader = host.host.ingests["log"].stream.reader
         assert isinstance(reader, StreamReader)
         await until(lambda: reader.groups == 1)
 
@@ -244,7 +244,7 @@ async def test_one_failing_job_is_reported_and_hurts_no_other(
     async with running(path, MemoryStorage()) as host:
         for each in (bad, good):
             host.host.start_job(ctl.StartWorker(each, FIRST))
-        await until(lambda: len(host.host._ingests["log"].stream.jobs) == 2)
+        await until(lambda: len(host.host.ingests["log"].stream.jobs) == 2)
         worker = host.host._jobs[bad.job_id].worker
         monkeypatch.setattr(worker.head, "seal", lambda upto: 1 // 0)
         host.write((1, "a"), (12, "a"))

@@ -66,7 +66,9 @@ def settings_of(agent: LocalAgent, memory: MemoryBudget) -> dict[str, Apply]:
 
     def memory_limit(config: AgentConfig) -> None:
         memory.limit_bytes = config.limits.panes_bytes
-        agent.host.hold_at_most(config.limits.memory_bytes // 4)
+        agent.host.held_bytes_max = config.limits.memory_bytes // 4
+        for ingest in agent.host.ingests.values():
+            ingest.held_bytes_max = agent.host.held_bytes_max
 
     def disk_limit(config: AgentConfig) -> None:
         agent.frames.limit_bytes = config.limits.disk_bytes

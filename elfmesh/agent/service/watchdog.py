@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Protocol
 
 from elfmesh.agent.service.notify import Notifier
@@ -23,12 +24,38 @@ SIGNS = 4
 """Signs of life in one period: one or two may come late on a busy host."""
 
 
-class Streams(Protocol):
-    """What is asked of the workers."""
+class Stream(Protocol):
+    """What is asked of the loop over a stream (`elfmesh.agent.ingest.Ingest`)."""
 
-    def stalled(self, now: float) -> tuple[str, float]:
-        """The stream that has not moved for longest, and for how many seconds by the loop's clock."""
+    def stalled_s(self, now: float) -> float:
+        """For how long it has not come round, by the loop's clock; 0 where there is nothing to do."""
         ...
+
+
+class Streams(Protocol):
+    """What is asked of the workers (`elfmesh.agent.workers.WorkerHost`)."""
+
+    @property
+    def ingests(self) -> Mapping[str, Stream]:
+        """Streams by name."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """Why all of them wait for the disk; "" if they do not."""
+        ...
+
+
+def stalled(streams: Streams, now: float) -> tuple[str, float]:
+    """The stream whose loop has not come round for longest, and for how many seconds.
+
+    While the disk is full nothing is stalled: everything waits for room, and goes on by itself.
+    """
+    if streams.problem:
+        return "", 0.0
+    found = ((stream.stalled_s(now), name) for name, stream in streams.ingests.items())
+    longest_s, name = max(found, default=(0.0, ""))
+    return name, longest_s
 
 
 class Watchdog:
@@ -54,7 +81,7 @@ class Watchdog:
 
     def look(self, now: float, stall_s_max: float) -> None:
         """Give a sign, or withhold it and say why."""
-        name, stalled_s = self._streams.stalled(now)
+        name, stalled_s = stalled(self._streams, now)
         stuck = stalled_s > stall_s_max
         if stuck and not self._stuck:
             log.error("stream %s has not moved for %.1f s: no more signs of life", name, stalled_s)
