@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import elfmesh
+from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.core import AgentCore
@@ -67,6 +68,7 @@ class Parts:
         recheck: computes intervals again from the raw logs.
         inputs: what is known of streams that are no files.
         sinks: what is known of its sinks.
+        archives: of its streams; None: there are none.
         sink_problems: why results do not get to them.
         self_check: one interval in so many is verified by its master; 0: none.
         lookups: its lookup tables.
@@ -95,6 +97,7 @@ class Parts:
     recheck: Callable[[Recompute], Recomputed] = no_logs
     inputs: Callable[[], Mapping[str, Any]] = dict
     sinks: Callable[[], Mapping[str, Any]] = dict
+    archives: Archives | None = None
     sink_problems: Callable[[], Mapping[str, str]] = dict
     self_check: int = 0
     lookups: LookupTables | None = None
@@ -162,8 +165,11 @@ class LocalAgent:
         """What this agent knows about itself: "agent", "trees", "limits", "functions" or "problem"."""
         if topic == "problem":
             problem = self.pump.problem or self.host.problem
-            slowed = self._parts.budget.slowed if self._parts.budget else {}
-            return {"problem": problem, "sinks": dict(self._parts.sink_problems()), "slowed": dict(slowed)}
+            parts = self._parts
+            slowed = parts.budget.slowed if parts.budget else {}
+            archives = parts.archives.problems() if parts.archives else {}
+            others = {"sinks": parts.sink_problems(), "slowed": slowed, "archives": archives}
+            return {"problem": problem, **{name: dict(said) for name, said in others.items()}}
         if topic == "functions":
             return {"problem": self.functions.problem}
         if topic == "limits":
@@ -182,6 +188,7 @@ class LocalAgent:
             "sources": self.host.describe(),
             "inputs": dict(parts.inputs()),
             "sinks": dict(parts.sinks()),
+            "archives": parts.archives.describe() if parts.archives else {},
             "programs": self.control.programs.describe(),
             "overlay_stats": self.overlay.stats(),
             "tree_stats": self.forest.stats(),

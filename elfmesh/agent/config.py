@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from elfmesh.agent.addresses import is_loopback, parse_address
+from elfmesh.agent.archive.config import ArchiveConfig, check_archive
 from elfmesh.agent.budget.settings import LimitsConfig, check_limits
 from elfmesh.agent.functions.settings import FunctionsConfig, check_functions
 from elfmesh.agent.inputs.address import parse_listen
@@ -64,6 +65,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         on_overload: "wait": reading waits, nothing is dropped. "shed": the stream is read on; blocks for
             which there is no memory, and sealed intervals for which there is no spool, are dropped and
             counted.
+        archive: keeps its lines as Parquet files; none: they are not kept.
     """
 
     path: str = ""
@@ -84,6 +86,7 @@ class StreamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     multiline_bytes_max: str = "1 MB"
     multiline_timeout: str = "1 s"
     on_overload: Literal["wait", "shed"] = "wait"
+    archive: ArchiveConfig | None = None
 
     @property
     def spool_bytes(self) -> int:
@@ -276,6 +279,8 @@ def _check(config: AgentConfig, source: str) -> None:
     for name, lookup in config.lookups.items():
         if not lookup.path:
             raise ConfigError("is empty", where=f"{source}: lookups.{name}.path")
+        if lookup.archive is not None:
+            raise ConfigError("only streams have one", where=f"{source}: lookups.{name}.archive")
     for name, stream in config.streams.items():
         if not _NAME.fullmatch(name):
             raise ConfigError(
@@ -284,6 +289,8 @@ def _check(config: AgentConfig, source: str) -> None:
                 hint="Use letters, digits, '_', '-' and '.'; begin with a letter.",
             )
         _check_source(stream, f"{source}: streams.{name}")
+        if stream.archive is not None:
+            check_archive(stream.archive, f"{source}: streams.{name}.archive")
         _check_values(source, f"streams.{name}.idle", [stream.idle])
         _check_values(source, f"streams.{name}.multiline_timeout", [stream.multiline_timeout])
         _check_values(source, f"streams.{name}.multiline_bytes_max", [stream.multiline_bytes_max], size=True)

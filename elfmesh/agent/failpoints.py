@@ -46,6 +46,8 @@ PLACES = {
     "letter": "a dead letter is about to be written",
     "kafka.noted": "what comes from Kafka is noted and not in the spool",
     "kafka.spooled": "what comes from Kafka is in the spool, nothing was noted behind it",
+    "archive.write": "a file of an archive is about to be written",
+    "archive.written": "a file of an archive is there, where reading goes on is not behind it yet",
     "sink.write": "a result is about to be written to a sink (detail: its type)",
     "sink.written": "a sink has a result, its position is not behind it yet (detail: its type)",
     "persist": "a piece of state is about to be written (detail: its kind)",

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 from elfmesh.agent.api_server import ApiServer, bind_api, cannot_bind
+from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.budget import cgroup
 from elfmesh.agent.budget.host import HostBudget
@@ -129,10 +130,7 @@ async def _main(
         transport, bound = await _transport(config, stack)
         api_socket = bind_api(config)
         stack.callback(api_socket.close)
-        inputs = Inputs(config.streams, config.directory / "spool", executor)
-        stack.push_async_callback(inputs.close)
-        sinks = Sinks(config.sinks, config.directory / "sinks")
-        stack.push_async_callback(sinks.close)
+        inputs, archives, sinks = _ways(config, executor, stack)
         (host, port), identity = config.advertise_address or bound, load_identity(storage)
         me = Contact(identity.id, host, port, identity.incarnation, config.labels.get("rack", ""))
         lookups, limits = LookupTables(config.lookups), config.limits
@@ -158,6 +156,7 @@ async def _main(
                 inputs=inputs.describe,
                 sinks=sinks.describe,
                 sink_problems=sinks.problems,
+                archives=archives,
                 self_check=limits.self_check,
                 disk_bytes=limits.disk_bytes,
                 cpu_s=time.thread_time,
@@ -177,6 +176,7 @@ async def _main(
         stack.push_async_callback(api.close)
         await inputs.start(agent.frames)
         sinks.start(agent.pump.request)
+        archives.start()
         _keep_what_is_imported()
         ready(api.address, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", me.id)
         stack.push_async_callback(service.close)
@@ -196,6 +196,20 @@ def _keep_what_is_imported() -> None:
     """It stays: every full collection would go through all of it again."""
     gc.collect()
     gc.freeze()
+
+
+def _ways(
+    config: AgentConfig, executor: ThreadExecutor, stack: AsyncExitStack
+) -> tuple[Inputs, Archives, Sinks]:
+    """The ways of lines and results in and out, beside files that are followed for jobs."""
+    inputs = Inputs(config.streams, config.directory / "spool", executor)
+    stack.push_async_callback(inputs.close)
+    archives = Archives(inputs.streams, _format, config.directory / "archive", socket.gethostname())
+    stack.push_async_callback(archives.close)
+    inputs.others = archives.positions
+    sinks = Sinks(config.sinks, config.directory / "sinks")
+    stack.push_async_callback(sinks.close)
+    return inputs, archives, sinks
 
 
 def _recheck(config: AgentConfig, inputs: Inputs, lookups: LookupTables, functions: FunctionHost) -> Recheck:

@@ -100,9 +100,9 @@ class Requests:
             self._ask_all(event.token, event.verb, event.body)
         elif event.verb == "health":
             facts = self._office.facts("problem")
-            problem, sinks = facts.get("problem"), facts.get("sinks")
+            problem = facts.get("problem")
             health = {"status": "waiting", "problem": problem} if problem else {"status": "ok"}
-            health |= {key: said for key, said in (("sinks", sinks), ("slowed", facts.get("slowed"))) if said}
+            health |= {key: facts[key] for key in ("sinks", "slowed", "archives") if facts.get(key)}
             functions = self._office.facts("functions").get("problem")
             if functions and not problem:
                 health |= {"status": "degraded", "problem": functions}

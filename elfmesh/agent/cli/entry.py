@@ -49,6 +49,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "elfmesh.agent.cli.dead_letters:dead_letters_command",
         "What an agent sealed for intervals closed without it.",
     ),
+    "archive": (
+        "elfmesh.agent.cli.archive:archive_command",
+        "Bring the archives of this host's streams up to date once.",
+    ),
     "pause": (_CLIENT, "Stop a job's intervals for a while."),
     "resume": (_CLIENT, "Go on with a paused job."),
     "revoke": (_CLIENT, "Switch off the Python functions of a job, for good."),

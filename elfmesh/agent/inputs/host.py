@@ -93,6 +93,7 @@ class Inputs:
 
     Attributes:
         streams: all of them as their readers see them: those that are no files are the files of their spools.
+        others: from where others than jobs would read after a restart.
 
     Raises:
         RuntimeFailure: an address or a directory cannot be had.
@@ -100,6 +101,7 @@ class Inputs:
 
     def __init__(self, streams: Mapping[str, StreamConfig], directory: Path, executor: Executor) -> None:
         self.streams = {name: _spooled(name, config, directory) for name, config in streams.items()}
+        self.others: Callable[[], list[tuple[FilePosition, ...]]] = list
         self._executor = executor
         self._frames: FrameLog | None = None
         self._closed = False
@@ -225,7 +227,7 @@ class Inputs:
                 if each is not None
             ]
 
-        return await self._executor.run("store", positions)
+        return [*await self._executor.run("store", positions), *self.others()]
 
     async def _look(self) -> None:
         while True:

@@ -1,0 +1,306 @@
+"""One stream's archive: follow its files, gather rows, write them as Parquet, each row once over crashes.
+
+    PATH/STREAM/host=NAME/date=2026-11-21/00000007.parquet     rows, numbered in the order of writing
+    PATH/STREAM/host=NAME/_state.json                          where reading goes on, written behind each file
+    PATH/STREAM/host=NAME/_lock                                one writer at a time
+
+Owns a follower of its own, so that no job waits for the archive, and the archive for no job. Synchronous; one
+thread calls it.
+
+Invariants: a file appears whole, under its name; the positions of `_state.json` are behind exactly the rows
+of the files numbered below its `next`; a file from `next` on is of a writer that died, its rows are read
+again and the file is replaced. Rotation, copies and lost bytes are what they are for jobs (D-2): bytes that
+were gone before they were read are counted as gaps.
+
+Paper: ELF 4.1 (the stream goes to the agents, and unchanged to storage). See guarantees D-1, D-2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from elfmesh.agent.archive.config import ArchiveConfig
+from elfmesh.agent.archive.rows import RAW, parsed_rows, raw_rows
+from elfmesh.agent.failpoints import reach
+from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.sinks.commits import make_directory
+from elfmesh.agent.sources import Delivery, FilePosition, StreamReader
+from elfmesh.agent.sources.tail import POLL_BYTES, ReadFrom
+from elfmesh.control.results.segment import sync_directory
+from elfmesh.control.spark_types import plain_type
+from elfmesh.errors import ConfigError, RuntimeFailure, StorageError
+
+READER = "archive"
+"""What the archive is called among the jobs of its own reader."""
+
+STATE, LOCK = "_state.json", "_lock"
+
+
+class State(msgspec.Struct, forbid_unknown_fields=True):
+    """What `_state.json` says.
+
+    Attributes:
+        next: number of the next file.
+        positions: where reading goes on.
+        rows: of all files so far, those that went as well.
+        gaps: losses of bytes that nobody had read.
+        overlong: lines left out because they exceed the limit.
+        expired: files that went for their age or for the budget.
+    """
+
+    next: int = 1
+    positions: tuple[FilePosition, ...] = ()
+    rows: int = 0
+    gaps: int = 0
+    overlong: int = 0
+    expired: int = 0
+
+
+class Archive:
+    """The archive of one stream of one host.
+
+    Args:
+        name: of the stream.
+        pattern: of its files.
+        formats: its format, of its own: parsers keep state.
+        config: what is kept, where and how long.
+        directory: where archives are that say no path.
+        host: name of the agent's host.
+        read_from: where to begin with files seen for the first time.
+        clock: seconds since the epoch.
+
+    Raises:
+        RuntimeFailure: another process writes this archive.
+        ConfigError: its columns are not said and the format does not fix them.
+        StorageError: its state is damaged.
+        OSError: the disk refuses; so do `step` and `flush`, which may be called again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pattern: str,
+        formats: StreamFormat,
+        config: ArchiveConfig,
+        *,
+        directory: Path,
+        host: str,
+        read_from: ReadFrom = "beginning",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.name, self.config = name, config
+        self._formats, self._host, self._clock = formats, host, clock
+        self._columns = _columns(name, config, formats)
+        self._tables: list[pa.Table] = []
+        self._held = 0
+        self._since: float | None = None
+        self._new: Counter[str] = Counter()
+        self.directory = Path(config.path or directory) / name / f"host={host}"
+        make_directory(self.directory)
+        self._lock = self._locked()
+        try:
+            self.state = self._read_state()
+            self._remove_from(self.state.next)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._files = {
+            path: path.stat() for path in sorted(self.directory.glob("date=*/*.parquet"), key=_number)
+        }
+        self._reader = StreamReader(pattern, formats)
+        begun = self.state.next > 1 or bool(self.state.positions)
+        wanted = (RAW, *self._columns) if config.what == "parsed" else ()
+        positions = self.state.positions
+        self._reader.add(READER, wanted, positions=positions, read_from="resume" if begun else read_from)
+        if not begun:  # files that come later are read from their beginning, whatever was there now
+            self._write_state(self._reader.positions(READER))
+
+    @property
+    def positions(self) -> tuple[FilePosition, ...]:
+        """Up to where lines are safe: nobody needs to keep what is before."""
+        return self.state.positions
+
+    def step(self, bytes_max: int = POLL_BYTES) -> int:
+        """Read what is there, write a file if one is due; returns the bytes read."""
+        taken = 0
+        if self._held < self.config.file_bytes:
+            for delivery in self._reader.poll(bytes_max):
+                taken += len(delivery.block.data)
+                self._take(delivery)
+            self._new["gaps"] += len(self._reader.gaps(READER))
+        due = self._since is not None and self._clock() - self._since >= self.config.every_s
+        if due or self._held >= self.config.file_bytes:
+            self.flush()
+        elif not taken:
+            self.expire()
+        return taken
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything that was there when it was looked at last has been read."""
+        return self._reader.at_end(READER)
+
+    def flush(self) -> None:
+        """Write what was read as a file, then where reading goes on."""
+        at = self._reader.positions(READER)
+        rows = 0
+        if self._tables:
+            table = pa.concat_tables(self._tables, promote_options="permissive")
+            rows = table.num_rows
+            path = self._put(table)
+            self._files[path] = path.stat()
+        reach("archive.written")
+        self._write_state(at, rows)
+        self._tables, self._held, self._since = [], 0, None
+        self.expire()
+
+    def expire(self) -> None:
+        """Remove what is too old or beyond the budget, oldest first; the newest file stays."""
+        total, now, gone = sum(found.st_size for found in self._files.values()), self._clock(), 0
+        for path, found in list(self._files.items())[:-1]:
+            if total <= self.config.bytes_max and now - found.st_mtime <= self.config.keep_s:
+                break
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.parent.rmdir()  # of a day without files
+            total -= found.st_size
+            del self._files[path]
+            gone += 1
+        if gone:
+            self.state.expired += gone
+            self._write_state(self.state.positions)
+
+    def describe(self) -> dict[str, Any]:
+        """For people; any thread."""
+        files = list(self._files.values())
+        return {
+            "path": str(self.directory),
+            "what": self.config.what,
+            "files": len(files),
+            "bytes": sum(found.st_size for found in files),
+            "bytes_max": self.config.bytes_max,
+            "rows": self.state.rows,
+            "waiting_bytes": self._held,
+            "gaps": self.state.gaps,
+            "overlong": self.state.overlong,
+            "expired_files": self.state.expired,
+        }
+
+    def close(self) -> None:
+        """Give files back; what was read and not written is read again. Harmless when repeated."""
+        self._reader.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _take(self, delivery: Delivery) -> None:
+        block, framing = delivery.block, self._formats.framing
+        if self.config.what == "parsed":
+            table = parsed_rows(block, framing, self._host, delivery.parsed, self._columns)
+        else:
+            table = raw_rows(block, framing, self._host)
+        self._new["overlong"] += block.overlong
+        self._held += len(block.data)
+        if table.num_rows:
+            self._tables.append(table)
+        if self._since is None:
+            self._since = self._clock()
+
+    def _put(self, table: pa.Table) -> Path:
+        """Write a file beside its name, durably, then give it the name."""
+        day = datetime.fromtimestamp(self._clock(), UTC).date().isoformat()
+        path = self.directory / f"date={day}" / f"{self.state.next:08d}.parquet"
+        make_directory(path.parent)
+        beside = path.with_name(f".{path.name}.new")
+        schema = pa.schema([field.with_type(plain_type(field.type)) for field in table.schema])
+        try:
+            with beside.open("wb") as file:
+                reach("archive.write")
+                pq.write_table(table.cast(schema), file, compression="zstd")
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            raise
+        sync_directory(path.parent)
+        return path
+
+    def _write_state(self, positions: tuple[FilePosition, ...], rows: int = 0) -> None:
+        """Say where reading goes on; with rows, also that there is another file."""
+        state = self.state
+        after = msgspec.structs.replace(
+            state,
+            next=state.next + (1 if rows else 0),
+            positions=positions,
+            rows=state.rows + rows,
+            gaps=state.gaps + self._new["gaps"],
+            overlong=state.overlong + self._new["overlong"],
+        )
+        beside = self.directory / f".{STATE}.new"
+        with beside.open("wb") as file:
+            file.write(msgspec.json.encode(after))
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(self.directory / STATE)
+        sync_directory(self.directory)
+        self.state = after
+        self._new = Counter()
+
+    def _read_state(self) -> State:
+        path = self.directory / STATE
+        if not path.exists():
+            return State()
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=State)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise StorageError(f"the archive's state is damaged: {error}", where=str(path)) from None
+
+    def _remove_from(self, number: int) -> None:
+        """What a writer that died has left: its rows are read again."""
+        for path in self.directory.glob("date=*/*.parquet"):
+            if _number(path) >= number:
+                path.unlink()
+        for path in self.directory.glob("date=*/.*.new"):
+            path.unlink()
+
+    def _locked(self) -> int:
+        handle = os.open(self.directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise RuntimeFailure(
+                "another process writes this archive", where=str(self.directory),
+                hint="Stop it, or give this one another path.",
+            ) from None  # fmt: skip
+        return handle
+
+
+def _number(path: Path) -> int:
+    return int(path.stem)
+
+
+def _columns(name: str, config: ArchiveConfig, formats: StreamFormat) -> tuple[str, ...]:
+    if config.what == "raw" or config.columns:
+        return config.columns
+    schema = formats.static_schema
+    if schema is None:
+        raise ConfigError(
+            "the format has no fixed columns", where=f"streams.{name}.archive.columns",
+            hint='Name them: columns = ["ts", "path"], or keep what = "raw".',
+        )  # fmt: skip
+    return tuple(field for field in schema.names if not field.startswith("_"))

@@ -1,0 +1,144 @@
+"""The archives of one agent: each in a thread of its own, so that what one waits for holds up nobody else.
+
+Owns when they look, and what people are told. A disk that is full or fails stops an archive and no job: it is
+named, and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from elfmesh.agent.archive.archive import Archive
+from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.own_thread import OwnThread
+from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.sources import FilePosition
+from elfmesh.agent.sources.tail import POLL_BYTES
+from elfmesh.errors import ElfError, RuntimeFailure
+
+log = logging.getLogger("elf.archive")
+LOOK_S = 0.5
+AGAIN_S = 5.0
+"""How long after a failure the disk is tried again."""
+
+
+@dataclass(slots=True)
+class _Running:
+    archive: Archive
+    thread: OwnThread
+    problem: str = ""
+    failures: int = 0
+    task: asyncio.Task[None] | None = field(default=None)
+
+
+class Archives:
+    """All archives of one agent.
+
+    Args:
+        streams: its streams, those that are no files as the files of their spools.
+        open_format: makes the format of a stream.
+        directory: of archives that say no path.
+        host: name of this host.
+        look_s: how often a silent stream is looked at.
+        again_s: see AGAIN_S.
+
+    Raises:
+        ElfError: an archive cannot be opened.
+    """
+
+    def __init__(
+        self,
+        streams: Mapping[str, StreamConfig],
+        open_format: Callable[[str, StreamConfig], StreamFormat],
+        directory: Path,
+        host: str,
+        *,
+        look_s: float = LOOK_S,
+        again_s: float = AGAIN_S,
+    ) -> None:
+        self._look_s, self._again_s = look_s, again_s
+        self._running: dict[str, _Running] = {}
+        try:
+            for name, stream in streams.items():
+                if stream.archive is not None:
+                    archive = open_archive(name, stream, open_format, directory, host)
+                    self._running[name] = _Running(archive, OwnThread(f"archive-{name}"))
+        except ElfError:
+            for each in self._running.values():
+                each.thread.close(each.archive.close)
+            raise
+
+    def start(self) -> None:
+        """Follow the streams."""
+        for name, each in self._running.items():
+            each.task = asyncio.get_running_loop().create_task(self._follow(name, each))
+
+    async def close(self) -> None:
+        """Stop; what was read and is in no file is read again. Harmless when repeated."""
+        tasks = [each.task for each in self._running.values() if each.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for each in self._running.values():
+            each.thread.close(each.archive.close)
+        self._running = {}
+
+    def describe(self) -> dict[str, Any]:
+        """For people: how each stands."""
+        return {
+            name: {**each.archive.describe(), "failures": each.failures, "problem": each.problem}
+            for name, each in self._running.items()
+        }
+
+    def problems(self) -> dict[str, str]:
+        """By "archive STREAM", why lines do not get there."""
+        return {f"archive {name}": each.problem for name, each in self._running.items() if each.problem}
+
+    def positions(self) -> list[tuple[FilePosition, ...]]:
+        """From where each would read after a restart."""
+        return [each.archive.positions for each in self._running.values()]
+
+    async def _follow(self, name: str, each: _Running) -> None:
+        while True:
+            try:
+                taken = await each.thread.run(each.archive.step)
+            except (OSError, ElfError) as error:
+                reason = (
+                    os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+                )
+                if reason != each.problem:
+                    log.warning("archive of %s waits: %s: %s", name, each.archive.directory, reason)
+                each.problem, each.failures = reason, each.failures + 1
+                await asyncio.sleep(self._again_s)
+                continue
+            if each.problem:
+                log.info("archive of %s goes on", name)
+                each.problem = ""
+            if taken < POLL_BYTES:
+                await asyncio.sleep(self._look_s)
+
+
+def open_archive(
+    name: str,
+    stream: StreamConfig,
+    open_format: Callable[[str, StreamConfig], StreamFormat],
+    directory: Path,
+    host: str,
+) -> Archive:
+    """The archive that a stream's settings ask for; raises ElfError if it cannot be had."""
+    assert stream.archive is not None, "the stream has one"
+    formats = open_format(name, stream)
+    try:
+        return Archive(
+            name, stream.path, formats, stream.archive,
+            directory=directory, host=host, read_from=stream.read_from,
+        )  # fmt: skip
+    except OSError as error:
+        where = f"streams.{name}.archive"
+        raise RuntimeFailure(f"{stream.archive.path or directory}: {error.strerror}", where=where) from None

@@ -1,0 +1,108 @@
+"""From a block of a log to rows of its archive: each with the file and the byte that it begins at (D-2).
+
+Owns the columns. `_device`, `_inode`, `_generation` and `_offset` are the source position of D-2, so that a
+row has one identity, whoever archived it and however often a crash made that begin again. `_path` and `_host`
+are for people.
+
+Invariant: every non-blank record of the block is one row, in order; over-long lines are counted, not rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from elfmesh.agent.parsers import Parsed
+from elfmesh.agent.parsers.framing import Framing
+from elfmesh.agent.parsers.lines import Lines
+from elfmesh.agent.sources import Block
+from elfmesh.agent.sources.position import FilePosition
+
+RAW = "_raw"
+NEWLINE = 10
+
+
+def raw_rows(block: Block, framing: Framing | None, host: str) -> pa.Table:
+    """The lines of a block as they are. Cost: one split of it."""
+    lines = _lines(block, framing)
+    return _table(block, lines, host, {RAW: lines.raw()})
+
+
+def parsed_rows(
+    block: Block, framing: Framing | None, host: str, parsed: Parsed, columns: Sequence[str]
+) -> pa.Table:
+    """The columns of a block; of lines that were not parsed the line itself.
+
+    Args:
+        block: the bytes.
+        framing: which lines are one record.
+        host: of the agent.
+        parsed: made of the same block, with `columns` and RAW.
+        columns: wanted; one without any value is left out.
+    """
+    lines = _lines(block, framing)
+    total = len(lines)
+    found = {name: parsed.arrays[name] for name in columns}
+    raw = lines.raw()
+    if parsed.rows < total:
+        places = _places(raw.to_pylist(), parsed.arrays[RAW].to_pylist())
+        found = {name: column.take(pa.array(places, pa.int64())) for name, column in found.items()}
+        unread = np.array([place is None for place in places], np.bool_)
+        left = pa.array(np.where(unread, np.arange(total), 0), mask=~unread)
+        found[RAW] = raw.take(left)
+    else:
+        found[RAW] = pa.nulls(total, pa.string())
+    return _table(
+        block,
+        lines,
+        host,
+        {name: column for name, column in found.items() if not pa.types.is_null(column.type)},
+    )
+
+
+def _lines(block: Block, framing: Framing | None) -> Lines:
+    lines = Lines(block.data)
+    return lines if framing is None else framing.merge(lines)
+
+
+def _places(lines: Sequence[str], good: Sequence[str]) -> list[int | None]:
+    """Per line, which row was made of it: rows come in the order of the lines they were made of."""
+    places: list[int | None] = []
+    row = 0
+    for line in lines:
+        if row < len(good) and line == good[row]:
+            places.append(row)
+            row += 1
+        else:
+            places.append(None)
+    return places
+
+
+def _table(block: Block, lines: Lines, host: str, columns: dict[str, pa.Array]) -> pa.Table:
+    position = block.position
+    assert position is not None, "files are followed by position"
+    count = len(lines)
+    identity = {
+        "_host": pa.repeat(pa.scalar(host), count),
+        "_path": pa.repeat(pa.scalar(block.source), count),
+        "_device": pa.repeat(pa.scalar(position.device, pa.int64()), count),
+        "_inode": pa.repeat(pa.scalar(position.inode, pa.int64()), count),
+        "_generation": pa.repeat(pa.scalar(position.generation.hex()), count),
+        "_offset": _offsets(block, position, lines),
+    }
+    return pa.table({**identity, **columns})
+
+
+def _offsets(block: Block, position: FilePosition, lines: Lines) -> pa.Array:
+    """Where in its file each record begins; null where an over-long line of the block hides it.
+
+    The split text may be longer than the bytes (malformed UTF-8 was replaced); it has the same newlines.
+    """
+    if block.overlong:
+        return pa.nulls(len(lines), pa.int64())
+    ends = np.flatnonzero(np.frombuffer(block.data, np.uint8) == NEWLINE)
+    begins = np.concatenate([[0], ends + 1])
+    text = np.flatnonzero(np.frombuffer(lines.data, np.uint8) == NEWLINE)
+    return pa.array(position.offset + begins[np.searchsorted(text, lines.starts)], pa.int64())

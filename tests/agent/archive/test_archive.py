@@ -1,0 +1,226 @@
+"""The archive of a stream: every line once with its place, over kills, rotation, full disks and budgets."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from click.testing import CliRunner
+
+from elfmesh.agent import failpoints
+from elfmesh.agent.archive.archive import Archive
+from elfmesh.agent.archive.config import ArchiveConfig
+from elfmesh.agent.archive.host import Archives
+from elfmesh.agent.cli.archive import archive_command
+from elfmesh.agent.config import StreamConfig, config_of
+from elfmesh.agent.stream_formats import format_of
+from elfmesh.errors import ConfigError, RuntimeFailure
+from tests.agent.sinks.rig import Died, die
+
+
+class Rig:
+    """A log and its archive; `now` is the archive's clock."""
+
+    def __init__(self, root: Path, **config: Any) -> None:
+        self.root, self.log = root, root / "app.log"
+        self.stream = StreamConfig(
+            path=str(root / "app.log*"),
+            format=config.pop("format", "json"),
+            multiline=config.pop("multiline", ""),
+        )
+        self.config, self.now = ArchiveConfig(**config), 1_000.0
+
+    def open(self) -> Archive:
+        return Archive(
+            "app", self.stream.path, format_of(self.stream, name="app"), self.config,
+            directory=self.root / "out", host="h1", clock=lambda: self.now,
+        )  # fmt: skip
+
+    def write(self, *lines: str) -> None:
+        with self.log.open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def once(self) -> dict[str, Any]:
+        """Read everything and write it, as a process that then ends."""
+        archive = self.open()
+        try:
+            while archive.step():
+                pass
+            archive.flush()
+            return archive.describe()
+        finally:
+            archive.close()
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        found = ds.dataset(self.root / "out" / "app", format="parquet", partitioning="hive")
+        rows: list[dict[str, Any]] = found.to_table().to_pylist()
+        return rows
+
+
+def test_each_row_says_which_byte_of_which_file_it_was(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write('{"a": 1}', "", "not json \u00fc", '{"a": 2}')
+    rig.log.write_bytes(rig.log.read_bytes() + b'bad \xff byte\n{"a": 3}\n')
+    assert rig.once()["rows"] == 5
+    data, found = rig.log.read_bytes(), rig.log.stat()
+    for row in rig.rows:
+        assert (row["_device"], row["_inode"], row["host"]) == (found.st_dev, found.st_ino, "h1")
+        line = data[row["_offset"] :].split(b"\n", 1)[0]
+        assert line.decode("utf-8", "replace") == row["_raw"]
+    assert [row["_raw"] for row in rig.rows][-1] == '{"a": 3}'
+
+
+def test_parsed_columns_keep_the_line_only_where_it_was_not_parsed(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, what="parsed", columns=("a", "b.c", "nowhere"))
+    rig.write('{"a": 1, "b": {"c": "x"}}', "broken", '{"a": 2}')
+    rig.once()
+    rows = [(row["a"], row["b.c"], row["_raw"]) for row in rig.rows]
+    assert rows == [(1, "x", None), (None, None, "broken"), (2, None, None)]
+    assert "nowhere" not in rig.rows[0]
+    with pytest.raises(ConfigError, match=r"streams\.app\.archive\.columns: the format has no fixed columns"):
+        Rig(tmp_path, what="parsed").open()
+
+
+def test_records_of_several_lines_are_one_row_at_their_first_byte(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, format="regex:(?P<x>.*)", multiline="indent")
+    rig.write("one", "  more", "two", "three")
+    rig.once()
+    data = rig.log.read_bytes()
+    for row in rig.rows:
+        assert data[row["_offset"] :].decode().startswith(row["_raw"].split("\n")[0])
+    assert next(row["_raw"] for row in rig.rows) == "one\n  more"
+
+
+def test_a_kill_at_any_step_leaves_every_line_once_over_rotation(tmp_path: Path) -> None:
+    places = ["archive.write", "archive.written"] * 3
+    rig = Rig(tmp_path, file="1 kB")
+    written = 0
+    for turn, place in enumerate(places):
+        lines = [json.dumps({"n": written + at, "pad": "x" * 80}) for at in range(30)]
+        written += len(lines)
+        rig.write(*lines)
+        with failpoints.armed(place, die, n=turn % 2 + 1), pytest.raises(Died):
+            rig.once()
+        if turn % 2:
+            rig.log.rename(tmp_path / f"app.log.{turn}")
+    rig.write('{"n": -1}')
+    assert rig.once()["gaps"] == 0
+    numbers = Counter(json.loads(row["_raw"])["n"] for row in rig.rows)
+    assert numbers == Counter([*range(written), -1])
+    places_seen = {(row["_inode"], row["_generation"], row["_offset"]) for row in rig.rows}
+    assert len(places_seen) == written + 1
+
+
+def test_the_budget_takes_the_oldest_files_and_says_how_many(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, file="1 kB", bytes="9 kB")
+    for turn in range(20):
+        rig.write(*(json.dumps({"n": turn, "pad": os.urandom(40).hex()}) for _ in range(10)))
+        said = rig.once()
+    assert said["bytes"] <= 9_000
+    assert said["expired_files"] > 0
+    assert said["files"] + said["expired_files"] == 20
+    assert max(json.loads(row["_raw"])["n"] for row in rig.rows) == 19
+
+
+def test_files_older_than_they_are_kept_go_though_nothing_new_comes(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, keep="10 s")
+    rig.write('{"n": 1}')
+    rig.once()
+    rig.write('{"n": 2}')
+    rig.once()
+    rig.now = max(path.stat().st_mtime for path in tmp_path.rglob("*.parquet")) + 11
+    archive = rig.open()
+    archive.step()
+    archive.close()
+    assert [row["_raw"] for row in rig.rows] == ['{"n": 2}']  # the newest file stays
+
+
+def test_two_writers_never_share_an_archive(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    first = rig.open()
+    with pytest.raises(RuntimeFailure, match="another process writes this archive"):
+        rig.open()
+    first.close()
+    rig.open().close()
+
+
+async def test_a_full_disk_stops_the_archive_by_name_and_loses_no_line(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, every="1 ms")
+    stream = StreamConfig(path=rig.stream.path, format="json", archive=ArchiveConfig(every="1 ms"))
+    rig.write('{"n": 1}')
+
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def formats(name: str, each: StreamConfig) -> Any:
+        return format_of(each, name=name)
+
+    archives = Archives({"app": stream}, formats, tmp_path / "out", "h1", look_s=0.01, again_s=0.01)
+    with failpoints.armed("archive.write", full):
+        archives.start()
+        await _until(lambda: archives.describe()["app"]["failures"] == 1)
+        assert archives.problems() in ({"archive app": "No space left on device"}, {})
+        rig.write('{"n": 2}')
+        await _until(lambda: archives.describe()["app"]["rows"] == 2)
+    assert archives.problems() == {}
+    await archives.close()
+    assert sorted(row["_raw"] for row in rig.rows) == ['{"n": 1}', '{"n": 2}']
+
+
+async def _until(holds: Any) -> None:
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 - what changes is in another thread
+            await asyncio.sleep(0.005)
+
+
+def test_the_command_catches_up_and_the_next_call_adds_nothing(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write('{"n": 1}', '{"n": 2}')
+    config = tmp_path / "agent.toml"
+    config.write_text(
+        f'data_dir = "{tmp_path}/data"\n[streams.app]\npath = "{rig.log}"\nformat = "json"\n'
+        f'[streams.app.archive]\npath = "{tmp_path}/out"\n'
+    )
+    for _ in range(2):
+        result = CliRunner().invoke(archive_command, ["-c", str(config)])
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.output)["rows"] == 2
+    assert len(rig.rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"path": "out"}, "streams.app.archive.path: 'out' is not absolute"),
+        ({"file": "1 GB"}, "streams.app.archive.file: is not from 1 kB to 512 MB"),
+        ({"bytes": "1 MB"}, "streams.app.archive.bytes: is less than one file"),
+        ({"columns": ["a"]}, "streams.app.archive.columns: a raw archive has no columns"),
+        ({"keep": "never"}, "streams.app.archive.keep"),
+        ({"what": "all"}, "streams.app"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(given: dict[str, Any], message: str) -> None:
+    raw = {"streams": {"app": {"path": "/x", "archive": given}}}
+    with pytest.raises(ConfigError) as caught:
+        config_of(raw, "agent.toml")
+    assert message in str(caught.value)
+
+
+def test_files_are_read_by_pandas_and_arrow_as_they_are(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, what="parsed", columns=("a",))
+    rig.write('{"a": 1}')
+    rig.once()
+    rig.write('{"a": 2.5}')
+    rig.once()
+    found = ds.dataset(tmp_path / "out" / "app", format="parquet", partitioning="hive", schema=None)
+    assert pa.types.is_int64(found.schema.field("_offset").type)
+    assert found.count_rows() == 2
