@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel try-wheel $(SANITIZED) demo test test-numpy lint types imports check sim soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
+.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel try-wheel $(SANITIZED) demo test test-numpy lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -116,6 +116,12 @@ sim: $(NATIVE) ## 1,000 simulated agents and 100 jobs (minutes)
 	ELF_SIM_AGENTS=1000 ELF_SIM_JOBS=100 $(BIN)/python -m pytest -q tests/sim --timeout 3600
 
 SOAK_SEEDS ?= 10000
+
+SEEDS ?= 300
+
+seeds: $(NATIVE) ## SEEDS seeds of the swarm anew on all cores, as every change must pass them (10 minutes)
+	@rm -f build/seeds-sim.jsonl
+	@$(BIN)/python -m tests.sim.swarm --soak $(SEEDS) --journal build/seeds-sim.jsonl
 
 soak-sim: $(NATIVE) ## SOAK_SEEDS seeds of the swarm on all cores; goes on where it was stopped (hours)
 	@$(BIN)/python -m tests.sim.swarm --soak $(SOAK_SEEDS) --journal build/soak-sim.jsonl

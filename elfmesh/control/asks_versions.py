@@ -21,7 +21,7 @@ from elfmesh.control.master.master import Master
 from elfmesh.control.master.rollout import Wanted, going_back
 from elfmesh.control.messages import Ask, Submit
 from elfmesh.control.office import Office
-from elfmesh.control.once import Once
+from elfmesh.control.once import Once, word, words
 from elfmesh.control.ql.changes import RESET, Difference, compare
 
 CHANGING_VERBS = ("undo", "empty")
@@ -78,8 +78,10 @@ class Versions:
             self._begin(master, wanted)
 
     def _was_made(self, master: Master, message: Submit | Ask) -> bool:
-        """Whether a word has come before and was obeyed here: it is answered, and changes nothing."""
+        """Whether a word was obeyed before, here or by an earlier master: it is only answered."""
         made = self._once.of(message.origin, message.token)
+        if made is None and word(message.origin, message.token) in master.manifest.asked:
+            made = master.manifest.incarnation
         if made is None:
             return False
         if made == master.manifest.incarnation:
@@ -94,8 +96,13 @@ class Versions:
         origin, token = wanted.origin, wanted.token
         assert origin is not None
         self._once.made(origin, token, wanted.manifest.incarnation)
-        wanted = dataclasses.replace(wanted, refused=lambda: self._once.undone(origin, token))
-        master.rollouts.begin(wanted)
+        asked = words(master.manifest.asked, word(origin, token))
+        manifest = replace(wanted.manifest, asked=asked)
+
+        def refused() -> None:
+            self._once.undone(origin, token)
+
+        master.rollouts.begin(dataclasses.replace(wanted, manifest=manifest, refused=refused))
 
     def asked(self, master: Master, ask: Ask) -> None:
         """Undo, empty, or how the last change went."""

@@ -49,6 +49,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         since_us: records before this event time count as filtered (`elf empty`); None: all are taken.
         narrowed: labels that an agent must have beside those of the text: a canary's.
         signed: the envelope of its signatures (`signing`), as it was given; agents check it for themselves.
+        asked: the words of clients that made the last versions (`once.word`), oldest first: a master that
+            takes over knows by them what was done already.
     """
 
     namespace: str
@@ -63,6 +65,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     since_us: Index | None = None
     narrowed: tuple[tuple[str, str], ...] = ()
     signed: bytes = b""
+    asked: tuple[bytes, ...] = ()
 
     @property
     def qualified(self) -> str:

@@ -2,7 +2,9 @@
 
 Owns the memory of that. A network may deliver a frame again minutes later; the job that it is about may have
 been deleted, applied anew or changed since, by others (D-16: delivered at least once, applied once). Frames
-come to the process that they were sent to or not at all, so that this memory need not outlive it.
+come to the process that they were sent to or not at all, so that this memory need not outlive it. A client's
+agent asks again, under the same number, whoever leads by then: the words that made the last versions of a job
+go with its manifest (`words`), so that a successor does not make them twice.
 
 Invariant: who has made a change does not pass the word for it on, and who has passed it on does not make the
 change: whether another did is not known here. Such a word is sent back (`answers.ANEW`), and who still waits
@@ -12,13 +14,28 @@ for an answer asks anew, under another number.
 from __future__ import annotations
 
 from collections import OrderedDict
+from hashlib import blake2b
 
 from elfmesh.machine import Contact
 
 MADE_MAX = 4096
 """Changes remembered: at one a second more than an hour's."""
 
+WORDS_MAX = 8
+"""Words that a manifest carries: a question is asked again for seconds, not for so many changes."""
+
 _PASSED = ""
+
+
+def word(origin: Contact, token: int) -> bytes:
+    """The name of one request, for all agents: 12 bytes."""
+    said = b"%s:%d:%d" % (origin.id, origin.incarnation, token)
+    return blake2b(said, digest_size=12).digest()
+
+
+def words(before: tuple[bytes, ...], said: bytes) -> tuple[bytes, ...]:
+    """Those of a manifest and one more, the newest last."""
+    return (*before, said)[-WORDS_MAX:]
 
 
 class Once:

@@ -333,7 +333,7 @@ def going_back(
 ) -> Wanted:
     """The version before the newest, wanted again as the next one; `terms.older` is not empty."""
     before = terms.older[-1].manifest
-    manifest = replace(before, version=terms.manifest.version + 1)
+    manifest = replace(before, version=terms.manifest.version + 1, asked=terms.manifest.asked)
     state = compare(terms.manifest.text, before.text).state
     return Wanted(manifest, state, origin, token, now, soon=True, halted=halted)
 

@@ -210,7 +210,7 @@ class SimOS:
         return sum(handle.disk is disk for handle in self._handles.values())
 
     def hang_up(self, host: str) -> None:
-        """The host's process is gone: its files are closed, and what is left of its objects may close them again."""
+        """The host's process is gone: its files are closed, whatever its objects close later."""
         disk = self.disks[host]
         for fd in [fd for fd, handle in self._handles.items() if handle.disk is disk]:
             del self._handles[fd]

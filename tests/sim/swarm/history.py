@@ -5,21 +5,19 @@ Owns the taps: on each agent's machines (events in, effects out) and on its fram
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from elfmesh.agent.assembly import LocalAgent
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Forgotten, Frame, Sealed
+from elfmesh.agent.pump import Store
 from elfmesh.control import events as ctl
 from elfmesh.control.master.master import Master
 from elfmesh.control.register.value import Cell
 from elfmesh.control.results.records import FIRST, ResultRecord
 from elfmesh.machine import Effect, Event, Send
-
-LAST_MOMENT_S = 2.0
-"""How long a slow disk takes at most to have what its agent has learned."""
 
 Incarnation = tuple[str, str]
 """A job's name and the incarnation of its results."""
@@ -110,9 +108,7 @@ class History:
     given: dict[tuple[str, Incarnation], list[ctl.Sealed]] = field(default_factory=dict)
     """By host and job: what was handed to the control plane, after it was durable."""
     epochs: dict[tuple[str, bytes], list[tuple[float, int]]] = field(default_factory=dict)
-    """By host and job: the highest epoch that the agent knew, and since when."""
-    deaths: dict[str, float] = field(default_factory=dict)
-    """By host: when its process ended last."""
+    """By host and job: the highest epoch that the agent knew of and had told of, and since when."""
     leaders: dict[tuple[bytes, int], dict[str, float]] = field(default_factory=dict)
     """By job and epoch: who has led it, and since when."""
     versions: dict[tuple[str, Incarnation], list[tuple[float, int]]] = field(default_factory=dict)
@@ -168,10 +164,10 @@ class History:
 
     def tap(self, host: str, local: LocalAgent, entered: Callable[[], None]) -> None:
         """Note what this agent does from now on; `entered` is told that its code runs."""
-        step, append = local.core.step, local.frames.append
         self._lives[host] += 1
         self.recovered(host, local.frames)
-        self._forget_unsynced(host)
+        self._told(host, local)
+        step, append = local.core.step, local.frames.append
         closed: dict[tuple[bytes, int], int] = {}
         voting: dict[bytes, Cell] = {}
 
@@ -186,7 +182,6 @@ class History:
             for effect in effects:
                 if type(effect) is not Send:
                     self._effect(host, local, effect)
-            self._epochs(host, local)
             for job_id, master in local.control.leadership.masters.items():
                 cell = master.committer.cell
                 if voting.get(job_id) is not cell:
@@ -257,7 +252,6 @@ class History:
             manifest = effect.manifest
             self.names[manifest.job_id] = manifest.qualified
             job = (manifest.qualified, manifest.incarnation)
-            self.versions.setdefault((host, job), []).append((self.now(), manifest.version))
             self.starts.setdefault((host, job), (effect.start, self.now()))
             self.released.setdefault((host, job), []).append((self.now(), effect.start))
         elif isinstance(effect, ctl.ReleaseWorker):
@@ -266,20 +260,44 @@ class History:
                 job = (member.manifest.qualified, member.manifest.incarnation)
                 self.released.setdefault((host, job), []).append((self.now(), effect.stop))
 
-    def _epochs(self, host: str, local: LocalAgent) -> None:
-        """Note what epochs an agent knows now."""
-        for job, epoch in local.control.leadership._epochs._known.items():
-            known = self.epochs.setdefault((host, job), [])
-            if not known or known[-1][1] != epoch:
-                known.append((self.now(), epoch))
+    def _told(self, host: str, local: LocalAgent) -> None:
+        """Note the epochs that an agent has told of, and the versions that it has begun.
 
-    def _forget_unsynced(self, host: str) -> None:
-        """What an agent learned in its last moment may not be on its disk: it has told nobody."""
-        before = self.deaths.get(host, float("inf")) - LAST_MOMENT_S
-        for all_ in (self.epochs, self.versions):
-            for (of, _), known in all_.items():
-                while of == host and known and known[-1][0] >= before:
-                    known.pop()
+        What it has learned and not yet written counts from the first effect that goes out behind the write: a
+        crash before makes it unknown again, to everybody.
+        """
+        step, carry_out = local.core.step, local.pump._carry_out
+        knew: dict[bytes, int] = {}
+        waiting: deque[tuple[Effect | None, dict[bytes, int]]] = deque()
+
+        def learned(event: Event, now: float) -> list[Effect]:
+            effects = step(event, now)
+            knows = local.control.leadership._epochs._known
+            new = {job: epoch for job, epoch in knows.items() if knew.get(job) != epoch}
+            knew.update(new)
+            if new:
+                waiting.append((None, new))
+            last = next((each for each in reversed(effects) if not isinstance(each, Store)), None)
+            if last is not None and waiting and waiting[-1][0] is None:
+                waiting.append((last, {}))
+            return effects
+
+        def went_out(effect: Effect) -> None:
+            carry_out(effect)
+            if any(mark is effect for mark, _ in waiting):
+                while waiting:
+                    mark, new = waiting.popleft()
+                    for job, epoch in new.items():
+                        self.epochs.setdefault((host, job), []).append((self.now(), epoch))
+                    if mark is effect:
+                        break
+            if isinstance(effect, ctl.StartWorker):
+                manifest = effect.manifest
+                begun = (manifest.qualified, manifest.incarnation)
+                self.versions.setdefault((host, begun), []).append((self.now(), manifest.version))
+
+        local.core.step = learned  # type: ignore[method-assign]  # listens in
+        local.pump._carry_out = went_out  # type: ignore[method-assign]  # listens in
 
     def loses_disk(self, host: str, local: LocalAgent) -> None:
         """An agent is about to be lost with its disk: note what of it was safe (D-8)."""

@@ -169,6 +169,7 @@ class Host:
         self.transport: SwarmTransport | None = None
         self.wanted = True
         self.left = False
+        self.left_as = ""
         self._leaving: asyncio.Task[None] | None = None
         self.down_since: float | None = 0.0
         self.away: list[tuple[float, float]] = []
@@ -343,7 +344,7 @@ class Host:
         local.pump.kill()
         self.around.system.hang_up(self.folder)
         self.gate.open()
-        self.down_since = self.around.history.deaths[self.name] = asyncio.get_running_loop().time()
+        self.down_since = asyncio.get_running_loop().time()
 
     def power_cut(self) -> None:
         """The host goes dark: what was not synced is gone. Its web server syncs its own log."""
@@ -380,7 +381,7 @@ class Host:
     async def leave(self) -> None:
         """`elf leave`; who cannot go in order, in a paused job or without a majority, is switched off."""
         if self.local is not None and not self.left:
-            self.left = True
+            self.left, self.left_as = True, self.name
             self._leaving = asyncio.get_running_loop().create_task(self._leave(self.local))
             await asyncio.shield(self._leaving)  # it goes on when the faults are over
 

@@ -355,7 +355,7 @@ async def _run(
     }
     for host in swarm.hosts:
         if host.left:  # it has said so: nobody expects it
-            absent[host.name].append((0.0, float("inf")))
+            absent.setdefault(host.left_as, []).append((0.0, float("inf")))
     await swarm.end()
     return Outcome(
         scenario=scenario,
