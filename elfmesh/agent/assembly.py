@@ -13,6 +13,7 @@ from typing import Any
 
 import elfmesh
 from elfmesh.agent.archive.host import Archives
+from elfmesh.agent.authority.gate import Gate, open_gate
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.core import AgentCore
@@ -20,7 +21,6 @@ from elfmesh.agent.disk.deadletters import DeadLetters
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.statelog import StateLog
 from elfmesh.agent.disk.storage import Storage
-from elfmesh.agent.functions.host import FunctionHost
 from elfmesh.agent.hands import Results
 from elfmesh.agent.heavy import Compute
 from elfmesh.agent.host import Executor
@@ -73,8 +73,8 @@ class Parts:
         self_check: one interval in so many is verified by its master; 0: none.
         lookups: its lookup tables.
         cpu_s: CPU time of the calling thread.
-        functions: decides which Python functions run here; None: none do.
         budget: its processor time; None: as much as it takes.
+        gate: decides what runs here; None: everything, but no Python.
         disk_bytes: limit of its frame log; None: no limit.
         fanout: children that it takes in one tree.
     """
@@ -103,8 +103,8 @@ class Parts:
     lookups: LookupTables | None = None
     disk_bytes: int | None = None
     cpu_s: Callable[[], float] = lambda: 0.0
-    functions: FunctionHost | None = None
     budget: HostBudget | None = None
+    gate: Gate | None = None
     fanout: int = FANOUT_MAX
 
 
@@ -125,11 +125,11 @@ class LocalAgent:
 
         self.overlay = Overlay(me, rng=own(), digest=self._digest, clock_us=parts.wall_us)
         self.forest = Forest(me, rng=own(), next_hop=self.overlay.next_hop, fanout=parts.fanout)
-        self.control = Control(me, parts.name, rng=own(), facts=self.facts)
+        gate = self.gate = parts.gate or open_gate(parts.storage, parts.wall_us)
+        self.control = Control(me, parts.name, rng=own(), facts=self.facts, policy=gate.policy)
         self.core = AgentCore(self.overlay, self.forest, self.control)
         self.frames = FrameLog(parts.storage, limit_bytes=parts.disk_bytes)
         self.dead_letters = DeadLetters(parts.storage, parts.name)
-        self.functions = parts.functions or FunctionHost(None, parts.storage, parts.wall_us)
         self.pump = Pump(
             self.core,
             me=me,
@@ -142,7 +142,7 @@ class LocalAgent:
             workers=self._workers,
             wall_us=parts.wall_us,
             recheck=parts.recheck,
-            try_functions=self.functions.tried,
+            try_functions=gate.tried,
         )
 
     def start(self, seeds: tuple[tuple[str, int], ...]) -> None:
@@ -171,7 +171,7 @@ class LocalAgent:
             others = {"sinks": parts.sink_problems(), "slowed": slowed, "archives": archives}
             return {"problem": problem, **{name: dict(said) for name, said in others.items()}}
         if topic == "functions":
-            return {"problem": self.functions.problem}
+            return {"problem": self.gate.functions.problem}
         if topic == "limits":
             return {"self_check": self._parts.self_check}
         if topic == "trees":
@@ -198,7 +198,8 @@ class LocalAgent:
             "processor": parts.budget.describe() if parts.budget else {},
             "job_costs": self.host.describe_jobs(),
             "dead_letters": self.dead_letters.describe(),
-            "functions": self.functions.describe(),
+            "functions": self.gate.functions.describe(),
+            "authority": self.gate.describe(),
             "frame_log": {
                 "bytes": self.frames.size,
                 "limit_bytes": self.frames.limit_bytes,
@@ -234,8 +235,8 @@ class LocalAgent:
             labels=parts.labels,
             lookups=parts.lookups,
             cpu_s=parts.cpu_s,
-            functions=self.functions,
             budget=parts.budget,
+            gate=self.gate,
         )
         return self.host
 

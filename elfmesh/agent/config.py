@@ -20,6 +20,13 @@ import msgspec
 
 from elfmesh.agent.addresses import is_loopback, parse_address
 from elfmesh.agent.archive.config import ArchiveConfig, check_archive
+from elfmesh.agent.authority.settings import (
+    AuditConfig,
+    FieldsConfig,
+    ManifestsConfig,
+    NamespaceConfig,
+    check_authority,
+)
 from elfmesh.agent.budget.settings import LimitsConfig, check_limits
 from elfmesh.agent.functions.settings import FunctionsConfig, check_functions
 from elfmesh.agent.inputs.address import parse_listen
@@ -116,6 +123,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         streams: name to stream.
         lookups: name to a file that is joined to records: its path, format, types and patterns.
         sinks: name to where results of jobs are carried on to.
+        namespaces: what the jobs of each may use here; without any, all may use everything.
     """
 
     data_dir: str = ""
@@ -132,6 +140,10 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     sinks: dict[str, SinkConfig] = {}
     limits: LimitsConfig = LimitsConfig()
     functions: FunctionsConfig = FunctionsConfig()
+    manifests: ManifestsConfig = ManifestsConfig()
+    namespaces: dict[str, NamespaceConfig] = {}
+    fields: FieldsConfig = FieldsConfig()
+    audit: AuditConfig = AuditConfig()
 
     @property
     def directory(self) -> Path:
@@ -228,7 +240,12 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _convert(raw: dict[str, Any], source: str) -> Any:
-    kinds: dict[str, Any] = {"streams": StreamConfig, "lookups": StreamConfig, "sinks": SinkConfig}
+    kinds: dict[str, Any] = {
+        "streams": StreamConfig,
+        "lookups": StreamConfig,
+        "sinks": SinkConfig,
+        "namespaces": NamespaceConfig,
+    }
     for key, kind in kinds.items():
         given = raw.get(key, {})
         if isinstance(given, dict):
@@ -247,7 +264,8 @@ def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
         hint = ""
         if unknown := re.search(r"unknown field `(.*?)`", message):
             message = f"unknown key {unknown[1]!r}"
-            section = {"limits": LimitsConfig, "functions": FunctionsConfig}.get(place, kind)
+            sections = {"limits": LimitsConfig, "functions": FunctionsConfig, "manifests": ManifestsConfig}
+            section = {**sections, "fields": FieldsConfig, "audit": AuditConfig}.get(place, kind)
             if kind is SinkConfig:
                 section = TYPES[raw["type"]]
             hint = suggest(unknown[1], section.__struct_fields__)
@@ -276,6 +294,7 @@ def _check(config: AgentConfig, source: str) -> None:
     _check_values(source, "join_timeout", [config.join_timeout])
     check_limits(config.limits, f"{source}: limits")
     check_functions(config.functions, f"{source}: functions")
+    check_authority(config.manifests, config.namespaces, config.audit, source)
     for name, lookup in config.lookups.items():
         if not lookup.path:
             raise ConfigError("is empty", where=f"{source}: lookups.{name}.path")

@@ -17,10 +17,13 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from elfmesh.agent.api_server import ApiServer, bind_api, cannot_bind
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.assembly import LocalAgent, Parts
+from elfmesh.agent.authority.gate import Gate, gate_of
+from elfmesh.agent.authority.settings import sink_may_carry
 from elfmesh.agent.budget import cgroup
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.budget.priority import lower
@@ -29,7 +32,6 @@ from elfmesh.agent.config import AgentConfig, StreamConfig
 from elfmesh.agent.core import codec
 from elfmesh.agent.disk.spill import SpillStore
 from elfmesh.agent.disk.storage import DiskStorage
-from elfmesh.agent.functions.host import FunctionHost, trust_of
 from elfmesh.agent.host import ThreadExecutor, load_identity, wall_clock_us
 from elfmesh.agent.inputs.host import Inputs
 from elfmesh.agent.lookups import LookupTables
@@ -124,7 +126,7 @@ async def _main(
     sys.setswitchinterval(SWITCH_S)
     async with AsyncExitStack() as stack:
         memory = _memory(config, stack)
-        functions = FunctionHost(trust_of(config.functions, config.cluster), storage, wall_clock_us)
+        gate = gate_of(config, storage, wall_clock_us)
         executor = ThreadExecutor()
         stack.callback(executor.close)
         transport, bound = await _transport(config, stack)
@@ -151,7 +153,7 @@ async def _main(
                 held_bytes_max=limits.memory_bytes // 4,
                 memory=memory,
                 tidy=Seldom(),
-                recheck=_recheck(config, inputs, lookups, functions),
+                recheck=_recheck(config, inputs, lookups, gate),
                 lookups=lookups,
                 inputs=inputs.describe,
                 sinks=sinks.describe,
@@ -160,8 +162,8 @@ async def _main(
                 self_check=limits.self_check,
                 disk_bytes=limits.disk_bytes,
                 cpu_s=time.thread_time,
-                functions=functions,
                 budget=HostBudget(limits.cores, limits.job_share),
+                gate=gate,
             )
         )
         stack.push_async_callback(agent.pump.stop)
@@ -170,7 +172,7 @@ async def _main(
         agent.start(config.join_addresses)
         if not await _joined(agent, config, stopping):
             return
-        taps = Taps(inputs.streams, _format, executor)
+        taps = Taps(inputs.streams, _format, executor, gate.policy)
         programs = ProgramHost(agent.pump.programs, inputs.inserts)
         api = await ApiServer(config, api_socket).start(agent.pump, taps, sinks.metrics, programs)
         stack.push_async_callback(api.close)
@@ -207,12 +209,13 @@ def _ways(
     archives = Archives(inputs.streams, _format, config.directory / "archive", socket.gethostname())
     stack.push_async_callback(archives.close)
     inputs.others = archives.positions
-    sinks = Sinks(config.sinks, config.directory / "sinks")
+    may_carry = partial(sink_may_carry, config.namespaces)
+    sinks = Sinks(config.sinks, config.directory / "sinks", may_carry)
     stack.push_async_callback(sinks.close)
     return inputs, archives, sinks
 
 
-def _recheck(config: AgentConfig, inputs: Inputs, lookups: LookupTables, functions: FunctionHost) -> Recheck:
+def _recheck(config: AgentConfig, inputs: Inputs, lookups: LookupTables, gate: Gate) -> Recheck:
     """What computes an interval again from the raw logs."""
     return Recheck(
         inputs.streams,
@@ -220,7 +223,7 @@ def _recheck(config: AgentConfig, inputs: Inputs, lookups: LookupTables, functio
         spill_dir=config.directory / "verify",
         labels=config.labels,
         lookups=lookups,
-        functions=functions.again,
+        functions=gate.again,
     )
 
 

@@ -155,6 +155,7 @@ class Stream:
             return
         try:
             check_apart(place.sources)
+            job.functions.check(polled.now_us)
             job.lose(place.gaps)
             for delivery, records in zip(polled.deliveries, shared, strict=True):
                 if name in delivery.jobs:

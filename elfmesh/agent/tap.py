@@ -24,6 +24,7 @@ from elfmesh.agent.host import Executor
 from elfmesh.agent.parsers import Parsed, StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.sources.tail import POLL_BYTES, ReadFrom
+from elfmesh.control.authority.policy import OPEN, Policy
 from elfmesh.control.ql import Statement, parse
 from elfmesh.control.ql.columns import bool_values
 from elfmesh.control.ql.compiler import Compiler, read_column
@@ -58,6 +59,7 @@ class Taps:
         streams: of this agent, as their readers see them.
         new_format: a format of a stream that no job shares.
         executor: reads and evaluates, in a lane of its own.
+        policy: what the namespace of a job may read here.
     """
 
     def __init__(
@@ -65,7 +67,9 @@ class Taps:
         streams: Mapping[str, StreamConfig],
         new_format: Callable[[str, StreamConfig], StreamFormat],
         executor: Executor,
+        policy: Policy = OPEN,
     ) -> None:
+        self._policy = policy
         self._streams, self._new_format, self._executor = streams, new_format, executor
         self._open = 0
 
@@ -80,6 +84,8 @@ class Taps:
         """
         statements = [parse(text) for text in request.texts]
         stream = self._stream(statements[0], request.stream)
+        for statement in statements:
+            self._check(statement, statements[0])
         filters = [_Filter(_part(statement, stream)) for statement in statements]
         if self._open >= TAPS_MAX:
             raise RuntimeFailure(
@@ -111,6 +117,16 @@ class Taps:
             if tap.left == 0 or now >= end:
                 return
             await asyncio.sleep(min(max(POLL_S, (now - began) / BUSY_SHARE), max(0.0, end - now)))
+
+    def _check(self, statement: Statement, first: Statement) -> None:
+        """Refuse what a job of the first text's namespace might not read; an operator's tap is of none."""
+        job = first.job
+        if job is None:
+            problem = self._policy.hidden_of(statement, self._streams)
+        else:
+            problem = self._policy.refusal_of(statement, job.namespace, self._streams, raw=True)
+        if problem:
+            raise RuntimeFailure(problem)
 
     def _stream(self, statement: Statement, wanted: str | None) -> str:
         names = [wanted] if wanted else list(statement.streams)

@@ -20,12 +20,12 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+from elfmesh.agent.authority.gate import Gate
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.budget.watchdog import Cost, Verdict
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Forgotten, Frame, Released
-from elfmesh.agent.functions.host import FunctionHost
 from elfmesh.agent.functions.of_job import has_functions
 from elfmesh.agent.host import Executor
 from elfmesh.agent.ingest import HELD_BYTES_MAX, Ingest
@@ -67,10 +67,9 @@ class WorkerHost:
         tidy: see `Ingest`.
         seed: of the tables of keys, so that nobody can choose keys that collide.
         encode: see `JobWorker`.
-        labels: of this agent.
-        lookups: its lookup tables.
+        labels, lookups: of this agent.
         cpu_s: CPU time of the calling thread; constant: no job is ever found to be slow.
-        functions, budget: see `Parts`.
+        budget, gate: see `Parts`.
     """
 
     def __init__(
@@ -91,10 +90,10 @@ class WorkerHost:
         labels: Mapping[str, str] | None = None,
         lookups: LookupTables | None = None,
         cpu_s: Callable[[], float] = lambda: 0.0,
-        functions: FunctionHost | None = None,
         budget: HostBudget | None = None,
+        gate: Gate | None = None,
     ) -> None:
-        self._budget, self._lookups, self._functions = budget, lookups, functions
+        self._budget, self._lookups, self._gate = budget, lookups, gate
         self._labels, self._streams, self._open_reader = labels, streams, open_reader
         self.held_bytes_max, self._fatal = held_bytes_max, fatal
         self._emit, self._frames, self._executor, self._wall_us = emit, frames, executor, wall_us
@@ -230,8 +229,9 @@ class WorkerHost:
         job: LocalJob | None = None
         try:
             job = LocalJob(manifest, effect.start, self._labels, effect.stages, self._lookups)
-            if has_functions(job.stages) and self._functions is not None:
-                await self._executor.run("store", partial(job.functions.admit, self._functions, job.stages))
+            if self._gate is not None:
+                admit = partial(job.functions.admit, self._gate, job.stages, self._wall_us)
+                await self._executor.run("store", admit)
             ingest = self._home(job)
             recovered = await self._executor.run("store", partial(job.recover, self._frames))
             if job.unwritten:

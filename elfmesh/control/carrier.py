@@ -269,8 +269,8 @@ class Carrier:
         if not self._meant(manifest):
             return Verdict(me, False)
         error = self._error(manifest, plan)
-        if error or len(self.members) >= JOBS_MAX:
-            return Verdict(me, False, error or f"this agent works on {JOBS_MAX} jobs already")
+        if error := error or self._no_room(manifest.namespace):
+            return Verdict(me, False, error)
         ledger = self.ledgers.pop(job, b"")
         member = Member(self._office, manifest, plan, message.master, message.epoch, self.keeper, ledger)
         self.members[job] = member
@@ -279,6 +279,16 @@ class Carrier:
         elif self._was_leaving is None:  # it would be given a new number, and its old one were nobody
             member.enroll()
         return Verdict(me, True)
+
+    def _no_room(self, namespace: str) -> str:
+        """Why no other job of a namespace is taken, "" if it is."""
+        if len(self.members) >= JOBS_MAX:
+            return f"this agent works on {JOBS_MAX} jobs already"
+        grant = self._office.policy.grant(namespace)
+        mine = sum(member.manifest.namespace == namespace for member in self.members.values())
+        if grant is not None and grant.jobs is not None and mine >= grant.jobs:
+            return f"this agent works on {mine} jobs of {namespace} already: its configuration allows no more"
+        return ""
 
     def stop(self, job: bytes, incarnation: str) -> None:
         """This incarnation of a job is over."""
@@ -308,7 +318,7 @@ class Carrier:
 
     def _error(self, manifest: Manifest, plan: Plan) -> str:
         """Why this agent cannot evaluate a version of a job, "" if it can."""
-        if error := self.trials.error(manifest):
+        if error := self.trials.error(manifest) or self._office.policy.refusal(manifest, self.streams):
             return error
         unknown = [name for name in plan.lookups if name not in self.lookups]
         if unknown:

@@ -101,7 +101,7 @@ class Client:
     ) -> dict[str, Any]:
         """Submit a job, or update it in place; returns when all agents have acknowledged.
 
-        `signed`: the envelope of `elf sign`, for a job with Python functions.
+        `signed`: the envelope of `elf sign`, where the job needs one.
 
         Raises:
             QueryError: the text is wrong.
@@ -134,7 +134,7 @@ class Client:
         return self._ask("POST", "/v1/jobs", body)
 
     def revoke(self, job: str, tombstone: str) -> dict[str, Any]:
-        """Switch a job's Python functions off by a signed tombstone, as a version of the text that runs.
+        """End a job's versions by a signed tombstone, as a version of the text that runs.
 
         Every agent verifies it for itself, and has it on disk before it acknowledges.
 

@@ -22,6 +22,7 @@ from elfmesh import ids
 from elfmesh.control import acquaintances, carrier
 from elfmesh.control.answers import UNAVAILABLE, error_body
 from elfmesh.control.asks import Asks
+from elfmesh.control.authority.policy import OPEN, Policy
 from elfmesh.control.departure import Departure
 from elfmesh.control.events import (
     ClientRequest,
@@ -90,12 +91,19 @@ class Control:
         rng: seeded; for jitter and incarnations.
         facts: what the host knows about this agent by topic: "agent" (merged into `elf get agents`), "trees"
             ({"items": [{"tree": hex, ...}]}). Called when a client asks.
+        policy: what jobs may use at this agent.
     """
 
     def __init__(
-        self, me: Contact, name: str, *, rng: Rng, facts: Callable[[str], dict[str, Any]] = no_facts
+        self,
+        me: Contact,
+        name: str,
+        *,
+        rng: Rng,
+        facts: Callable[[str], dict[str, Any]] = no_facts,
+        policy: Policy = OPEN,
     ) -> None:
-        self.office = Office(me, name, rng, facts)
+        self.office = Office(me, name, rng, facts, policy)
         self.carrier = carrier.Carrier(self.office)
         self.roots = Roots(self.office)
         self.rendezvous = Rendezvous(self.office)

@@ -14,6 +14,7 @@ from elfmesh.control import messages as ctl
 from elfmesh.control import messages_safety as safety
 from elfmesh.control import messages_versions as versions
 from elfmesh.control.asks import Asks
+from elfmesh.control.authority.leading import Leading
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.departure import Departure
 from elfmesh.control.leadership import Leadership
@@ -46,6 +47,7 @@ class Mail:
         self._office, self._carrier, self._roots, self._rendezvous = office, carrier, roots, rendezvous
         self._requests, self._leadership, self._asks = requests, leadership, asks
         self._departure = departure
+        self._leading = Leading(office, carrier.trials)
 
     # -- multicasts ------------------------------------------------------------------------------------
 
@@ -317,9 +319,9 @@ class Mail:
     def _questions(self, message: Message, payload: bytes) -> None:
         match message:
             case ctl.Submit():
-                self._asks.submit(message)
+                self._leading.submitted(message, self._asks.submit)
             case ctl.Ask():
-                self._asks.ask(message)
+                self._leading.asked(message, self._leadership.masters.get(message.job), self._asks.ask)
             case ctl.AskAll():
                 self._asks.ask_all(message)
             case ctl.Answered():

@@ -14,6 +14,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
+from elfmesh.control.authority.policy import OPEN, Policy
 from elfmesh.control.events import LogRead, ReadLog
 from elfmesh.control.messages import Answered, Ask, pack
 from elfmesh.machine import Contact, Effect, Message, Rng, Send
@@ -64,9 +65,18 @@ class Office:
         name: what people call it.
         rng: for jitter and incarnations.
         facts: what the host knows about this agent, by topic ("agent", "trees").
+        policy: what jobs may use at this agent.
     """
 
-    def __init__(self, me: Contact, name: str, rng: Rng, facts: Callable[[str], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        me: Contact,
+        name: str,
+        rng: Rng,
+        facts: Callable[[str], dict[str, Any]],
+        policy: Policy = OPEN,
+    ) -> None:
+        self.policy = policy
         self.me, self.name, self.rng, self.facts = me, name, rng, facts
         self.now = 0.0
         self.joined_at = self.grown_at = self.changed_at = float("-inf")

@@ -1,11 +1,11 @@
-"""Trying a version's Python functions out on this host before anything is said about it (D-16's prepare).
+"""Trying a version out on this host before anything is said about it (D-16's prepare): signatures, functions.
 
 Owns which versions were tried and with what outcome, and what waits for that. Evaluates nothing: the host
 does, in a process of its own, and answers by an event.
 
 Invariants: what waits for a trial is called once, at the latest when the trial is given up; a version without
-functions waits for nothing. The outcome decides what is said to the master; what runs is decided by the host
-again.
+functions that needs no signature waits for nothing. The outcome decides what is said to the master; what runs
+is decided by the host again.
 """
 
 from __future__ import annotations
@@ -43,12 +43,11 @@ class Trials:
         self._waiting: dict[Key, list[Callable[[], object]]] = {}
 
     def before(self, manifest: Manifest, then: Callable[[], object]) -> None:
-        """Call `then` once it is known whether a version's functions work here; at once if it has none."""
+        """Call `then` once it is known whether a version may run here and its functions work."""
         key = _key(manifest)
         known = self._known.get(key)
-        if not _has_functions(manifest) or (
-            known is not None and (not known[0] or self._office.now - known[1] < AGAIN_S)
-        ):
+        wanted = self._office.policy.signed or _has_functions(manifest)
+        if not wanted or (known is not None and (not known[0] or self._office.now - known[1] < AGAIN_S)):
             then()
             return
         waiting = self._waiting.setdefault(key, [])

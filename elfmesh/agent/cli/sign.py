@@ -1,4 +1,4 @@
-"""`elf key create` and `elf sign`: keys, and signatures of jobs with Python functions.
+"""`elf key create` and `elf sign`: keys, and signatures of jobs.
 
 Owns key files (private: PEM, mode 0600, never overwritten) and signature files (an envelope a line). What a
 signature means and who checks it stands in `elfmesh.control.signing`.
@@ -31,7 +31,7 @@ EXPIRES = "90 d"
 
 @click.group("key")
 def key_group() -> None:
-    """Keys that sign jobs with Python functions."""
+    """Keys that sign jobs."""
 
 
 @key_group.command("create")
@@ -58,7 +58,7 @@ def create_command(path: str) -> None:
 
 
 @click.command("sign")
-@click.option("-f", "--file", "path", metavar="FILE", help="ELF-QL file; its jobs with functions are signed.")
+@click.option("-f", "--file", "path", metavar="FILE", help="ELF-QL file; all its jobs are signed.")
 @click.option(
     "--key", "keys", multiple=True, required=True, metavar="FILE", help="A private key; repeatable."
 )
@@ -82,7 +82,7 @@ def sign_command(
     tombstone: str | None,
     output: str | None,
 ) -> None:
-    """Sign the jobs of FILE that have Python functions; who signs second adds to what is there.
+    """Sign the jobs of FILE; who signs second adds to what is there.
 
     Without --serial, an envelope of the same text that is there is signed as it is.
     """
@@ -146,7 +146,7 @@ def _tombstone(
 
 
 def signable(path: str) -> list[Statement]:
-    """The jobs of a file that have Python functions, each tried out in a worker.
+    """The jobs of a file; those with Python functions were tried out in a worker.
 
     Raises:
         QueryError: the file is wrong.
@@ -157,13 +157,14 @@ def signable(path: str) -> list[Statement]:
 
     text, source = read_text(path)
     try:
-        statements = [each for each in parse_many(text, source=source) if each.functions]
+        statements = parse_many(text, source=source)
     except QueryError as error:
         raise with_caret(error, text) from None
     if not statements or any(statement.job is None for statement in statements):
-        raise DataError("there is no job with Python functions in it", where=source)
+        raise DataError("there is no job in it, or a query without a name", where=source)
     for statement in statements:
-        local_evaluator(statement).close()
+        if statement.functions:
+            local_evaluator(statement).close()
     return statements
 
 

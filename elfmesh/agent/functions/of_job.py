@@ -1,13 +1,16 @@
-"""The Python functions of one job at one agent: who evaluates them, and what they have said."""
+"""What one job at one agent was admitted with: until when, and who evaluates its Python functions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from elfmesh.agent.authority.gate import Gate
+from elfmesh.agent.authority.signatures import Admission
 from elfmesh.agent.functions.evaluator import Evaluator
-from elfmesh.agent.functions.host import FunctionHost
 from elfmesh.control import ql
+from elfmesh.control.signing import REVOKED
 from elfmesh.control.terms import Stage
+from elfmesh.errors import RuntimeFailure
 
 NOTES_MAX = 3
 """Newest reasons kept for people."""
@@ -18,15 +21,33 @@ class JobFunctions:
 
     Attributes:
         evaluators: by version.
+        admissions: by version, of those that need signatures.
     """
 
     def __init__(self) -> None:
         self.evaluators: Mapping[int, Evaluator] = {}
+        self.admissions: Mapping[int, Admission] = {}
         self._notes: dict[str, None] = {}
 
-    def admit(self, host: FunctionHost, stages: Sequence[Stage]) -> None:
-        """Have the functions of all versions checked; raises what `FunctionHost.open` does."""
-        self.evaluators = host.open(stages, self._note)
+    def admit(self, gate: Gate, stages: Sequence[Stage], wall_us: Callable[[], int]) -> None:
+        """Have all versions checked; raises what `Gate.admit` and `check` do."""
+        self.admissions = gate.admit(stages)
+        self.evaluators = gate.functions.open(stages, self.admissions, self._note)
+        self.check(wall_us())
+
+    def check(self, now_us: int) -> None:
+        """See that no version without functions is over: the others count their own records.
+
+        An interval keeps the version that it began with, so an older one may expire before it has ended.
+
+        Raises:
+            RuntimeFailure: one was revoked, or the newest has expired.
+        """
+        for version, admission in self.admissions.items():
+            why = admission.over(now_us)
+            counts = why == REVOKED or version == max(self.admissions)
+            if version not in self.evaluators and why and counts:
+                raise RuntimeFailure(f"version {version} may not run here any more: {why}")
 
     def close(self) -> None:
         """End their processes; harmless when repeated."""

@@ -58,12 +58,19 @@ class Sinks:
     Args:
         configs: by name.
         directory: for what they keep here.
+        may_carry: whether a sink, by name, may carry a job's results.
 
     Raises:
         ConfigError: the directory cannot be used.
     """
 
-    def __init__(self, configs: Mapping[str, SinkConfig], directory: Path) -> None:
+    def __init__(
+        self,
+        configs: Mapping[str, SinkConfig],
+        directory: Path,
+        may_carry: Callable[[str, str], bool] = lambda _sink, _job: True,
+    ) -> None:
+        self._may_carry = may_carry
         self._looking: asyncio.Task[None] | None = None
         self._sinks: list[_Running] = []
         self._storage: DiskStorage | None = None
@@ -142,11 +149,14 @@ class Sinks:
             each.followers = {
                 job: follower for job, follower in each.followers.items() if not follower[1].done()
             }
-            new = [job for job in jobs if each.wants(job[0]) and job not in each.followers]
+            new = [job for job in jobs if self._carries(each, job[0]) and job not in each.followers]
             room = max(0, JOBS_MAX - sum(len(other.followers) for other in self._sinks))
             each.left_out = max(0, len(new) - room)
             for job in new[:room]:
                 self._follow(each, job)
+
+    def _carries(self, each: _Running, job: str) -> bool:
+        return each.wants(job) and self._may_carry(each.name, job)
 
     def _follow(self, each: _Running, job: tuple[str, str]) -> None:
         name, creator = job

@@ -35,6 +35,7 @@ from elfmesh.control.cli.results import results_command
 from elfmesh.control.cli.tap import tap_command
 from elfmesh.control.cli.update import (
     APPLIED,
+    delete_command,
     empty_command,
     print_applied,
     revoke_command,
@@ -219,7 +220,6 @@ def _change(name: str, summary: str) -> click.Command:
 
 pause_command = _change("pause", "Agents stop reading for a job; its intervals wait.")
 resume_command = _change("resume", "Agents go on where they stopped.")
-delete_command = _change("delete", "End a job and forget its results.")
 
 
 def add_commands(group: click.Group) -> None:

@@ -28,7 +28,8 @@ from elfmesh.control.cli.common import (
     with_caret,
 )
 from elfmesh.control.client import Client
-from elfmesh.control.signing import text_digest
+from elfmesh.control.manifest import split_name
+from elfmesh.control.signing import Envelope, text_digest
 from elfmesh.errors import DataError, QueryError, UsageError
 from elfmesh.text import printable
 
@@ -135,17 +136,13 @@ def update_command(
 @output_option
 @api_option
 def revoke_command(path: str, output: str, api: str | None) -> None:
-    """Switch the Python functions of a job off for ever, by the tombstone of `elf sign --tombstone`.
+    """End the versions of a job for ever, by the tombstone of `elf sign --tombstone`.
 
-    The job goes on, and counts its records as function_error, until a newer signed version is applied.
+    Python functions are off, and their records counted as function_error, until a newer signed version is
+    applied. A job without functions, where manifests must be signed, does not run any more: delete it.
     """
-    ends = [each for each in read_envelopes(path) if each.said.tombstone]
-    if not ends:
-        raise DataError(
-            "there is no tombstone in it", where=path, hint="`elf sign --tombstone JOB` makes one."
-        )
     client = Client(api)
-    answers = [client.revoke(each.said.job, each.encode().decode()) for each in ends]
+    answers = [client.revoke(each.said.job, each.encode().decode()) for each in read_tombstones(path)]
     if output == "table":
         for answer in answers:
             click.echo(
@@ -154,6 +151,41 @@ def revoke_command(path: str, output: str, api: str | None) -> None:
             )
     else:
         print_rows(output, APPLIED, answers)
+
+
+@click.command("delete")
+@job_argument
+@click.option("--signature", metavar="FILE", help="The tombstone of `elf sign`, where manifests are signed.")
+@output_option
+@api_option
+def delete_command(job: str, signature: str | None, output: str, api: str | None) -> None:
+    """End a job and forget its results."""
+    client = Client(api)
+    if signature is not None:
+        name = "/".join(split_name(job))
+        found = [each for each in read_tombstones(signature) if each.said.job == name]
+        if not found:
+            raise DataError(f"there is no tombstone of {name} in it", where=signature)
+        client.revoke(job, found[0].encode().decode())
+    answer = client.delete(job)
+    if output == "table":
+        of = f" ({answer['acknowledged']} of {answer['expected']} agents)" if answer.get("expected") else ""
+        click.echo(f"{printable(str(answer.get('job', job)))}: {text_of(answer.get('state'))}{of}")
+    else:
+        print_rows(output, APPLIED, [answer])
+
+
+def read_tombstones(path: str) -> list[Envelope]:
+    """The tombstones of a signature file.
+
+    Raises:
+        DataError: there is none.
+    """
+    ends = [each for each in read_envelopes(path) if each.said.tombstone]
+    if not ends:
+        hint = "`elf sign --tombstone JOB` makes one."
+        raise DataError("there is no tombstone in it", where=path, hint=hint)
+    return ends
 
 
 @click.group("rollout")

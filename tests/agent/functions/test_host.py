@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from elfmesh.agent.authority.gate import Gate
+from elfmesh.agent.authority.signatures import FILE, Signatures, Signers, Trust
 from elfmesh.agent.disk.storage import MemoryStorage, Storage
-from elfmesh.agent.functions.host import FILE, FunctionHost, Trust
+from elfmesh.agent.functions.evaluator import Evaluator
+from elfmesh.agent.functions.host import FunctionHost
+from elfmesh.agent.functions.of_job import JobFunctions
+from elfmesh.agent.functions.process import Limits
 from elfmesh.control import ql, signing
+from elfmesh.control.authority.policy import OPEN
 from elfmesh.control.manifest import Manifest, canary_of, new_manifest
 from elfmesh.control.terms import Stage
 from elfmesh.errors import RuntimeFailure
 from tests.agent.functions.declared import statement
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
-TRUST = Trust("fleet", (KEY.public_key().public_bytes_raw(),))
+TRUST = Trust("fleet", Signers((KEY.public_key().public_bytes_raw(),)))
+OFF_HERE = Trust("fleet")
 NOW_S = 1_000_000
 
 
@@ -39,11 +49,30 @@ def stage(of: Manifest) -> Stage:
     return Stage(0, of, of.version)
 
 
-def host(storage: Storage, trust: Trust | None = TRUST) -> FunctionHost:
-    return FunctionHost(trust, storage, lambda: NOW_S * 1_000_000)
+class Host(Gate):
+    """The gate of an agent, and what it opens."""
+
+    def open(self, stages: list[Stage]) -> Mapping[int, Evaluator]:
+        functions = JobFunctions()
+        functions.admit(self, stages, lambda: NOW_S * 1_000_000)
+        return functions.evaluators
+
+    def describe(self) -> dict[str, Any]:
+        return self.functions.describe()
+
+    @property
+    def problem(self) -> str:
+        return self.functions.problem
 
 
-def refused(of: FunctionHost, *stages: Manifest) -> str:
+def host(storage: Storage, trust: Trust = TRUST, *, later_s: int = 0) -> Host:
+    def clock() -> int:
+        return (NOW_S + later_s) * 1_000_000
+
+    return Host(OPEN, FunctionHost(Signatures(trust, storage, clock), Limits(), clock))
+
+
+def refused(of: Host, *stages: Manifest) -> str:
     with pytest.raises(RuntimeFailure) as caught:
         of.open([stage(each) for each in stages])
     return caught.value.message
@@ -53,7 +82,7 @@ def test_what_has_expired_is_off_after_restarts_and_not_refused_for_it_ran_befor
     storage = MemoryStorage()
     host(storage).open([stage(manifest(1))])
     for _ in range(2):
-        later = FunctionHost(TRUST, storage, lambda: (NOW_S + 11) * 1_000_000)
+        later = host(storage, later_s=11)
         assert (
             later.open([stage(manifest(1))])[1].problem == "the functions are off: its signature has expired"
         )
@@ -61,7 +90,7 @@ def test_what_has_expired_is_off_after_restarts_and_not_refused_for_it_ran_befor
 
 
 def test_off_is_off_and_says_so() -> None:
-    agent = host(MemoryStorage(), None)
+    agent = host(MemoryStorage(), OFF_HERE)
     assert 'off here ([functions] python = "off")' in agent.trial(manifest(1))
     assert "off here" in refused(agent, manifest(1))
     assert agent.describe()["python"] == "off by configuration"
@@ -187,7 +216,7 @@ def test_a_tombstone_that_is_not_admitted_ends_nothing(end: Manifest, why: str) 
     assert why in agent.trial(end)
     assert why in refused(agent, manifest(5), end)
     assert not evaluator.problem
-    assert host(MemoryStorage(), None).trial(end) == "", "where nothing runs there is nothing to end"
+    assert host(MemoryStorage(), OFF_HERE).trial(end) == "", "where nothing runs there is nothing to end"
 
 
 def test_a_tombstone_that_cannot_be_written_is_not_acknowledged() -> None:

@@ -1,0 +1,1 @@
+"""What this host lets run and shows: signatures, grants, hidden fields, the audit log."""

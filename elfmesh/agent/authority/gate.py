@@ -1,0 +1,150 @@
+"""What gets to run on this host: a text passes the agent's own rules, then its signatures, then a trial.
+
+Owns the order of these three, and that each is asked both when a version is prepared (D-16) and again before
+anything of it is evaluated: whoever led the job in between has only relayed it. Decides nothing itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from elfmesh.agent.authority.settings import policy_of
+from elfmesh.agent.authority.signatures import Admission, Signatures, Signers, Trust, own_name
+from elfmesh.agent.config import AgentConfig
+from elfmesh.agent.disk.storage import Storage
+from elfmesh.agent.functions.evaluator import Evaluator
+from elfmesh.agent.functions.host import FunctionHost
+from elfmesh.agent.functions.process import Limits
+from elfmesh.control import signing
+from elfmesh.control.authority.policy import OPEN, Policy
+from elfmesh.control.events_functions import FunctionsTried, TryFunctions
+from elfmesh.control.manifest import Manifest, canary_name
+from elfmesh.control.terms import Stage
+from elfmesh.errors import ElfError, RuntimeFailure
+
+log = logging.getLogger("elf.functions")
+
+
+class Gate:
+    """The gate of one agent. May be used by several threads.
+
+    Args:
+        policy: what jobs may use here.
+        functions: and what they may evaluate, with whose signatures.
+        streams: that this agent carries.
+    """
+
+    def __init__(self, policy: Policy, functions: FunctionHost, streams: Collection[str] = ()) -> None:
+        self.policy, self.functions, self._streams = policy, functions, frozenset(streams)
+
+    @property
+    def signatures(self) -> Signatures:
+        """Which texts are admitted."""
+        return self.functions.signatures
+
+    def tried(self, effect: TryFunctions) -> FunctionsTried:
+        """`trial`, as the control plane asks for it."""
+        try:
+            return FunctionsTried(effect.token, self.trial(effect.manifest))
+        except Exception as error:  # whatever it is, it must not cost the agent
+            log.exception("%s cannot be tried out", effect.manifest.qualified)
+            return FunctionsTried(effect.token, str(error) or type(error).__name__)
+
+    def trial(self, manifest: Manifest) -> str:
+        """Why a version of a job could not run here, "" if it can: allowed, verified, loaded, tried out.
+
+        A tombstone is obeyed at once: what it ends is over, and on disk as revoked, before this returns "".
+
+        Cost: may start a process; for a thread.
+        """
+        try:
+            self._allowed(manifest)
+            if not self.signatures.needs(manifest):
+                return ""
+            if signing.is_tombstone(manifest.signed):
+                self._bury(manifest)
+                return ""
+            self.signatures.check(manifest)
+            self.functions.trial(manifest)
+        except ElfError as error:
+            return error.message
+        return ""
+
+    def admit(self, stages: Sequence[Stage]) -> dict[int, Admission]:
+        """Have all versions of a job that may be evaluated checked, durably.
+
+        Raises:
+            RuntimeFailure: one is not admitted here; or the newest, which has no functions, is over.
+            StorageError: what must be remembered cannot be written.
+        """
+        for stage in stages:
+            self._allowed(stage.manifest)
+            if signing.is_tombstone(stage.manifest.signed) and self.signatures.needs(stage.manifest):
+                self._bury(stage.manifest)
+        return self.signatures.admit(stages)
+
+    def again(self, manifest: Manifest) -> Evaluator | None:
+        """Who evaluates the functions of a version for who computes an interval again; None: it has none.
+
+        Raises:
+            RuntimeFailure: the version is not admitted here.
+        """
+        self._allowed(manifest)
+        if self.signatures.needs(manifest):
+            self.signatures.check(manifest)
+        return self.functions.again(manifest)
+
+    def _allowed(self, manifest: Manifest) -> None:
+        if problem := self.policy.refusal(manifest, self._streams):
+            raise RuntimeFailure(problem)
+
+    def _bury(self, manifest: Manifest) -> None:
+        if not self.signatures.believes(manifest):
+            return  # nothing of the kind ever ran here
+        self.signatures.bury(manifest)
+        namespace, _, name = own_name(manifest).partition("/")
+        jobs = (f"{namespace}/{name}", f"{namespace}/{canary_name(name)}")
+        self.functions.end(jobs, signing.REVOKED)
+
+    def describe(self) -> dict[str, Any]:
+        """For people: who signs what runs here, and what namespaces may use."""
+        trust = self.signatures.trust
+        signed = "off"
+        if trust.manifests is not None:
+            signed = f"signed by {trust.manifests.needed} of {len(trust.manifests.keys)} keys"
+        return {
+            "manifests": signed,
+            "namespaces": sorted(self.policy.namespaces),
+            "hidden_fields": len(self.policy.hidden.deny),
+        }
+
+
+def open_gate(storage: Storage, wall_us: Callable[[], int]) -> Gate:
+    """The gate of an agent without rules: everything may run, but no Python."""
+    return Gate(OPEN, FunctionHost(Signatures(Trust(), storage, wall_us), Limits(), wall_us))
+
+
+def gate_of(config: AgentConfig, storage: Storage, wall_us: Callable[[], int]) -> Gate:
+    """The gate that a checked configuration means; raises what `Signatures` does."""
+    functions, limits = config.functions, Limits(config.functions.time_s, config.functions.memory_bytes)
+    signed = config.manifests.require == "signed"
+    namespaces = {
+        name: Signers(_keys(each.keys), each.signatures)
+        for name, each in config.namespaces.items()
+        if each.keys
+    }
+    trust = Trust(
+        config.cluster,
+        Signers(_keys(functions.keys), functions.signatures) if functions.python == "signed" else None,
+        Signers(_keys(config.manifests.keys), config.manifests.signatures) if signed else None,
+        namespaces,
+    )
+    policy = policy_of(config.fields, config.namespaces, signed)
+    host = FunctionHost(Signatures(trust, storage, wall_us), limits, wall_us)
+    return Gate(policy, host, config.streams)
+
+
+def _keys(keys: Sequence[str]) -> tuple[bytes, ...]:
+    return tuple(signing.read_key(key, where="keys") for key in keys)
