@@ -49,6 +49,7 @@ from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.ql import Query, Statement, expand, parse
 from elfmesh.control.ql.compiler import Compiler
 from elfmesh.control.ql.finalise_parts import Reduced
+from elfmesh.control.ql.lookup import LookupSource
 from elfmesh.control.ql.operand import Env
 from elfmesh.control.ql.python_function import FunctionSource
 from elfmesh.control.results.records import BUCKETS, ResultRecord, counts_dict
@@ -106,7 +107,7 @@ class LogRun:
         memory_bytes: int = MEMORY_BYTES,
         spill_dir: Path | None = None,
         streams: Mapping[str, Logs] | None = None,
-        lookups: LookupTables | None = None,
+        lookups: LookupSource | None = None,
         jobs: JobRows | None = None,
         functions: FunctionSource | None = None,
     ) -> None:
@@ -273,12 +274,8 @@ class LogRun:
             yield parsed, block, taken
         logs = [(stream, path, form) for stream, (paths, form) in self._logs.items() for path in paths]
         for stream, path, formats in logs:
-            parser = formats.parser(path)
-            new_cutter = cutter_for(formats.framing)
-            blocks = read_blocks(
-                path, block_bytes=BLOCK_BYTES, new_cutter=new_cutter, stdin=self._stdin, on_bytes=count
-            )
-            with contextlib.closing(ahead(blocks) if is_compressed(path) else blocks) as source:
+            parser, blocks = self._opened(path, formats, count)
+            with contextlib.closing(blocks) as source:
                 for block in source:
                     wanted = block if self._left is None else self._sampled(block, formats.framing)
                     wanted = replace(wanted, stream=stream)
@@ -290,6 +287,14 @@ class LogRun:
                     yield parsed, wanted, taken
                     if self._left == 0:
                         return
+
+    def _opened(
+        self, path: str, formats: StreamFormat, count: Callable[[int], None]
+    ) -> tuple[Parser, Generator[Block]]:
+        """The parser of a log, and its blocks."""
+        cutter, stdin = cutter_for(formats.framing), self._stdin
+        blocks = read_blocks(path, block_bytes=BLOCK_BYTES, new_cutter=cutter, stdin=stdin, on_bytes=count)
+        return formats.parser(path), ahead(blocks) if is_compressed(path) else blocks
 
     def _sampled(self, block: Block, framing: Framing | None) -> Block:
         """The part of a block that the sample still wants."""

@@ -51,6 +51,20 @@ class JobRows:
             return
         self._tables[statement.job.qualified].append((start_us, table))
 
+    def put(
+        self, job: str, columns: tuple[str, ...], size_us: int, tables: list[tuple[int, pa.Table]]
+    ) -> None:
+        """The results of a job that has run elsewhere: the start and the rows of each interval, ascending."""
+        self._columns[job], self._sizes_us[job], self._tables[job] = columns, size_us, tables
+
+    @classmethod
+    def without_rows(cls, other: JobRows) -> JobRows:
+        """The same jobs, none of their rows."""
+        found = cls()
+        for job, columns in other._columns.items():
+            found.put(job, columns, other._sizes_us[job], [])
+        return found
+
     def check(self, statement: Statement) -> tuple[str, ...]:
         """The inputs of a statement that are results.
 

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import elfmesh
-from elfmesh.errors import RuntimeFailure
+from elfmesh.errors import ElfError, RuntimeFailure
 from elfmesh.spark_bridge.joblog import SCHEMA_WAIT_S, JobLog
 
 
@@ -23,13 +28,31 @@ def require_pyspark() -> None:
         raise RuntimeFailure("Spark needs the package pyspark: pip install 'elfmesh[spark]'.")
 
 
+JAVA_MIN = 17
+"""What Spark 4 needs."""
+
+
 def require_java() -> None:
-    """Raise RuntimeFailure, in one line, unless a Java runtime is found where Spark looks for one."""
+    """Raise RuntimeFailure, in one line, unless a Java runtime, new enough, is where Spark looks for one."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     if found is None:
         place = f"in JAVA_HOME={home}" if home else "on the PATH and JAVA_HOME is not set"
-        raise RuntimeFailure(f"Spark needs Java 17 or later: no java {place}.")
+        raise RuntimeFailure(f"Spark needs Java {JAVA_MIN} or later: no java {place}.")
+    version = java_version(found)
+    if version is not None and version < JAVA_MIN:
+        raise RuntimeFailure(f"Spark needs Java {JAVA_MIN} or later: {found} is Java {version}.")
+
+
+@lru_cache(maxsize=8)
+def java_version(java: str) -> int | None:
+    """The major version that a Java runtime says it is; None if it says nothing of the kind."""
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    return int(found[1]) if found else None
 
 
 def local_session(app_name: str = "elfmesh", *, cores: int = 2, **conf: str) -> Any:
@@ -69,6 +92,49 @@ def local_session(app_name: str = "elfmesh", *, cores: int = 2, **conf: str) -> 
     for key, value in conf.items():
         builder = builder.config(key.replace("__", "."), value)
     session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@contextmanager
+def any_session(master: str | None = None) -> Iterator[Any]:
+    """A session for a command: of this machine, of a cluster's master, or of a Spark Connect server.
+
+    Args:
+        master: "local[4]", "spark://host:port", "yarn", ..., or "sc://host:port"; None: this machine.
+
+    Raises:
+        RuntimeFailure: pyspark or Java is missing, or nobody answers there.
+    """
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    before = SparkSession.getActiveSession()
+    session = _session(master)
+    try:
+        yield session
+    finally:
+        if before is None:  # else it is another's
+            session.stop()
+
+
+def _session(master: str | None) -> Any:
+    if master is None or master.startswith("local"):
+        return local_session("elf") if master is None else local_session("elf", spark__master=master)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("elf")
+    try:
+        if master.startswith("sc://"):
+            return builder.remote(master).getOrCreate()
+        require_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        session = builder.master(master).config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    except ElfError:
+        raise
+    except Exception as error:  # Spark's own kinds are many, and some are Java's
+        text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise RuntimeFailure(f"no Spark session at {master}: {text}") from None
     session.sparkContext.setLogLevel("ERROR")
     return session
 

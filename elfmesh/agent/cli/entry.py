@@ -71,6 +71,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Check job files and configurations; nothing runs.",
     ),
     "test": ("elfmesh.agent.cli.test:test_command", "Run the --@test cases beside jobs."),
+    "spark": ("elfmesh.agent.cli.spark:spark_group", "The same queries over history, on Spark."),
     "key": ("elfmesh.agent.cli.sign:key_group", "Keys that sign jobs with Python functions."),
     "sign": ("elfmesh.agent.cli.sign:sign_command", "Sign jobs with Python functions, or the end of one."),
     "schema": ("elfmesh.agent.cli.validate:schema_command", "The JSON schema of agent.toml."),

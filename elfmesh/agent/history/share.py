@@ -1,0 +1,201 @@
+"""A task's share of a query: what an agent makes of the logs it carries, here of some pieces of history.
+
+Runs on executors; knows no Spark. It is a run of the embedded engine that stops before the last step: its
+intervals are encoded as an agent's contributions are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import tempfile
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.agent.disk.spill import SpillStore
+from elfmesh.agent.embedded import BLOCK_BYTES, LogRun
+from elfmesh.agent.functions.evaluator import local_evaluator
+from elfmesh.agent.history.inputs import Piece, head_of
+from elfmesh.agent.history.plan import CONTRIBUTION, Task, pack_error
+from elfmesh.agent.job_rows import JobRows
+from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
+from elfmesh.agent.sources.blocks import Block, LineCutter, read_blocks
+from elfmesh.agent.sources.records import cutter_for
+from elfmesh.cbt import encode_parts
+from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.control.ql import Statement
+from elfmesh.control.ql.compiler import read_column
+from elfmesh.control.ql.python_function import FunctionSource
+from elfmesh.control.results.records import NOT_COUNTED, counts_dict, table_to_ipc
+from elfmesh.errors import ElfError
+
+Frames = Iterable[tuple[str, pa.RecordBatch]]
+"""Records as columns, each batch with its stream."""
+
+
+class ShareRun(LogRun):
+    """One statement over pieces of logs, batches of tables and results.
+
+    Args:
+        task: what is computed.
+        pieces: of logs.
+        frames: records that are columns already.
+        results: whether the results that the statement reads are part of this share.
+        functions: evaluates its Python functions.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        pieces: Sequence[Piece],
+        frames: Frames = (),
+        *,
+        results: bool = False,
+        functions: FunctionSource | None = None,
+    ) -> None:
+        statement = task.statement
+        self._pieces = {piece.key: piece for piece in pieces}
+        self._frames, self._read_results = frames, results
+        streams: dict[str, tuple[Sequence[str], StreamFormat]] = {}
+        for name in statement.streams:
+            each = task.inputs.get(name)
+            formats = StreamFormat("json", host=task.host) if each is None else each.format(task.host)
+            formats.schema.types |= {
+                column: kind
+                for column, kind in task.types.get(name, {}).items()
+                if column not in formats.schema.declared
+            }
+            streams[name] = ([piece.key for piece in pieces if piece.stream == name], formats)
+        super().__init__(
+            statement,
+            (),
+            memory_bytes=task.memory_bytes,
+            streams=streams,
+            lookups=task.lookups,
+            jobs=task.jobs,
+            functions=functions,
+        )
+
+    def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
+        jobs = self._jobs
+        if not self._read_results:
+            self._jobs = JobRows.without_rows(jobs)
+        try:
+            yield from super()._parse_all()
+        finally:
+            self._jobs = jobs
+        for stream, batch in self._frames:
+            yield _as_parsed(self.statement, stream, batch), Block(b"", stream, stream=stream), 0
+
+    def _opened(
+        self, path: str, formats: StreamFormat, count: Callable[[int], None]
+    ) -> tuple[Parser, Generator[Block]]:
+        piece = self._pieces[path]
+        new_cutter = cutter_for(formats.framing)
+        if piece.content is not None:
+            content = io.BytesIO(piece.content)
+            blocks = read_blocks("-", block_bytes=BLOCK_BYTES, new_cutter=new_cutter, stdin=content)
+        elif piece.stop is None:
+            blocks = read_blocks(piece.path, block_bytes=BLOCK_BYTES, new_cutter=new_cutter)
+        else:
+            head = head_of(piece.path) if piece.start else None
+            return formats.parser(piece.path, head=head), _lines_of(piece, piece.start, piece.stop)
+        return formats.parser(piece.path), blocks
+
+
+def _lines_of(piece: Piece, start: int, stop: int) -> Generator[Block]:
+    """The lines of a plain file that begin in a range of its bytes."""
+    cutter = LineCutter()
+    with Path(piece.path).open("rb") as file:
+        if start:
+            file.seek(start - 1)
+            file.readline()
+        offset = file.tell()
+        while offset < stop and (chunk := file.read(min(BLOCK_BYTES, stop - offset))):
+            offset += len(chunk)
+            yield _block(piece, cutter, cutter.push(chunk))
+        if cutter.pending:
+            yield _block(piece, cutter, cutter.push(file.readline()))
+        yield _block(piece, cutter, cutter.finish())
+
+
+def _block(piece: Piece, cutter: LineCutter, data: bytes) -> Block:
+    overlong, sample = cutter.take_overlong()
+    return Block(data, piece.path, overlong=overlong, overlong_sample=sample)
+
+
+def _as_parsed(statement: Statement, stream: str, batch: pa.RecordBatch) -> Parsed:
+    """The columns that a statement wants of a batch; a path goes into structs, what is nowhere is null."""
+    rows = batch.num_rows
+    arrays = {name: read_column(_column(batch, name, rows)) for name in statement.fields_of(stream)}
+    return Parsed(arrays, rows, rows, 0, [])
+
+
+def _column(batch: pa.RecordBatch, path: str, rows: int) -> pa.Array:
+    place = batch.schema.get_field_index(path)
+    if place >= 0:
+        return batch.column(place)
+    name, *rest = path.split(".")
+    place = batch.schema.get_field_index(name)
+    column = batch.column(place) if place >= 0 else pa.nulls(rows)
+    for part in rest:
+        known = pa.types.is_struct(column.type) and column.type.get_field_index(part) >= 0
+        column = pc.struct_field(column, part) if known else pa.nulls(rows)
+    return column
+
+
+def contribute(
+    task: Task, pieces: Sequence[Piece], frames: Frames = (), *, results: bool = False, number: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """What some history contributes to every interval: batches of `CONTRIBUTION`, an error as a row.
+
+    Args:
+        task: what is computed.
+        pieces: of logs.
+        frames: records that are columns already.
+        results: whether to read the results that the statement reads.
+        number: place of this share among all: a plain projection keeps the order of the input.
+
+    Cost: reads the share once; holds `memory_bytes` of aggregates.
+    """
+    try:
+        with contextlib.ExitStack() as stack:
+            functions = None
+            if task.python and task.statement.functions:
+                functions = local_evaluator(task.statement)
+                stack.callback(functions.close)
+            run = ShareRun(task, pieces, frames, results=results, functions=functions)
+            rows = _projected(run, number) if run.streams else _sealed(run, task, number)
+            for each in rows:
+                yield pa.RecordBatch.from_pylist([each], CONTRIBUTION)
+    except ElfError as error:
+        row = {"interval_index": 0, "number": number, "error": pack_error(error)}
+        yield pa.RecordBatch.from_pylist([row], CONTRIBUTION)
+
+
+def _sealed(run: LogRun, task: Task, number: int) -> Iterator[dict[str, object]]:
+    with contextlib.closing(SpillStore(Path(tempfile.gettempdir()))) as store:
+        worker = run.read(MemoryBudget(task.memory_bytes, store, new_lock=threading.Lock))
+        if task.statement.window is None and not any(worker.totals):
+            yield _row(0, number, NOT_COUNTED, b"")
+        for interval in worker.take(worker.end_index):
+            payload = b"" if interval.tables is None else encode_parts(interval.tables, 1)[0]
+            yield _row(interval.index, number, interval.counts, payload)
+
+
+def _projected(run: LogRun, number: int) -> Iterator[dict[str, object]]:
+    """The rows of a plain projection, block by block; the last has the counts of all."""
+    numbers = itertools.count(number << 32)
+    for table in run.tables():
+        yield _row(0, next(numbers), NOT_COUNTED, table_to_ipc(table))
+    counts = run.record().counts
+    yield _row(0, next(numbers), [counts[name] for name in counts_dict(NOT_COUNTED)], b"")
+
+
+def _row(index: int, number: int, counts: Sequence[int], payload: bytes) -> dict[str, object]:
+    return {"interval_index": index, "number": number, "counts": list(counts), "payload": payload}

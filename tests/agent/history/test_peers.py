@@ -1,0 +1,59 @@
+"""Other systems' cases give the same rows in `elf run`, in shares, and on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elfmesh.agent.history.inputs import given_inputs
+from elfmesh.control.ql import parse
+from tests.agent.history.engines import Asked, by_run, by_shares, by_spark, sample
+from tests.compat import arroyo, ekuiper, fluentbit, nexmark, risingwave
+from tests.compat.cases import NO_DATA, PEERS, Case, Ours, written
+
+MODULES = (nexmark, risingwave, arroyo, ekuiper, fluentbit)
+pytestmark = pytest.mark.skipif(not PEERS.is_dir(), reason=NO_DATA)
+
+
+def cases() -> list[tuple[Case, str]]:
+    found = []
+    for module in MODULES:
+        for case in module.cases():
+            translation = module.TRANSLATIONS[case.name]
+            if isinstance(translation, Ours) and not case.error:
+                found.append((case, translation.text))
+    return found
+
+
+def asked(case: Case, text: str, root: Path) -> Asked:
+    root.mkdir(exist_ok=True)
+    streams = parse(text).streams
+    paths = {name: str(written(case.inputs[name], root / f"{name}.json")) for name in streams}
+    return Asked(text, given_inputs({name: (path, "json") for name, path in paths.items()}))
+
+
+def test_shares_give_the_rows_of_the_whole(tmp_path: Path) -> None:
+    given = cases()
+    assert len(given) > 100
+    wrong = []
+    for at, (case, text) in enumerate(given):
+        each = asked(case, text, tmp_path / str(at))
+        ours, theirs = by_run(each), by_shares(each)
+        if ours != theirs:
+            wrong.append(f"{case.name}: {text}\n  elf run {ours}\n  shares  {theirs}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_spark_gives_the_rows_of_elf_run(spark: Any, tmp_path: Path) -> None:
+    wrong = []
+    for at, (case, text) in enumerate(sample(cases(), 2)):
+        each = asked(case, text, tmp_path / str(at))
+        ours, theirs = by_run(each), by_spark(spark, each)
+        if ours != theirs:
+            wrong.append(f"{case.name}: {text}\n  elf run {ours}\n  Spark   {theirs}")
+    assert not wrong, "\n".join(wrong)
