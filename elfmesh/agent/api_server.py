@@ -78,7 +78,7 @@ class ApiServer:
         self,
         pump: Pump,
         taps: Taps,
-        metrics: Callable[[], bytes] | None,
+        metrics: Callable[[], Callable[[], bytes]] | None,
         programs: ProgramHost,
     ) -> ApiServer:
         """Serve; the token is where its user's programs find it before the first request.

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from elfmesh.agent.host import Executor
+from elfmesh.agent.metrics.timings import timed
 from elfmesh.cbt import Content
 from elfmesh.control import events as ctl
 from elfmesh.errors import ElfError
@@ -103,13 +104,21 @@ class HeavyWork:
         self._working[lane] = False
 
     def _outcomes(self, batch: list[Request]) -> list[Event]:
-        return [
-            self._merged(each) if isinstance(each, MergeRequest) else self._finalised(each) for each in batch
-        ]
+        return [self._merged(each) if isinstance(each, MergeRequest) else self._timed(each) for each in batch]
+
+    def _timed(self, effect: ctl.Finalise) -> ctl.Finalised:
+        with timed("finalise"):
+            return self._finalised(effect)
+
+    @property
+    def waiting(self) -> dict[str, int]:
+        """How many requests wait, by lane."""
+        return {lane: len(waiting) for lane, waiting in self._waiting.items()}
 
     def _merged(self, request: MergeRequest) -> Merged:
         try:
-            return Merged(request.token, self._compute.merge(request.parts))
+            with timed("merge"):
+                return Merged(request.token, self._compute.merge(request.parts))
         except Exception as error:  # partials come from peers: whatever they trigger is theirs
             return Merged(request.token, None, self._peers_fault("merge", error))
 

@@ -81,6 +81,17 @@ class ThreadExecutor:
             self._lanes[lane] = _SharedLane(pool)
         return await asyncio.wrap_future(self._lanes[lane].submit(work))
 
+    @property
+    def waiting(self) -> dict[str, int]:
+        """Calls that wait for a thread or for their turn, by kind."""
+        pools = {
+            "ingest": self._shared,
+            "slow": self._slow,
+            "apart": self._slowed,
+            "store": self._own["store"],
+        }
+        return {f"thread_{name}": pool._work_queue.qsize() for name, pool in pools.items()}
+
     def close(self) -> None:
         """Wait for what runs, drop what has not begun."""
         for pool in (self._shared, self._slow, self._slowed, *self._own.values()):

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from elfmesh.agent.local_agents import AgentProcess, LocalAgents
+from elfmesh.agent.memory import rss_bytes
 from elfmesh.control.client import connect
 from elfmesh.errors import ElfError, RuntimeFailure
 
@@ -229,8 +230,3 @@ def cpu_s(pid: int) -> float:
     """Processor seconds of a process so far, user and system, by the kernel's accounts."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def rss_bytes(pid: int) -> int:
-    """Resident memory of a process."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

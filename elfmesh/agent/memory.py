@@ -7,9 +7,11 @@ few hundred MB of input a process is 20 to 30 MB larger than what it holds. Else
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 GIVE_BACK_S = 5.0
 """How often an agent gives pages back at most: pages that are wanted again at once would only cost faults."""
@@ -29,6 +31,11 @@ def give_back() -> None:
     """Return free pages to the system. Cost: 0.5 to 10 ms, and faults when they are needed again."""
     if _trim is not None:
         _trim(0)
+
+
+def rss_bytes(pid: int) -> int:
+    """Resident memory of a process; Linux only."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Seldom:

@@ -26,10 +26,12 @@ from elfmesh.agent.failpoints import reach
 from elfmesh.agent.hands import Results, Workers
 from elfmesh.agent.heavy import Compute, HeavyWork
 from elfmesh.agent.host import SLOW, Executor
+from elfmesh.agent.metrics.timings import observe, timed
 from elfmesh.agent.net.transport import Transport
 from elfmesh.agent.programs import ProgramSessions
 from elfmesh.control import events as ctl
 from elfmesh.control.events_functions import FunctionsTried, TryFunctions
+from elfmesh.control.results.records import ResultRecord
 from elfmesh.errors import DiskFull, Unreachable
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Send, Tick
 from elfmesh.overlay.events import ConnectionLost, Joined, JoinFailed, Leave, Start
@@ -306,7 +308,9 @@ class Pump:
         match effect:
             case ctl.Append() | ctl.Persist():
                 # In a task: by now all that this turn of the loop has for the disk is there.
-                await self._with_room(partial(self._durable.write, [effect, *self._more_writes()]))
+                writes = [effect, *self._more_writes()]
+                await self._with_room(partial(self._write, writes))
+                self._closed([each.record for each in writes if isinstance(each, ctl.Append)])
             case ctl.DropLog():
                 await self._executor.run("store", partial(self._results.drop, effect.job))
             case ctl.ReadLog():
@@ -318,6 +322,21 @@ class Pump:
                 await self._executor.run("store", partial(self._dead_letter, effect))
         self._stored.set()
         self._drain()
+
+    def _write(self, writes: list[ctl.Append | ctl.Persist]) -> None:
+        with timed("store_sync"):
+            self._durable.write(writes)
+
+    def _closed(self, records: list[ResultRecord]) -> None:
+        for record in records:
+            if record.end_us is not None and record.state != "TENTATIVE":
+                observe("close_lag", (self._wall_us() - record.end_us) / 1e6)
+
+    @property
+    def queues(self) -> dict[str, int]:
+        """How much waits for what."""
+        waiting = {"events": len(self._inbox), "effects": len(self._outbox), "answers": len(self._replies)}
+        return {**waiting, **self._heavy.waiting, "tasks": len(self._tasks)}
 
     async def _with_room(self, write: Callable[[], None]) -> None:
         """Write; while there is no room, again and again."""

@@ -36,6 +36,7 @@ from elfmesh.agent.host import ThreadExecutor, load_identity, wall_clock_us
 from elfmesh.agent.inputs.host import Inputs
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.memory import Seldom
+from elfmesh.agent.metrics.page import AgentPage
 from elfmesh.agent.native import fallback_reasons
 from elfmesh.agent.net.transport import TcpTransport
 from elfmesh.agent.parsers import StreamFormat
@@ -174,7 +175,8 @@ async def _main(
             return
         taps = Taps(inputs.streams, _format, executor, gate.policy)
         programs = ProgramHost(agent.pump.programs, inputs.inserts)
-        api = await ApiServer(config, api_socket).start(agent.pump, taps, sinks.metrics, programs)
+        page = _metrics_page(agent, executor, sinks, stack)
+        api = await ApiServer(config, api_socket).start(agent.pump, taps, page, programs)
         stack.push_async_callback(api.close)
         await inputs.start(agent.frames)
         sinks.start(agent.pump.request)
@@ -192,6 +194,17 @@ async def _ended(agent: LocalAgent, stopping: asyncio.Event) -> None:
     if agent.pump.failed.done():
         raise _fatal(agent.pump.failed.result())
     log.info("stopping")
+
+
+def _metrics_page(
+    agent: LocalAgent, executor: ThreadExecutor, sinks: Sinks, stack: AsyncExitStack
+) -> AgentPage:
+    """What `/metrics` answers, with a watch on the loop."""
+    queues = lambda: {**agent.pump.queues, **executor.waiting}  # noqa: E731 - shorter than a function
+    page = AgentPage(partial(agent.facts, "agent"), queues, sinks.metrics)
+    page.watch_loop()
+    stack.callback(page.close)
+    return page
 
 
 def _keep_what_is_imported() -> None:

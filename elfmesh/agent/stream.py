@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 
 from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.metrics.timings import observe, timed
 from elfmesh.agent.several import check_apart
 from elfmesh.agent.slowness import Slowness
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
@@ -98,7 +100,8 @@ class Stream:
         """Read and parse what is there."""
         now_us = wall_us()  # before the poll: what is written after this may be missed, see watermark.py
         began = self._cpu_s()
-        deliveries = self.reader.poll()
+        with timed("poll"):
+            deliveries = self.reader.poll()
         return self._polled(now_us, deliveries, shedding, self._cpu_s() - began)
 
     def look(self, wall_us: Callable[[], int]) -> Polled:
@@ -123,10 +126,11 @@ class Stream:
         costs: dict[str, float] = {}
         shared = [BlockRows(delivery.parsed.arrays, delivery.parsed.rows) for delivery in polled.deliveries]
         try:
-            for name, place in polled.places.items():
-                began = self._cpu_s()
-                self._evaluate(name, place, polled, shared, outcome)
-                costs[name] = self._cpu_s() - began
+            with timed("evaluate"):
+                for name, place in polled.places.items():
+                    began = self._cpu_s()
+                    self._evaluate(name, place, polled, shared, outcome)
+                    costs[name] = self._cpu_s() - began
         finally:
             for records in shared:
                 records.release()
@@ -165,7 +169,10 @@ class Stream:
                     job.cost.lines += delivery.parsed.lines
                     job.cost.lines_shed += delivery.parsed.lines if sheds else 0
             job.worker.observe(place.sources, polled.now_us)
+            began, frames = perf_counter(), len(outcome.frames)
             job.seal(place.positions, polled.now_us, outcome, self.spool_bytes_max)
+            if len(outcome.frames) > frames:
+                observe("seal", perf_counter() - began)
             job.report(outcome)
         except Exception as error:  # one bad job must not hurt the others
             if not isinstance(error, ElfError):
@@ -192,6 +199,9 @@ class Stream:
         return {
             "path": self.config.path,
             "format": self.config.format,
+            "lines": self.lines_read,
+            "bytes": self.bytes_read,
+            "polls": self.polls,
             "jobs": [job.manifest.qualified for job in self.jobs.values()],
             "problems": dict(self._problems),
         }

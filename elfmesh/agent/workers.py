@@ -30,6 +30,7 @@ from elfmesh.agent.functions.of_job import has_functions
 from elfmesh.agent.host import Executor
 from elfmesh.agent.ingest import HELD_BYTES_MAX, Ingest
 from elfmesh.agent.lookups import LookupTables
+from elfmesh.agent.metrics.timings import timed
 from elfmesh.agent.several import SeveralReader, together
 from elfmesh.agent.stream import Stream
 from elfmesh.agent.worker.describing import describe_job
@@ -156,8 +157,6 @@ class WorkerHost:
         if self._closing:
             return
         self._closing = True
-        if self._budget is not None:
-            self._budget.close()
         for ingest in self.ingests.values():
             ingest.close()
         while self._tasks:
@@ -170,13 +169,13 @@ class WorkerHost:
     def kill(self) -> None:
         """Stop at once, finish nothing."""
         self._closing = True
-        if self._budget is not None:
-            self._budget.close()
         self._end_functions()
         for task in self._tasks:
             task.cancel()
 
     def _end_functions(self) -> None:
+        if self._budget is not None:
+            self._budget.close()
         for job in self._jobs.values():
             job.functions.close()
 
@@ -392,7 +391,8 @@ class WorkerHost:
         while frames:
             self._frames.append(frames[0])
             frames.popleft()
-        self._frames.sync()
+        with timed("frame_log_sync"):
+            self._frames.sync()
 
     def _write_released(self, released: Released) -> None:
         with contextlib.suppress(DiskFull):  # a later one says the same and more

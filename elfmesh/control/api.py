@@ -26,7 +26,7 @@ address, gets nothing; a handler sees only what `authority.web` has authorised b
     GET    /v1/agents /v1/streams /v1/agent /v1/health
     GET    /v1/trees                       ?tree=ID or all: every tree, or one: a job's, the one of all agents
     GET    / /page/FILE /v1/me /v1/language, POST /v1/check   the live page, see web/page/routes.py
-    GET    /metrics                        newest results, as Prometheus reads them, if a sink shows any
+    GET    /metrics                        the agent's own numbers, and newest results if a sink shows any
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Backend(Protocol):
 
 BACKEND: web.AppKey[Backend] = web.AppKey("backend", Backend)
 TAPS: web.AppKey[TapSource] = web.AppKey("taps", TapSource)
-METRICS: web.AppKey[Callable[[], bytes]] = web.AppKey("metrics")
+METRICS: web.AppKey[Callable[[], Callable[[], bytes]]] = web.AppKey("metrics")
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 PROGRAMS: web.AppKey[ProgramHost] = web.AppKey("programs", ProgramHost)
 
@@ -82,7 +82,7 @@ PROGRAMS: web.AppKey[ProgramHost] = web.AppKey("programs", ProgramHost)
 def make_app(
     backend: Backend,
     taps: TapSource | None = None,
-    metrics: Callable[[], bytes] | None = None,
+    metrics: Callable[[], Callable[[], bytes]] | None = None,
     programs: ProgramHost | None = None,
     audit: Recorder | None = None,
     identifier: Identifier | None = None,
@@ -240,7 +240,8 @@ async def _tap(request: web.Request) -> web.StreamResponse:
 
 
 async def _metrics(request: web.Request) -> web.StreamResponse:
-    text = await asyncio.to_thread(request.app[METRICS])
+    write = request.app[METRICS]()  # what is known now; to write it takes long enough for a thread
+    text = await asyncio.to_thread(write)
     return web.Response(body=text, headers={"Content-Type": PROMETHEUS})
 
 

@@ -57,7 +57,7 @@ class Api:
     def __init__(self) -> None:
         self.backend, self.audit, self.caller = FakeBackend(), Recording(), OPERATOR
         programs = ProgramHost(cast("Any", None), cast("Any", None))  # nobody gets there
-        self.app = make_app(self.backend, Lines(), lambda: b"", programs, self.audit)
+        self.app = make_app(self.backend, Lines(), lambda: bytes, programs, self.audit)
 
         @web.middleware
         async def identified(request: web.Request, handler: Any) -> web.StreamResponse:

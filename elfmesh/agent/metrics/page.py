@@ -1,0 +1,228 @@
+"""`/metrics`: everything an agent counts, in the text format of Prometheus.
+
+Owns the names of an agent's own metrics and what may be a label. Numbers come from what the agent tells
+people (`/v1/agent`) and from `timings`; the writing, with its escapes, is prometheus_client's.
+
+Invariants: labels are names of streams, jobs, buckets and of what the code counts, never text of a log; at
+most `JOBS_MAX` jobs are shown by name, those that cost most, and the sums of all others as one.
+
+Paper: none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from elfmesh.agent.memory import rss_bytes
+from elfmesh.agent.metrics.timings import BOUNDS_S, NAMES, TIMINGS, observe
+from elfmesh.errors import RuntimeFailure
+
+JOBS_MAX = 500
+OTHERS = "(others)"
+LOOK_S = 1.0
+
+GAUGE, COUNTER = "gauge", "counter"
+METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "elf_agent_info": (GAUGE, "1, with the agent's name and version.", ("agent", "version")),
+    "elf_agent_cpu_seconds": (COUNTER, "Processor time of the process.", ()),
+    "elf_agent_cpu_limit_cores": (GAUGE, "limits.cpu_percent in cores; 0: none.", ()),
+    "elf_agent_cpu_waited_seconds": (COUNTER, "Time that reading waited for that limit.", ()),
+    "elf_agent_jobs_slowed": (GAUGE, "Jobs that the watchdog has slowed down.", ()),
+    "elf_agent_resident_bytes": (GAUGE, "Resident memory of the process.", ()),
+    "elf_agent_open_descriptors": (GAUGE, "Open file descriptors.", ()),
+    "elf_agent_descriptors_limit": (GAUGE, "How many there may be.", ()),
+    "elf_agent_threads": (GAUGE, "Threads of the process.", ()),
+    "elf_agent_open_intervals_bytes": (GAUGE, "What open intervals hold in memory.", ()),
+    "elf_agent_open_intervals_limit_bytes": (GAUGE, "What they may.", ()),
+    "elf_agent_spilled_bytes": (GAUGE, "Of open intervals, what is on disk.", ()),
+    "elf_agent_frame_log_bytes": (GAUGE, "What is sealed and not closed, on disk.", ()),
+    "elf_agent_frame_log_limit_bytes": (GAUGE, "What it may take; 0: no limit.", ()),
+    "elf_agent_queue_length": (GAUGE, "What waits.", ("queue",)),
+    "elf_agent_waits_for_disk": (COUNTER, "Writes and messages that a full disk held up.", ("what",)),
+    "elf_agent_clock_skew_seconds": (GAUGE, "By how much the others' clocks are ahead, by median.", ()),
+    "elf_agent_transport": (COUNTER, "What connections count: messages, losses, refusals.", ("what",)),
+    "elf_agent_connections": (GAUGE, "Open connections to other agents.", ()),
+    "elf_agent_overlay": (GAUGE, "What the overlay counts and knows.", ("what",)),
+    "elf_agent_trees": (GAUGE, "What the reducer trees count and hold.", ("what",)),
+    "elf_agent_control": (GAUGE, "What the control plane counts and holds.", ("what",)),
+    "elf_agent_stream_lines": (COUNTER, "Lines read of a stream.", ("stream",)),
+    "elf_agent_stream_bytes": (COUNTER, "Bytes read of a stream.", ("stream",)),
+    "elf_agent_stream_polls": (COUNTER, "How often it was looked at.", ("stream",)),
+    "elf_agent_stream_problems": (GAUGE, "Files of it that cannot be read.", ("stream",)),
+    "elf_job_cpu_seconds": (COUNTER, "Processor time of a job here.", ("job",)),
+    "elf_job_lines": (COUNTER, "Lines given to a job.", ("job",)),
+    "elf_job_records": (COUNTER, "Records by what became of them.", ("job", "bucket")),
+    "elf_job_open_bytes": (GAUGE, "What its open intervals hold.", ("job",)),
+    "elf_job_held_bytes": (GAUGE, "What is sealed and not closed.", ("job",)),
+    "elf_job_ingest_lag_seconds": (GAUGE, "By how much its watermark is behind the clock.", ("job",)),
+    "elf_job_cpu_limit_cores": (GAUGE, "What the watchdog leaves it; 0: as much as it wants.", ("job",)),
+    "elf_job_waits": (GAUGE, "1 while it does not read: paused, or too much is not closed.", ("job",)),
+}
+"""Name -> kind, what it is, its labels. Histograms are `elf_agent_<name>_seconds` of `timings.NAMES`."""
+
+Samples = list[tuple[str, dict[str, str], float]]
+
+
+class AgentPage:
+    """See the module.
+
+    Args:
+        describe: what the agent tells people of itself.
+        queues: what waits, by name.
+        results: writes the pages of sinks of type prometheus; None without such a sink.
+    """
+
+    def __init__(
+        self,
+        describe: Callable[[], Mapping[str, Any]],
+        queues: Callable[[], Mapping[str, int]],
+        results: Callable[[], bytes] | None = None,
+    ) -> None:
+        self._describe, self._queues, self._results = describe, queues, results
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch_loop(self) -> None:
+        """Measure once a second how late the loop is, until `close`."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(due := loop.time() + LOOK_S, self._looked, due)
+
+    def _looked(self, due: float) -> None:
+        observe("loop_lag", asyncio.get_running_loop().time() - due)
+        self.watch_loop()
+
+    def close(self) -> None:
+        """Measure no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def __call__(self) -> Callable[[], bytes]:
+        """On the loop: take what is known now; what is returned writes it, in a thread."""
+        return partial(self._text, samples_of(self._describe(), self._queues(), time.time()))
+
+    def _text(self, samples: Samples) -> bytes:
+        try:
+            text = write(samples)
+        except ImportError:
+            raise RuntimeFailure(
+                "metrics need prometheus-client", hint="pip install 'elfmesh[prometheus]'"
+            ) from None
+        return text + (self._results() if self._results is not None else b"")
+
+
+def samples_of(said: Mapping[str, Any], queues: Mapping[str, int], now_s: float) -> Samples:
+    """What an agent says of itself as samples of `METRICS`. Cost: one step per sample."""
+    found: Samples = []
+
+    def add(name: str, value: float | None, **labels: str) -> None:
+        if value is not None:
+            found.append((name, labels, float(value)))
+
+    processor, memory, frames = said["processor"], said["memory"], said["frame_log"]
+    add("elf_agent_info", 1, agent=str(said["name"]), version=str(said["version"]))
+    add("elf_agent_cpu_seconds", processor.get("cpu_seconds", time.process_time()))
+    add("elf_agent_cpu_limit_cores", processor.get("limit_cores") or 0)
+    add("elf_agent_cpu_waited_seconds", processor.get("waited_seconds", 0))
+    add("elf_agent_jobs_slowed", len(processor.get("slowed", ())))
+    _add_process(add)
+    add("elf_agent_open_intervals_bytes", memory.get("open_intervals_bytes"))
+    add("elf_agent_open_intervals_limit_bytes", memory.get("limit_bytes"))
+    add("elf_agent_spilled_bytes", memory.get("spilled_bytes"))
+    add("elf_agent_frame_log_bytes", frames["bytes"])
+    add("elf_agent_frame_log_limit_bytes", frames["limit_bytes"] or 0)
+    add("elf_agent_clock_skew_seconds", said["skew_seconds"])
+    for what, value in said["waits_for_disk"].items():
+        add("elf_agent_waits_for_disk", value, what=what)
+    for queue, length in queues.items():
+        add("elf_agent_queue_length", length, queue=queue)
+    for what, value in said["transport"].items():
+        if what == "connections":
+            add("elf_agent_connections", value)
+        else:
+            add("elf_agent_transport", value, what=what)
+    for room in ("overlay", "tree", "control"):
+        for what, value in said[f"{room}_stats"].items():
+            if isinstance(value, int | float):
+                add(f"elf_agent_{'trees' if room == 'tree' else room}", value, what=what)
+    for stream, each in said["sources"].items():
+        add("elf_agent_stream_lines", each["lines"], stream=stream)
+        add("elf_agent_stream_bytes", each["bytes"], stream=stream)
+        add("elf_agent_stream_polls", each["polls"], stream=stream)
+        add("elf_agent_stream_problems", len(each["problems"]), stream=stream)
+    for job, each in _shown_jobs(said["job_costs"]):
+        _add_job(add, job, each, now_s)
+    return found
+
+
+def _add_process(add: Callable[..., None]) -> None:
+    if Path("/proc/self/fd").exists():
+        add("elf_agent_resident_bytes", rss_bytes(os.getpid()))
+        add("elf_agent_open_descriptors", sum(1 for _ in Path("/proc/self/fd").iterdir()))
+    add("elf_agent_descriptors_limit", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    add("elf_agent_threads", threading.active_count())
+
+
+def _add_job(add: Callable[..., None], job: str, each: Mapping[str, Any], now_s: float) -> None:
+    add("elf_job_cpu_seconds", each["cpu_seconds"], job=job)
+    add("elf_job_lines", each["lines"], job=job)
+    for bucket, number in each["counts"].items():
+        add("elf_job_records", number, job=job, bucket=bucket)
+    add("elf_job_open_bytes", each["open_bytes"], job=job)
+    add("elf_job_held_bytes", each["held_bytes"], job=job)
+    if each.get("watermark_seconds") is not None:
+        add("elf_job_ingest_lag_seconds", max(0.0, now_s - each["watermark_seconds"]), job=job)
+    add("elf_job_cpu_limit_cores", each.get("cores_max") or 0, job=job)
+    add("elf_job_waits", bool(each.get("held")), job=job)
+
+
+def _shown_jobs(jobs: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """The jobs that cost most, and all others as one."""
+    ordered = sorted(jobs.items(), key=lambda item: (-item[1]["cpu_seconds"], item[0]))
+    yield from ordered[:JOBS_MAX]
+    rest = [each for _, each in ordered[JOBS_MAX:]]
+    if rest:
+        sums: dict[str, Any] = {
+            key: sum(each[key] for each in rest)
+            for key in ("cpu_seconds", "lines", "open_bytes", "held_bytes")
+        }
+        buckets = {bucket: sum(each["counts"][bucket] for each in rest) for bucket in rest[0]["counts"]}
+        yield OTHERS, {**sums, "counts": buckets}
+
+
+def write(samples: Samples) -> bytes:
+    """The page; raises ImportError without prometheus_client. Cost: one step per sample."""
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.core import HistogramMetricFamily, Metric
+
+    class Once:
+        """A collector of what is known already."""
+
+        def collect(self) -> Iterable[Any]:
+            families: dict[str, Metric] = {}
+            for name, labels, value in samples:
+                kind, text, _ = METRICS[name]
+                family = families.setdefault(name, Metric(name, text, kind))
+                family.add_sample(f"{name}_total" if kind == COUNTER else name, labels, value)
+            yield from families.values()
+            for name, text in NAMES.items():
+                held, total, buckets = TIMINGS[name], 0, []
+                for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), held.counts, strict=True):
+                    total += count
+                    buckets.append((bound, total))
+                histogram = HistogramMetricFamily(f"elf_agent_{name}_seconds", text)
+                histogram.add_metric([], buckets, held.sum_s)
+                yield histogram
+
+        def describe(self) -> list[Any]:
+            return []
+
+    registry = CollectorRegistry()
+    registry.register(Once())
+    return generate_latest(registry)

@@ -1,0 +1,139 @@
+"""What `/metrics` says, and that the dashboard and the documents speak of nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from elfmesh.agent.metrics import page
+from elfmesh.agent.metrics.page import JOBS_MAX, METRICS, OTHERS, samples_of, write
+from elfmesh.agent.metrics.timings import BOUNDS_S, NAMES, TIMINGS, Histogram, observe, timed
+from elfmesh.control.results.records import BUCKETS
+from elfmesh.errors import RuntimeFailure
+from tests.e2e.fleet import Fleet, eventually
+from tests.e2e.live import Traffic
+
+ROOT = Path(__file__).parents[3]
+DASHBOARD = ROOT / "deploy/grafana/elfmesh-agents.json"
+JOB = "CREATE JOB t.m AS SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"
+
+
+def job(cpu_s: float = 1.0, **more: Any) -> dict[str, Any]:
+    return {
+        "cpu_seconds": cpu_s,
+        "lines": 10,
+        "open_bytes": 5,
+        "held_bytes": 6,
+        "counts": dict.fromkeys(BUCKETS, 2),
+        "watermark_seconds": 90.0,
+        "held": [],
+        **more,
+    }
+
+
+def said(jobs: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "name": 'we"b\n1',
+        "version": "0.1",
+        "processor": {},
+        "memory": {},
+        "frame_log": {"bytes": 7, "limit_bytes": None},
+        "skew_seconds": None,
+        "waits_for_disk": {"disk_full": 3},
+        "transport": {"connections": 2, "messages_out": 5},
+        "overlay_stats": {"stage": "joined", "contacts": 4},
+        "tree_stats": {},
+        "control_stats": {},
+        "sources": {"log": {"lines": 1, "bytes": 2, "polls": 3, "problems": {"a": "b"}}},
+        "job_costs": jobs,
+    }
+
+
+def parsed(text: bytes) -> dict[str, list[Any]]:
+    return {family.name: family.samples for family in text_string_to_metric_families(text.decode())}
+
+
+def test_numbers_are_those_that_the_agent_says() -> None:
+    found = parsed(write(samples_of(said({"t/m": job(held=["memory"])}), {"events": 9}, 100.0)))
+    assert found["elf_agent_info"][0].labels == {"agent": 'we"b\n1', "version": "0.1"}
+    assert found["elf_job_ingest_lag_seconds"][0].value == 10.0
+    assert found["elf_job_waits"][0].value == 1
+    assert found["elf_agent_queue_length"][0].labels == {"queue": "events"}
+    assert found["elf_agent_transport"][0].name == "elf_agent_transport_total"
+    assert found["elf_agent_overlay"][0].labels == {"what": "contacts"}, "only numbers"
+    assert "elf_agent_clock_skew_seconds" not in found, "what is not known is not said"
+    assert len(found["elf_job_records"]) == len(BUCKETS)
+
+
+def test_a_thousand_jobs_are_no_thousand_names() -> None:
+    jobs = {f"t/j{number}": job(float(number)) for number in range(JOBS_MAX + 40)}
+    found = parsed(write(samples_of(said(jobs), {}, 100.0)))
+    names = {each.labels["job"]: each.value for each in found["elf_job_cpu_seconds"]}
+    assert len(names) == JOBS_MAX + 1
+    assert names[OTHERS] == sum(range(40))
+    assert sum(each.value for each in found["elf_job_lines"]) == 10 * (JOBS_MAX + 40)
+
+
+def test_histograms_are_cumulative_and_count_what_was_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TIMINGS, "merge", Histogram())
+    for seconds in (0.0005, BOUNDS_S[0], 0.3, 99.0, -1.0):
+        observe("merge", seconds)
+    with pytest.raises(ValueError, match="gone wrong"), timed("merge"):
+        raise ValueError("gone wrong")
+    found = parsed(write([]))["elf_agent_merge_seconds"]
+    buckets = [each.value for each in found if each.name.endswith("_bucket")]
+    assert buckets == sorted(buckets)
+    assert len(buckets) == len(BOUNDS_S) + 1
+    assert buckets[-1] == 6
+    assert {each.value for each in found if each.name.endswith("_count")} == {6}
+
+
+def test_without_the_library_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(samples: object) -> bytes:
+        raise ImportError
+
+    monkeypatch.setattr(page, "write", missing)
+    with pytest.raises(RuntimeFailure, match="prometheus-client"):
+        page.AgentPage(lambda: said({}), dict)()()
+
+
+def test_every_metric_is_documented() -> None:
+    text = (ROOT / "docs/operations.md").read_text()
+    for name, (kind, what, _) in METRICS.items():
+        shown = f"{name}_total" if kind == "counter" else name
+        assert re.search(rf"^\| `{shown}`.* \| {kind} \| {re.escape(what)} \|$", text, re.MULTILINE), name
+    for name, what in NAMES.items():
+        assert f"| `elf_agent_{name}_seconds` | histogram | {what} |" in text, name
+    documented = set(re.findall(r"^\| `(elf_(?:agent|job)_\w+)`", text, re.MULTILINE))
+    assert len(documented) == len(METRICS) + len(NAMES), "nothing is documented that is not there"
+
+
+@pytest.mark.timeout(180)
+def test_a_live_agent_has_what_the_dashboard_draws(tmp_path: Path) -> None:
+    drawn = set(re.findall(r"\belf_(?:agent|job)_\w+", json.dumps(json.loads(DASHBOARD.read_text()))))
+    assert len(drawn) > 20
+    with Fleet(tmp_path) as fleet:
+        fleet.start(2, options=",format=json,idle=300ms")
+        fleet[0].apply(JOB)
+        with Traffic(fleet, [0, 1], every_s=0.05):
+            counted = re.compile(rb'elf_job_lines_total\{job="t/m"\} [1-9]')
+            eventually(lambda: counted.search(scrape(fleet)), 60, "the job's lines")
+            eventually(lambda: b'elf_job_ingest_lag_seconds{job="t/m"' in scrape(fleet), 60, "the job")
+            eventually(lambda: b"elf_agent_clock_skew_seconds" in scrape(fleet), 60, "a heartbeat")
+            text = scrape(fleet)
+    found = parsed(text)
+    names = {each.name for samples in found.values() for each in samples}
+    assert drawn <= names, sorted(drawn - names)
+    declared = {*METRICS, *(f"elf_agent_{name}_seconds" for name in NAMES)}
+    assert set(found) == declared, "what is declared is there, and nothing else"
+    lines = {each.labels["job"]: each.value for each in found["elf_job_lines"]}
+    assert lines["t/m"] > 0
+
+
+def scrape(fleet: Fleet) -> bytes:
+    return fleet[1].ask("GET", "/metrics")
