@@ -10,12 +10,22 @@ import difflib
 import re
 from collections.abc import Iterable
 
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb"
+    r"\U000e0000-\U000e007f]"
+)
+"""Controls, what turns the direction of text, line separators, and letters that nobody sees. Joiners (U+200C,
+U+200D) stay: scripts and emoji need them."""
 
 
 def printable(text: str) -> str:
-    r"""Escape control, bidirectional-override and surrogate characters: `\x1b[2J` is shown, not obeyed."""
-    return _UNSAFE.sub(lambda m: f"\\x{ord(m[0]):02x}" if ord(m[0]) < 256 else f"\\u{ord(m[0]):04x}", text)
+    r"""Escape control, bidirectional, invisible and surrogate characters: `\x1b[2J` is shown, not obeyed."""
+    return _UNSAFE.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 def suggest(word: str, known: Iterable[str]) -> str:

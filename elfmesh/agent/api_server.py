@@ -90,12 +90,21 @@ class ApiServer:
 
         from elfmesh.control.api import make_app
         from elfmesh.control.identity.identify import Identifier
+        from elfmesh.control.web.door import Door
 
-        app = make_app(pump, taps, metrics, programs, identifier=Identifier(token=self._token()))
-        runner = web.AppRunner(app, access_log=None, logger=_api_log(), shutdown_timeout=SHUTDOWN_S)
+        door = Door()
+        app = make_app(pump, taps, metrics, programs, identifier=Identifier(token=self._token()), door=door)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            logger=_api_log(),
+            shutdown_timeout=SHUTDOWN_S,
+            auto_decompress=False,  # nobody has to fold requests, and what unfolds without end must not
+        )
         await runner.setup()
         self._close.push_async_callback(runner.cleanup)
         assert runner.server is not None
+        self._close.push_async_callback(await door.watch(runner.server))
         server = await asyncio.get_running_loop().create_server(
             runner.server, sock=self._socket.dup(), backlog=128
         )

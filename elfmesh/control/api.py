@@ -48,6 +48,7 @@ from elfmesh.control.identity.identify import Identifier, identifying
 from elfmesh.control.manifest import TEXT_BYTES_MAX
 from elfmesh.control.requests import LEAVE_WAIT_S
 from elfmesh.control.results.records import PAO
+from elfmesh.control.web.door import Door
 from elfmesh.control.web.page import routes as page
 from elfmesh.control.web.programs import ProgramHost, attach, insert, position
 from elfmesh.control.web.responses import json_body, json_response
@@ -86,6 +87,7 @@ def make_app(
     programs: ProgramHost | None = None,
     audit: Recorder | None = None,
     identifier: Identifier | None = None,
+    door: Door | None = None,
 ) -> web.Application:
     """The API over `backend`; without `taps` nobody sees lines, without `metrics` nobody scrapes.
 
@@ -93,8 +95,9 @@ def make_app(
     calls: `request[PRINCIPAL]`; agents have one.
     """
     known = [] if identifier is None else [identifying(identifier)]
-    middlewares = [_errors, _local_only, *known, authorised]
+    middlewares = [(door or Door()).middleware, _errors, _local_only, *known, authorised]
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
+    app.on_response_prepare.append(_as_it_is_called)
     app[BACKEND] = backend
     if audit is not None:
         app[AUDIT] = audit
@@ -133,6 +136,11 @@ def make_app(
         app.router.add_post("/v1/programs/{namespace}/{name}/insert", _program(insert))
         app.router.add_get("/v1/programs/{namespace}/{name}/position", _program(position))
     return app
+
+
+async def _as_it_is_called(request: web.Request, response: web.StreamResponse) -> None:
+    """No browser is to take an answer, with keys of logs in it, for a page."""
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
 
 
 # -- middlewares ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ columns of the results start anew, so that a reader's stored position is never a
 from __future__ import annotations
 
 import re
-from typing import Protocol
+from typing import Annotated, Protocol, TypeAlias
 
 import msgspec
 
@@ -29,6 +29,11 @@ TEXT_BYTES_MAX = 128 << 10
 """ELF-QL text of one job: it travels in headers and to every agent of the stream."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
+# Of what peers send: names become parts of file names, of keys of requests and of lines of logs.
+Name: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_-]*\Z", max_length=140)]
+Creator: TypeAlias = Annotated[str, msgspec.Meta(max_length=1024)]
+Incarnation: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]*\Z", max_length=64)]
+Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=TEXT_BYTES_MAX)]
 _PACK = msgspec.msgpack.Encoder(order="deterministic")
 _UNPACK: msgspec.msgpack.Decoder[Manifest]
 
@@ -53,15 +58,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
             takes over knows by them what was done already.
     """
 
-    namespace: str
-    name: str
-    creator: str
-    text: str
+    namespace: Name
+    name: Name
+    creator: Creator
+    text: Text
     version: Count
     job_id: Id
     partitions: Count = 1
     created: Count = 0
-    incarnation: str = ""
+    incarnation: Incarnation = ""
     since_us: Index | None = None
     narrowed: tuple[tuple[str, str], ...] = ()
     signed: bytes = b""

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TextIO
 import pyarrow as pa
 
 from elfmesh.agent.interval_result import IntervalResult
+from elfmesh.control.cli.common import CSV_END
 from elfmesh.control.ql import Statement
 from elfmesh.control.results.records import ResultRecord, encode_json, iso_us, rows_to_json, to_json
 from elfmesh.text import printable
@@ -89,12 +90,23 @@ class _Tabular:
         return [[*bounds, *row.values()] for row in rows]
 
 
+class _PlainEnds:
+    """Lines end with a newline, and cells with a carriage return in them are quoted all the same."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def write(self, line: str) -> object:
+        """Write one line of csv."""
+        return self._out.write(line.removesuffix(CSV_END) + "\n")
+
+
 class CsvWriter(_Tabular):
     """RFC 4180 with a header line; null is an empty field."""
 
     def __init__(self, out: TextIO, statement: Statement) -> None:
         super().__init__(statement)
-        self._csv = csv.writer(out, lineterminator="\n")
+        self._csv = csv.writer(_PlainEnds(out), lineterminator=CSV_END)
         self._csv.writerow(self._header)
 
     def interval(self, result: IntervalResult) -> None:

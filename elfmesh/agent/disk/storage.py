@@ -158,16 +158,22 @@ class DiskStorage:
                 hint="Give each agent its own --data-dir.",
             ) from None
 
+    def _path(self, name: str) -> Path:
+        """Where a file is; names are made from what peers send, so none may lead out of the directory."""
+        if not name or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+            raise StorageError(f"{name!r} is no name of a file in a data directory", where=str(self.root))
+        return self.root / name
+
     def open(self, name: str) -> DiskFile:
         """Open for appending."""
-        path = self.root / name
+        path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         return DiskFile(path)
 
     def read(self, name: str) -> bytes | None:
         """The whole content."""
         try:
-            return (self.root / name).read_bytes()
+            return self._path(name).read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -175,7 +181,7 @@ class DiskStorage:
 
     def write(self, name: str, data: bytes) -> None:
         """Write beside, sync, rename over, sync the directory."""
-        path = self.root / name
+        path = self._path(name)
         beside = path.with_name(path.name + ".new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -201,7 +207,7 @@ class DiskStorage:
     def delete(self, name: str) -> None:
         """Remove a file."""
         with contextlib.suppress(FileNotFoundError):
-            (self.root / name).unlink()
+            self._path(name).unlink()
 
     def names(self, prefix: str = "") -> list[str]:
         """Names relative to the root."""

@@ -27,11 +27,16 @@ from elfmesh.wire import Codec
 CONNECTIONS_MAX = 1024
 """Open connections; beyond it the one idle for longest is closed. About 70 are in use with 500 trees."""
 HALF_OPEN_MAX = 128
-"""Accepted connections that have not said hello yet; more is a flood, not a fleet."""
+"""Accepted connections that have not said hello yet; more is a flood, not a fleet. The oldest gives way:
+who is in earnest says hello within a round trip, and silent ones must not keep the others out."""
+DIALS_MAX = 128
+"""Connections being opened at once: peers say where others are, and must not make us knock everywhere."""
 CONNECT_TIMEOUT_S = 5.0
 IDLE_S = 120.0
 """A connection nothing went over for so long is closed; heartbeats keep those of active pairs open."""
 BACKOFF_MIN_S, BACKOFF_MAX_S = 0.2, 5.0
+BACKOFFS_MAX = 4096
+"""Addresses that are left alone for a while; of more, the oldest are forgotten."""
 RECEIVE_BUFFER_BYTES = 256 << 10
 
 
@@ -90,7 +95,9 @@ class TcpTransport:
         self._me: Contact | None = None
         self._by_id: dict[bytes, Connection] = {}  # said hello, the only one of its pair
         self._dialling: dict[tuple[str, int], Connection] = {}  # by address, until the hello came
-        self._others: set[Connection] = set()  # accepted without hello yet, or being drained
+        self._others: dict[
+            Connection, None
+        ] = {}  # accepted without hello yet, or being drained; oldest first
         self._backoff: dict[tuple[str, int], tuple[float, float]] = {}  # address: (not before, last wait)
         self._tasks: set[asyncio.Task[None]] = set()
         self._serial = 0
@@ -161,6 +168,9 @@ class TcpTransport:
         address = (to.host, to.port)
         if self._backoff.get(address, (0.0, 0.0))[0] > loop.time():
             return None
+        if len(self._dialling) >= DIALS_MAX:
+            self.counters["not_dialled_too_many"] += 1
+            return None
         self._serial += 1
         connection = Connection(self, dialled=to, serial=self._serial)
         self._dialling[address] = connection
@@ -181,6 +191,8 @@ class TcpTransport:
         _, last = self._backoff.get(address, (0.0, 0.0))
         wait = min(BACKOFF_MAX_S, max(BACKOFF_MIN_S, 2 * last))
         self._backoff[address] = (asyncio.get_running_loop().time() + wait, wait)
+        if len(self._backoff) > BACKOFFS_MAX:
+            del self._backoff[next(iter(self._backoff))]
 
     # -- called by connections -----------------------------------------------------------------------
 
@@ -189,11 +201,11 @@ class TcpTransport:
         if self._me is None or self._closing:
             return None
         if not connection.dialled:
-            self._others.add(connection)
-            if sum(1 for other in self._others if other.peer is None) > HALF_OPEN_MAX:
-                self._others.discard(connection)
+            self._others[connection] = None
+            silent = [other for other in self._others if other.peer is None]
+            if len(silent) > HALF_OPEN_MAX:
                 self.counters["refused_half_open"] += 1
-                return None
+                silent[0].abort("others wait")
         return Hello(cluster=self.cluster, contact=self._me, serial=connection.serial)
 
     def frame(self, connection: Connection, frame: bytes) -> None:
@@ -218,7 +230,7 @@ class TcpTransport:
         hello.check(self.cluster, self._me, connection.dialled)
         peer = hello.contact
         connection.greeted(hello)
-        self._others.discard(connection)
+        self._others.pop(connection, None)
         if connection.dialled:
             address = (connection.dialled.host, connection.dialled.port)
             self._backoff.pop(address, None)
@@ -243,7 +255,7 @@ class TcpTransport:
         return connection.peer.incarnation, int(smaller_dialled), connection.pair_serial
 
     def _retire(self, loser: Connection) -> None:
-        self._others.add(loser)
+        self._others[loser] = None
         self.counters["duplicate_connections"] += 1
         loser.drain()
 
@@ -252,12 +264,12 @@ class TcpTransport:
         assert connection.peer is not None
         if self._by_id.get(connection.peer.id) is connection:
             del self._by_id[connection.peer.id]
-        self._others.add(connection)
+        self._others[connection] = None
         connection.drain()
 
     def gone(self, connection: Connection, reason: str) -> None:
         """A connection has ended; called once for each."""
-        self._others.discard(connection)
+        self._others.pop(connection, None)
         target = connection.dialled
         if target is not None and self._dialling.get((target.host, target.port)) is connection:
             del self._dialling[(target.host, target.port)]

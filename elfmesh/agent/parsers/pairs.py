@@ -33,7 +33,7 @@ _BLANK = r"[ \t\n\r\f]"
 """What RE2 takes for white space; Python's is wider."""
 
 _EXAMPLE = re.compile(r"k(?P<assign>.+?)v(?P<between>.+?)k(?P=assign)v")
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)"')
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 
@@ -70,7 +70,11 @@ class KvParser(TextParser):
         self._between = between.strip(BLANKS)
         self._gap = f"{_BLANK}*{re.escape(self._between)}{_BLANK}*" if self._between else f"{_BLANK}+"
         self._around = f"{_BLANK}*" if self._between else ""
-        self._pieces = re.compile(rf"(?s)((?:\"(?:[^\"\\]|\\.)*+\"|(?!{self._gap}).)*+)(?:{self._gap}|\Z)")
+        # Blanks are taken by the run: each for itself, they would be looked through once for each of them.
+        ahead = f"{_BLANK}*+{re.escape(self._between)}" if self._between else _BLANK
+        self._pieces = re.compile(
+            rf"(?s)((?:{_QUOTED.pattern}|(?!{ahead})(?:{_BLANK}++|.))*+)(?:{self._gap}|\Z)"
+        )
 
     def line_fields(self, text: str) -> Iterable[str]:
         """Its keys."""
@@ -125,10 +129,10 @@ class KvParser(TextParser):
         if self._assign not in text:
             return None
         record: dict[str, str] = {}
-        at = 0
-        while at < len(text) and (match := self._pieces.match(text, at)) and match.end() > at:
+        at, cut = 0, _without_open_quotes(text)
+        while at < len(text) and (match := self._pieces.match(cut, at)) and match.end() > at:
             at = match.end()
-            key, assigned, value = match[1].partition(self._assign)
+            key, assigned, value = text[match.start(1) : match.end(1)].partition(self._assign)
             key, value = key.strip(BLANKS), value.strip(BLANKS)
             if key:
                 record[key] = _unquoted(value) if assigned else BARE
@@ -138,9 +142,22 @@ class KvParser(TextParser):
         return sample(f"no pair with {self._assign!r}", text)
 
 
+def _without_open_quotes(text: str) -> str:
+    """The text, as long as it was, without the quotes that nothing closes.
+
+    Behind the first of them there is no other that is closed, so each would be followed to the end in vain.
+    """
+    at = text.find('"')
+    while at >= 0:
+        quoted = _QUOTED.match(text, at)
+        if quoted is None:
+            return text[:at] + text[at:].replace('"', "'")
+        at = text.find('"', quoted.end())
+    return text
+
+
 def _unquoted(value: str) -> str:
-    quoted = _QUOTED.fullmatch(value)
-    return value if quoted is None else _unescaped(quoted[1])
+    return _unescaped(value[1:-1]) if _QUOTED.fullmatch(value) else value
 
 
 def _unescaped(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from elfmesh.agent.parsers.csv_lines import COMMA, TAB, csv_row
 from elfmesh.agent.parsers.json_lines import json_fields
@@ -17,7 +18,7 @@ LINES_MAX = 20
 SHARE = 0.5
 """At least this share of the first lines must look like a format for it to be chosen."""
 
-_ACCESS_LINE = re.compile(r'[^ ]+ [^ ]+ .+? \[.*?\] ".*?" [0-9]{3} (?:[0-9]+|-)(?P<more> ")?')
+_ACCESS_LINE = r'[^ ]+ [^ ]+ .+? \[.*?\] ".*?" [0-9]{3} (?:[0-9]+|-)(?P<more> ")?'
 _VHOST = re.compile(r"[^ ]+:\d+ ")
 _NAME = re.compile(r"\s*[A-Za-z_@][\w .@-]*")
 _DOCKER = {"log", "stream", "time"}
@@ -48,8 +49,14 @@ def _journald(text: str) -> bool:
     return '"__REALTIME_TIMESTAMP"' in text and "__CURSOR" in json_fields(text)
 
 
+def _access(text: str) -> Any:
+    import re2
+
+    return re2.match(_ACCESS_LINE, text)  # compiled once: re2 keeps them
+
+
 def _combined(text: str) -> bool:
-    match = _ACCESS_LINE.match(text)
+    match = _access(text)
     return bool(match and match["more"])
 
 
@@ -59,7 +66,7 @@ def _vhost_combined(text: str) -> bool:
 
 
 def _common(text: str) -> bool:
-    return bool(_ACCESS_LINE.match(text))
+    return bool(_access(text))
 
 
 def _logfmt(text: str) -> bool:

@@ -135,6 +135,7 @@ class RegexParser(TextParser):
         self._pattern, self.groups = compile_pattern(pattern)
         self._text = pattern
         self._optional = any(sign in pattern for sign in ("|", ")?", ")*", "){"))
+        self._unnamed = self._pattern.groups > len(self.groups)
 
     def known_columns(self) -> tuple[str, ...] | None:
         """The groups."""
@@ -143,7 +144,7 @@ class RegexParser(TextParser):
     def texts(self, lines: Lines, names: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
         """All lines at once when every group takes part in every match, else line by line."""
         known = [name for name in names if name in self.groups]
-        if len(lines) and not self._optional:
+        if len(lines) and not self._optional and not self._unnamed:  # Arrow takes named groups only
             return self._block(lines, known)
         rows: list[int] = []
         found: list[Any] = []

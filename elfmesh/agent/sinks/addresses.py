@@ -1,7 +1,8 @@
 """Which addresses a name of the configuration may lead to: public ones, and the networks that are allowed.
 
 Owns the check; it is made on the addresses that are then connected to, so that a name which means another
-address a moment later gets nowhere.
+address a moment later gets nowhere. The last check is where the socket is made: however a host was written
+(a number in other digits, other dots, an address that a library took for none), that is what is connected to.
 """
 
 from __future__ import annotations
@@ -12,8 +13,21 @@ import socket
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
+
+_CARRIERS = tuple(
+    map(
+        ipaddress.ip_network,
+        # NAT64, 6to4, v4-compatible and v4-translated addresses stand for IPv4 ones that nobody looks at;
+        # the others are for special uses, and Python does not say so in every version.
+        (
+            *("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "::/96", "::ffff:0:0:0/96", "fec0::/10"),
+            *("3fff::/20", "5f00::/16", "192.0.0.0/24", "192.88.99.0/24"),
+        ),
+    )
+)
 
 
 class Forbidden(OSError):
@@ -41,7 +55,15 @@ class CheckedResolver(AbstractResolver):
         mapped = getattr(address, "ipv4_mapped", None)
         address = mapped or address
         allowed = any(address in network for network in self._allow)
-        return allowed or (address.is_global and not address.is_multicast)
+        special = address.is_multicast or any(address in network for network in _CARRIERS)
+        return allowed or (address.is_global and not special)
+
+    def open_socket(self, info: aiohttp.AddrInfoType) -> socket.socket:
+        """A socket for an address that is about to be connected to; raises Forbidden if it may not be."""
+        family, kind, protocol, _, address = info
+        if not self.may(str(address[0])):
+            raise Forbidden(str(address[0]))
+        return socket.socket(family, kind, protocol)
 
     async def check(self, url: str) -> None:
         """Addresses that are written as numbers are never resolved; raises Forbidden."""

@@ -11,6 +11,7 @@ Paper: none. See guarantees D-5, D-17.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,13 +22,26 @@ import pyarrow as pa
 from elfmesh.control.results.records import ResultRecord, ipc_to_table
 from elfmesh.control.spark_types import result_rows, row_schema
 
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,140}")
+
 
 @dataclass(frozen=True, slots=True)
 class LogName:
-    """Whose results: a job ("namespace/name") and one numbering of its intervals."""
+    """Whose results: a job ("namespace/name") and one numbering of its intervals.
+
+    Both are told by another agent and become names of directories and keys.
+
+    Raises:
+        Unavailable: one of them is no plain name.
+    """
 
     job: str
     incarnation: str
+
+    def __post_init__(self) -> None:
+        plain = f"{self.job}/{self.incarnation}"
+        if plain.count("/") != 2 or not all(map(_PLAIN.fullmatch, plain.split("/"))):
+            raise Unavailable(f"{plain[:200]!r} is no name of a job's results")
 
 
 class Position(msgspec.Struct, frozen=True):

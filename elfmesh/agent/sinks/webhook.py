@@ -136,7 +136,12 @@ class Webhook:
 
     async def _post(self, key: str, body: bytes) -> None:
         if self._session is None:
-            connector = aiohttp.TCPConnector(resolver=self._resolver, limit=8, use_dns_cache=False)
+            connector = aiohttp.TCPConnector(
+                resolver=self._resolver,
+                limit=8,
+                use_dns_cache=False,
+                socket_factory=self._resolver.open_socket,
+            )
             timeout = aiohttp.ClientTimeout(total=self._config.timeout_s)
             self._session = aiohttp.ClientSession(
                 connector=connector,

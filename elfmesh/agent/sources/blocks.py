@@ -27,8 +27,8 @@ BLOCK_BYTES = 4 << 20
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
 GZIP_CHUNK_BYTES = 256 << 10
-ZSTD_CHUNK_BYTES = 8 << 10
-"""Compressed bytes unfolded at a time: four bytes may make 128 KiB, so this bounds a hostile file."""
+ZSTD_CHUNK_BYTES = 512
+"""Compressed bytes unfolded at a time: four bytes may make 128 KiB, so a hostile file takes 16 MiB."""
 
 ZSTD_WINDOW_BYTES_MAX = 128 << 20
 OVERLONG_SAMPLE_BYTES = 120

@@ -213,6 +213,10 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
+CSV_END = "\r\n"
+"""Cells with a character of this are quoted; with less, a key could begin a line of its own."""
+
+
 def csv_line(values: Sequence[Any]) -> str:
     """One line of csv: null is empty, lists and objects are JSON."""
     out = io.StringIO()
@@ -220,8 +224,8 @@ def csv_line(values: Sequence[Any]) -> str:
         "" if value is None else json.dumps(value) if isinstance(value, list | dict | bool) else value
         for value in values
     ]
-    csv.writer(out, lineterminator="").writerow(plain)
-    return out.getvalue()
+    csv.writer(out, lineterminator=CSV_END).writerow(plain)
+    return out.getvalue().removesuffix(CSV_END)
 
 
 def print_rows(

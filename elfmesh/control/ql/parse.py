@@ -43,6 +43,10 @@ PARSED_MAX = 64
 
 _DIALECT = "spark"
 
+DEPTH_MAX = 200
+"""How deep expressions may be: what follows goes down them by recursion, on agents from deeper stacks than
+here, and one that has accepted a text must not be the only one that can read it."""
+
 
 @lru_cache(maxsize=PARSED_MAX)
 def parse(text: str, *, source: str = "query") -> Statement:
@@ -241,7 +245,20 @@ def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
     tree = trees[0] if len(trees) == 1 else None
     if tree is None or not isinstance(tree, exp.Query):
         raise origin.error("this is not a SELECT", tokens[0].start, "Write SELECT ... FROM stream.")
+    if _depth(tree) > DEPTH_MAX:
+        hint = "Write it flatter: `x IN (1, 2, ...)` for many comparisons, another SELECT for a long sum."
+        raise origin.error(f"the query is nested more than {DEPTH_MAX} deep", tokens[0].start, hint)
     return tree
+
+
+def _depth(tree: exp.Query) -> int:
+    """Of nodes in nodes; a chain of n ANDs is n deep."""
+    deepest, rest = 0, [(tree, 1)]
+    while rest:
+        node, depth = rest.pop()
+        deepest = max(deepest, depth)
+        rest += [(inner, depth + 1) for inner in node.iter_expressions()]
+    return deepest
 
 
 # -- errors

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 
+from elfmesh.control.results.plain_ipc import check_plain
 from elfmesh.errors import ProtocolError
 
 BUCKETS = (
@@ -260,11 +261,13 @@ def ipc_to_table(data: bytes) -> pa.Table:
     """The rows of one Arrow IPC stream; b"" is a table without columns.
 
     Raises:
-        ProtocolError: not an Arrow IPC stream, or one whose buffers contradict each other.
+        ProtocolError: not an Arrow IPC stream, one whose buffers contradict each other, or one that
+            unfolds to more than it is (`plain_ipc`).
     """
     if not data:
         return pa.table({})
     try:
+        check_plain(data)
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             table = reader.read_all()
         table.validate(full=True)

@@ -19,7 +19,7 @@ from aiohttp import WSMsgType, web
 from elfmesh.control.answers import OK
 from elfmesh.control.manifest import CREATOR, split_name
 from elfmesh.control.programs.frames import FRAME_BYTES_MAX, FromAgent, FromProgram, Replaced, encode, said
-from elfmesh.control.web.responses import json_response
+from elfmesh.control.web.responses import BODY_S, json_response
 from elfmesh.errors import ProtocolError, UsageError
 from elfmesh.ids import ID_BYTES
 
@@ -126,10 +126,14 @@ async def insert(request: web.Request, host: ProgramHost) -> web.StreamResponse:
     if not text.isdecimal() or len(text) > POSITION_DIGITS_MAX or int(text) > POSITION_MAX:
         raise UsageError(f"position={text!r} is not a number from 0 on")
     body = bytearray()
-    async for part in request.content.iter_any():
-        body += part
-        if len(body) > INSERT_BYTES_MAX:
-            raise UsageError(f"an insert is at most {INSERT_BYTES_MAX} bytes; nothing was taken")
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.content.iter_any():
+                body += part
+                if len(body) > INSERT_BYTES_MAX:
+                    raise UsageError(f"an insert is at most {INSERT_BYTES_MAX} bytes; nothing was taken")
+    except TimeoutError:
+        raise UsageError(f"the records did not come within {BODY_S:g} s; nothing was taken") from None
     lines = [line for line in bytes(body).split(b"\n") if line.strip()]
     if not lines:
         raise UsageError("an insert without records")

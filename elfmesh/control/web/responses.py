@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from aiohttp import web
 
 from elfmesh.control.results.records import encode_json
 from elfmesh.errors import UsageError
+
+BODY_S = 30.0
+"""How long the body of a request may take to come."""
 
 
 def json_response(status: int, body: dict[str, Any]) -> web.Response:
@@ -23,9 +27,14 @@ async def json_body(request: web.Request) -> dict[str, Any]:
     """
     if request.content_type != "application/json":
         raise UsageError("the body is not application/json")
+    if (request.content_length or 0) > request.client_max_size:  # said now, not when so many have come
+        raise web.HTTPRequestEntityTooLarge(request.client_max_size, request.content_length or 0)
     try:
-        body = await request.json()
-    except ValueError as error:
+        async with asyncio.timeout(BODY_S):
+            body = await request.json()
+    except TimeoutError:
+        raise UsageError(f"the body did not come within {BODY_S:g} s") from None
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the body is not JSON: {error}") from None
     if not isinstance(body, dict):
         raise UsageError("the body is not a JSON object")

@@ -1,0 +1,66 @@
+"""Whether bytes that call themselves an Arrow stream unfold to no more than they are.
+
+Owns what is refused before the rows of a peer are read: compressed buffers (8 KB can become gigabytes),
+types whose values are not in the bytes as often as in the table (dictionaries, runs, unions, views), and more
+rows than there are bits. We write none of these.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import pyarrow as pa
+
+from elfmesh.errors import ProtocolError
+
+_I32, _U16 = struct.Struct("<i"), struct.Struct("<H")
+_HEADER, _COMPRESSION = 2, 3
+"""Places of fields in the tables Message and RecordBatch of Arrow's Message.fbs."""
+
+
+def check_plain(data: bytes) -> None:
+    """Raise `ProtocolError` unless a stream is as large as what it unfolds to. Cost: its messages' heads.
+
+    Raises:
+        pa.ArrowException: it is no stream.
+    """
+    rows = 0
+    for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(data)):
+        if message.type == "schema":
+            for field in pa.ipc.read_schema(message):
+                _check_type(field.type)
+        elif message.type == "record batch":
+            rows += _rows(message.metadata.to_pybytes())
+        else:
+            raise ProtocolError(f"an Arrow stream with a {message.type} message")
+    if rows > 8 * len(data):
+        raise ProtocolError(f"an Arrow stream of {len(data)} bytes states {rows} rows")
+
+
+def _check_type(kind: pa.DataType) -> None:
+    odd = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) or pa.types.is_union(kind)
+    if odd or "view" in str(kind).partition("<")[0] or isinstance(kind, pa.BaseExtensionType):
+        raise ProtocolError(f"an Arrow stream with a column of type {str(kind)[:80]}")
+    for place in range(kind.num_fields):
+        _check_type(kind.field(place).type)
+
+
+def _rows(metadata: bytes) -> int:
+    """The rows that a record batch states; its buffers must be plain."""
+    try:
+        batch = _field(metadata, _I32.unpack_from(metadata, 0)[0], _HEADER)
+        batch += _I32.unpack_from(metadata, batch)[0]
+        if _field(metadata, batch, _COMPRESSION):
+            raise ProtocolError("an Arrow stream with compressed buffers")
+        length = _field(metadata, batch, 0)
+        return int.from_bytes(metadata[length : length + 8], "little") if length else 0
+    except struct.error:
+        raise ProtocolError("an Arrow stream with a damaged head") from None
+
+
+def _field(data: bytes, table: int, place: int) -> int:
+    """Where a field of a flatbuffers table stands; 0 if it is not there."""
+    offsets = table - _I32.unpack_from(data, table)[0]
+    at = 4 + 2 * place
+    offset = _U16.unpack_from(data, offsets + at)[0] if at < _U16.unpack_from(data, offsets)[0] else 0
+    return table + offset if offset else 0
