@@ -13,12 +13,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.spark_bridge.session import local_session, register, require_java, require_pyspark, results
+from elfmesh.spark_bridge.session import (
+    local_session,
+    publish,
+    register,
+    require_java,
+    require_pyspark,
+    results,
+)
 
 if TYPE_CHECKING:
     from elfmesh.agent.history.sql import sql as sql
 
-__all__ = ["local_session", "register", "require_java", "require_pyspark", "results", "sql"]
+__all__ = ["local_session", "publish", "register", "require_java", "require_pyspark", "results", "sql"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,13 +11,17 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import elfmesh
+from elfmesh.control.client import Client
+from elfmesh.control.publish import publish_table
 from elfmesh.errors import ElfError, RuntimeFailure
 from elfmesh.spark_bridge.joblog import SCHEMA_WAIT_S, JobLog
 
@@ -152,6 +156,37 @@ def register(spark: Any) -> None:
         # PySpark before 4.1 refuses what it has found by itself, which then is this same class.
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
+
+
+def publish(
+    df: Any, name: str, *, api: str | None = None, jobs: Sequence[str] = (), dry_run: bool = False
+) -> list[dict[str, Any]]:
+    """Give running jobs that declare `TABLE name(...)` the rows of a DataFrame, from one boundary on.
+
+    Args:
+        df: a DataFrame of Spark or pandas, or a pyarrow Table; small: it comes to the driver, and goes to
+            every agent with the job's text.
+        name: of the table; `lookup.name` in the jobs' queries.
+        api: as `results`; the first address is asked.
+        jobs: which; none: all that declare the table.
+        dry_run: only say what would happen.
+
+    Returns:
+        Per job the answer of its update (version, effective_interval, ...), with rows, bytes and digest.
+
+    Raises:
+        ElfError: no agent answers, no job declares the table, the rows do not fit or are too many.
+    """
+    client = Client(api.split(",")[0].strip() if api else None)
+    return publish_table(_arrow(df), name, client=client, jobs=jobs, dry_run=dry_run)
+
+
+def _arrow(df: Any) -> pa.Table:
+    if isinstance(df, pa.Table):
+        return df
+    if hasattr(df, "toArrow"):
+        return df.toArrow()
+    return pa.Table.from_pandas(df, preserve_index=False)
 
 
 def results(

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "apply": (_CLIENT, "Submit a job, or show what that would do."),
     "update": (_CLIENT, "Change a running job; its state is kept where it can be."),
+    "publish": (_CLIENT, "A file as a table that running jobs join."),
     "rollout": (_CLIENT, "How the last change of a job went; undo it."),
     "get": (_CLIENT, "List jobs, agents, streams or trees."),
     "describe": (_CLIENT, "Everything about one job, agent or stream."),

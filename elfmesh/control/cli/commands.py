@@ -30,6 +30,7 @@ from elfmesh.control.cli.common import (
 )
 from elfmesh.control.cli.health import health_command
 from elfmesh.control.cli.leave import leave_command
+from elfmesh.control.cli.publish import publish_command
 from elfmesh.control.cli.query import query_command
 from elfmesh.control.cli.results import results_command
 from elfmesh.control.cli.tap import tap_command
@@ -236,6 +237,7 @@ def add_commands(group: click.Group) -> None:
         health_command,
         leave_command,
         update_command,
+        publish_command,
         rollout_group,
         revoke_command,
         empty_command,

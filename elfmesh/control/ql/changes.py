@@ -126,7 +126,7 @@ def _in_place(before: Statement, after: Statement) -> bool:
 
 
 def _same_records(before: Statement, after: Statement) -> bool:
-    if any(_option(before, name) != _option(after, name) for name in ("lateness_us", "partitions")):
+    if any(_option(before, name) != _option(after, name) for name in ("lateness_us", "partitions", "tables")):
         return False
     if not _same_state(before, after):
         return False
@@ -170,6 +170,7 @@ def _changes(before: Statement, after: Statement) -> list[tuple[str, str, bool]]
         (RESET, "other open sessions", after.has_sessions and not _same_state(before, after)),
         (RESET, "another number of partitions", partitions[0] != partitions[1]),
         (WARM_UP, "another filter", before.plan.where != after.plan.where),
+        (WARM_UP, "another version of a table", _option(before, "tables") != _option(after, "tables")),
         (KEEP, "another lateness", _option(before, "lateness_us") != _option(after, "lateness_us")),
         (KEEP, "other labels", before.labels != after.labels),
         (KEEP, "other waiting rules", any(_option(before, n) != _option(after, n) for n in waiting)),

@@ -16,9 +16,13 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from elfmesh.control.ql import functions  # noqa: F401 - fills the registry
+from elfmesh.control.ql import (
+    functions,  # noqa: F401 - fills the registry
+    inline,
+)
 from elfmesh.control.ql.aggregates import AGGREGATES
 from elfmesh.control.ql.declared import cut_functions
+from elfmesh.control.ql.inline import InlineTable
 from elfmesh.control.ql.python_function import PythonFunction
 from elfmesh.control.ql.refusals import (
     GENERATORS,
@@ -47,7 +51,17 @@ REPLICAS_MAX = 3
 
 KEEP = "KEEP PARTIALS"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_OPTIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON", "ON STRAGGLER", "PARTITIONS", "REPLICAS", KEEP)
+_OPTIONS = (
+    "EVERY",
+    "LATENESS",
+    "DEADLINE",
+    "HORIZON",
+    "ON STRAGGLER",
+    "PARTITIONS",
+    "REPLICAS",
+    KEEP,
+    inline.WORD,
+)
 _NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX)}
 _QUERY = ("SELECT", "WITH")
 _STRAGGLER = ("CORRECT", "SKIP", "WAIT")
@@ -132,7 +146,11 @@ class Cutter:
         self._at += 1
         namespace, name = self._job_name()
         given: dict[str, int | str] = {}
+        tables: dict[str, InlineTable] = {}
         while self._word() != "AS":
+            if self._word() == inline.WORD:
+                self._table(tables)
+                continue
             option = self._option()
             if option in given:
                 raise self._error(f"{option} is given twice")
@@ -147,8 +165,14 @@ class Cutter:
             namespace, name, None if every is None else int(every), int(given.get("LATENESS", 0)),
             int(given.get("DEADLINE", DEADLINE_US_DEFAULT)), str(given.get("ON STRAGGLER", "correct")),
             int(given.get("PARTITIONS", 1)), None if horizon is None else int(horizon),
-            int(given.get("REPLICAS", 0)), KEEP in given,
+            int(given.get("REPLICAS", 0)), KEEP in given, tuple(tables.values()),
         )  # fmt: skip
+
+    def _table(self, tables: dict[str, InlineTable]) -> None:
+        found, at = inline.read_table(self._source, self._tokens, self._at + 1)
+        if found.name in tables:
+            raise self._error(f"table {found.name} is there twice")
+        tables[found.name], self._at = found, at
 
     def _job_name(self) -> tuple[str, str]:
         parts = [self._identifier("the name of the job")]

@@ -24,6 +24,7 @@ from elfmesh.control.ql.clauses import Cut, Cutter
 from elfmesh.control.ql.declared import masked
 from elfmesh.control.ql.draft_types import Draft, SelectDraft, StreamRead
 from elfmesh.control.ql.drafts import Drafter
+from elfmesh.control.ql.inline import check_uses
 from elfmesh.control.ql.lowering import is_part
 from elfmesh.control.ql.nodes import Star
 from elfmesh.control.ql.planning import Planner
@@ -221,6 +222,7 @@ def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> N
             "KEEP PARTIALS is for a SELECT over one stream, in windows of a fixed size", cut.job_at,
             "Leave joins, queries in brackets, UNION, OVER, ROLLUP and SESSION out.",
         )  # fmt: skip
+    _check_tables(origin, cut, done)
     every = _every(cut)
     if every is not None and every.slide_us != done.window.slide_us:
         raise origin.error(
@@ -229,6 +231,16 @@ def _check_job(origin: SourceText, cut: Cut, draft: Draft, done: Statement) -> N
             cut.every_at,
             "Leave EVERY out, or make it equal to the window's slide.",
         )
+
+
+def _check_tables(origin: SourceText, cut: Cut, done: Statement) -> None:
+    """Refuse tables of the text that the query cannot join as it does."""
+    tables = {each.name: each for each in cut.job.tables} if cut.job is not None else {}
+    for join in done.joined:
+        if join.name in tables:
+            problem = check_uses(tables[join.name], join.columns, [column for _, column in join.keys])
+            if problem:
+                raise origin.error(problem, cut.job_at)
 
 
 # -- sqlglot's tree

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from elfmesh.control.ql.inline import InlineTable
 from elfmesh.control.ql.nodes import Expr, Field
 from elfmesh.control.ql.python_function import PythonFunction
 from elfmesh.control.ql.relation_base import Relation
@@ -56,6 +57,7 @@ class JobClause:
     horizon_us: int | None = None
     replicas: int = 0
     partials: bool = False
+    tables: tuple[InlineTable, ...] = ()
 
     @property
     def qualified(self) -> str:
@@ -267,9 +269,14 @@ class Statement:
 
     @property
     def tables_read(self) -> tuple[str, ...]:
-        """The lookup tables that agents need."""
-        joins = (*self.lookups, *(join for part in self.parts for join in part.lookups))
-        return tuple(dict.fromkeys(join.name for join in joins))
+        """The lookup tables that agents need beside those that the text carries along."""
+        own = {each.name for each in self.job.tables} if self.job is not None else set()
+        return tuple(dict.fromkeys(join.name for join in self.joined if join.name not in own))
+
+    @property
+    def joined(self) -> tuple[LookupJoin, ...]:
+        """All lookup tables that are joined."""
+        return (*self.lookups, *(join for part in self.parts for join in part.lookups))
 
     def fields_of(self, stream: str) -> tuple[str, ...]:
         """Dotted paths to read of one stream's records."""

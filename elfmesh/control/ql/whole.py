@@ -21,6 +21,7 @@ from elfmesh.control.ql.block import BlockRows
 from elfmesh.control.ql.computed import Calls
 from elfmesh.control.ql.finalise import Finaliser
 from elfmesh.control.ql.finalise_parts import Reduced
+from elfmesh.control.ql.inline import with_tables
 from elfmesh.control.ql.lookup import LookupSource
 from elfmesh.control.ql.python_function import FunctionSource
 from elfmesh.control.ql.query import PartQuery, Prepared
@@ -58,7 +59,10 @@ class Query:
         if self.statement.functions:
             self._calls = Calls(parts, self.functions)
             parts = self._calls.parts
-        self._parts = tuple(PartQuery(part, self.lookup) for part in parts)
+        lookup, job = self.lookup, self.statement.job
+        if job is not None and job.tables:
+            lookup = with_tables(job.tables, lookup)
+        self._parts = tuple(PartQuery(part, lookup) for part in parts)
         self._relational = None if self.statement.relation is None else Relational(self.statement)
 
     @property
