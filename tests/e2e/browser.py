@@ -157,9 +157,12 @@ class Browser:
     def until(self, script: str, what: str = "", timeout_s: float = WAIT_S) -> Any:
         """The first true value of an expression."""
         end = time.monotonic() + timeout_s
+        plain = (
+            f"(async () => {{ const found = await ({script}); return found instanceof Node || found; }})()"
+        )
         while True:
             try:
-                value = self.run(script)
+                value = self.run(plain)
             except AssertionError as error:  # the page is not there yet
                 value, last = None, error
             else:
@@ -186,6 +189,14 @@ class Browser:
     def type(self, text: str) -> None:
         """Into what has the focus."""
         self.call("Input.insertText", text=text)
+
+    def press(self, key: str, code: int, *, control: bool = False) -> None:
+        """One key; `code` is its number on Windows."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind, key=key, windowsVirtualKeyCode=code, modifiers=2 if control else 0,
+            )  # fmt: skip
 
     def picture(self, path: Path, *, kind: str = "webp", quality: int = 82) -> None:
         """What is visible, as a file."""

@@ -1,7 +1,7 @@
 // A chart over time (uPlot), bars of the largest rows, and a strip of how complete each interval is.
 
 import uPlot from "./vendor/uplot.js";
-import { cell, clock, fill, h, names, percent, short } from "./text.js";
+import { cell, clock, fill, h, names, percent, short, show } from "./text.js";
 
 const HEIGHT = 230;
 const COLOURS = 8;
@@ -11,7 +11,7 @@ const style = (name) => getComputedStyle(document.documentElement).getPropertyVa
 /** Lines over time; its colours follow the scheme, its width the page. */
 export class TimeChart {
   constructor(signal) {
-    this.box = h("div", { class: "chart", role: "img" });
+    this.box = h("div", { class: "chart", role: "img", "aria-label": "No results yet" });
     this.legend = h("ul", { class: "lines" });
     this.element = h("div", {}, this.box, this.legend);
     this.plot = null;
@@ -40,7 +40,7 @@ export class TimeChart {
         hidden > 0 ? h("li", { class: "faint" }, `and ${hidden} smaller`) : null);
     } else this.plot.setData([times, ...lines.map((line) => line.points)]);
     const newest = lines.map((line) => `${line.label} ${line.points.at(-1) ?? "none"}`).join(", ");
-    this.box.setAttribute("aria-label", `${value} by interval over ${times.length} intervals; newest: ${newest}`.slice(0, 500));
+    this.box.setAttribute("aria-label", show(`${value} by interval over ${times.length} intervals; newest: ${newest}`.slice(0, 500)));
   }
 
   options(lines) {

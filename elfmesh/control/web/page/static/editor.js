@@ -14,6 +14,7 @@ const THEME = cm.EditorView.theme({
   ".cm-tooltip": { backgroundColor: "var(--panel)", color: "var(--ink)", border: "1px solid var(--edge)" },
   ".cm-tooltip-autocomplete > ul > li[aria-selected]": { backgroundColor: "var(--accent)", color: "var(--on-accent)" },
   ".cm-completionDetail": { color: "inherit", opacity: "0.85", fontStyle: "normal" },
+  ".cm-lint-marker-error": { content: '""', width: "8px", height: "8px", marginTop: "5px", borderRadius: "50%", backgroundColor: "var(--bad)" },
   ".cm-diagnostic-error": { borderLeftColor: "var(--bad)" },
   ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--bad)", textDecorationSkipInk: "none" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--select)" },

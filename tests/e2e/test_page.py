@@ -1,0 +1,339 @@
+"""The live page in a real Chromium, over real agents: what it shows is what the API says, and stays inert."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elfmesh.control.events import Reply
+from elfmesh.control.identity.bearer import TOKEN_FILE, read_token
+from elfmesh.text import printable
+from tests.control.fakes import FakeBackend, served
+from tests.e2e.browser import Browser, chromium
+from tests.e2e.fleet import Fleet, eventually
+from tests.e2e.live import LIVE, Traffic
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(chromium() is None, reason="there is no chromium (Debian: apt-get install chromium)"),
+]
+JOB = "e2e/live"
+EXACT = 9007199254740993
+COUNT = 3
+HOSTILE = '<img src=x onerror="window.pwned=1">\u202eevil\x1b[2J</script>'
+HOSTILE_SHOWN = '<img src=x onerror="window.pwned=1">\\u202eevil\\x1b[2J</script>'
+VIEWS = ("#/", "#/agents", f"#/job/{JOB}", "#/console")
+HEADS = "[...document.querySelectorAll('tbody th')].map((each) => each.textContent)"
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with Fleet(tmp_path_factory.mktemp("page")) as fleet:
+        fleet.start(COUNT, extra=["--label", "role=web"])
+        with Traffic(fleet, list(range(COUNT)), every_s=0.05):
+            fleet[0].apply(LIVE)
+            say(fleet, 1, HOSTILE, 1)
+            say(fleet, 2, "big", EXACT)
+            yield fleet
+
+
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Browser]:
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(chrome: Browser, fleet: Fleet) -> Iterator[Callable[[str], Browser]]:
+    """Opens a view of the first agent's page afresh; the page must not have complained at the end."""
+
+    def show(view: str) -> Browser:
+        chrome.open("about:blank")
+        chrome.size(1280)
+        chrome.open(f"http://{fleet[0].api}/page/{view}")
+        chrome.until("document.querySelector('main')?.children.length > 1")
+        return chrome
+
+    chrome.errors.clear()
+    yield show
+    assert chrome.errors == []
+
+
+def say(fleet: Fleet, number: int, key: str, value: int) -> None:
+    with fleet.log(number).open("a") as file:
+        file.write(json.dumps({"ts": time.time(), "k": key, "v": value}) + "\n")
+
+
+def with_token(chrome: Browser, fleet: Fleet) -> None:
+    """Paste the agent's token, as its operator would."""
+    chrome.click("#me")
+    chrome.run("document.getElementById('token').focus()")
+    chrome.type(read_token(fleet[0].directory / "data" / TOKEN_FILE))
+    chrome.click("dialog button", "Use the token")
+    chrome.until("document.getElementById('me').textContent === 'operator'")
+
+
+def rows_of(chrome: Browser) -> list[list[str]]:
+    found = chrome.run(
+        """[...document.querySelectorAll("[aria-label='Rows of the interval'] tbody tr")].map(
+             (row) => [...row.cells].map((each) => each.textContent))"""
+    )
+    assert isinstance(found, list)
+    return found
+
+
+def choose(chrome: Browser, index: int) -> None:
+    slot = f"""document.querySelector('.strip [data-index="{index}"]')"""
+    chrome.until(f"{slot} && ({slot}.click(), true)", f"interval {index}")
+    chrome.until(f"{slot}?.getAttribute('aria-pressed') === 'true'")
+
+
+def interval_with(fleet: Fleet, key: str) -> dict[str, Any]:
+    def find() -> dict[str, Any] | None:
+        return next((r for r in fleet[0].results(JOB) if any(row["k"] == key for row in r["rows"])), None)
+
+    found: dict[str, Any] = eventually(find, 40, f"an interval with {key!r}")
+    return found
+
+
+# -- what it shows -------------------------------------------------------------------------------------
+
+
+def test_numbers_on_the_page_are_those_of_the_api_to_the_last_digit(
+    page: Callable[[str], Browser], fleet: Fleet
+) -> None:
+    record = interval_with(fleet, "big")
+    chrome = page(f"#/job/{JOB}")
+    choose(chrome, record["interval"]["index"])
+    shown = [[k, n.replace(",", ""), s.replace(",", "")] for k, n, s in rows_of(chrome)]
+    assert shown == [[printable(row["k"]), str(row["n"]), str(row["s"])] for row in record["rows"]]
+    assert any(s == str(EXACT) for _, _, s in shown)
+    cells = "(row) => [row.cells[0].textContent, row.cells[2].textContent]"
+    bars = chrome.run(f"[...document.querySelectorAll('.bars tr')].map({cells})")
+    assert sorted(bars) == sorted([printable(row["k"]), str(row["n"])] for row in record["rows"])
+    assert chrome.run("document.querySelectorAll('.chart canvas').length") == 1
+
+
+def test_results_arrive_without_a_reload(page: Callable[[str], Browser], fleet: Fleet) -> None:
+    chrome = page(f"#/job/{JOB}")
+    newest = (
+        "Math.max(0, ...[...document.querySelectorAll('.strip .final')].map((each) => +each.dataset.index))"
+    )
+    first = chrome.until(newest)
+    later = chrome.until(f"{newest} > {first} && {newest}")
+    assert later > first
+    fleet_says = fleet[0].results(JOB)[-1]["interval"]["index"]
+    assert later <= fleet_says
+
+
+def test_a_key_from_a_log_is_text_and_nothing_else(page: Callable[[str], Browser], fleet: Fleet) -> None:
+    record = interval_with(fleet, HOSTILE)
+    chrome = page(f"#/job/{JOB}")
+    choose(chrome, record["interval"]["index"])
+    assert HOSTILE_SHOWN in [row[0] for row in rows_of(chrome)]
+    assert HOSTILE_SHOWN in chrome.run(
+        "[...document.querySelectorAll('.bars th')].map((each) => each.textContent)"
+    )
+    assert chrome.run("document.querySelectorAll('main img, main script').length") == 0
+    assert chrome.run("window.pwned") is None
+    assert "\u202e" not in chrome.run("document.documentElement.outerHTML")
+
+
+def test_the_overlay_and_its_agents_are_drawn(page: Callable[[str], Browser], fleet: Fleet) -> None:
+    chrome = page("#/agents")
+    chrome.until("document.querySelectorAll('tbody th').length >= 3")
+    names = chrome.run(HEADS)
+    assert sorted(names) == sorted(agent.name for agent in fleet)
+    text = chrome.run("document.querySelector('tbody').textContent")
+    assert "role=web" in text
+    chrome = page("#/")
+    chrome.until("document.querySelectorAll('.picture .mark text').length === 3")
+    chrome.until("document.querySelectorAll('.picture .edge').length === 2")
+
+
+# -- the console ---------------------------------------------------------------------------------------
+
+EDITOR = "document.querySelector('.editor').shadowRoot"
+
+
+def write(chrome: Browser, text: str) -> None:
+    """Replace the text of the editor, as somebody who types would."""
+    chrome.until(f"{EDITOR}?.querySelector('.cm-content') && !document.querySelector('.verdict:empty')")
+    chrome.run(f"{EDITOR}.querySelector('.cm-content').focus()")
+    chrome.press("a", 65, control=True)
+    chrome.press("Backspace", 8)
+    chrome.type(text)
+
+
+def test_an_error_is_marked_at_its_line_and_column(page: Callable[[str], Browser]) -> None:
+    chrome = page("#/console")
+    write(chrome, "CREATE JOB e2e.wrong AS\nSELECT k, nosuch(v) AS x FROM log")
+    verdict = chrome.until("document.querySelector('.verdict.bad')?.textContent")
+    assert verdict.startswith("line 2, column 11: ")
+    assert chrome.until(f"{EDITOR}.querySelector('.cm-lintRange-error')?.textContent") == "nosuch"
+
+
+def test_names_of_streams_and_functions_are_completed(page: Callable[[str], Browser]) -> None:
+    chrome = page("#/console")
+    write(chrome, "CREATE JOB e2e.c AS SELECT approx_co")
+    offered = f"[...{EDITOR}.querySelectorAll('.cm-completionLabel')].map((each) => each.textContent)"
+    assert "approx_count_distinct" in chrome.until(f"{offered}.length && {offered}")
+    write(chrome, "CREATE JOB e2e.c AS SELECT k FROM lo")
+    chrome.until(f"{offered}.includes('log')")
+
+
+def test_nothing_can_be_changed_without_a_token(page: Callable[[str], Browser], fleet: Fleet) -> None:
+    chrome = page("#/console")
+    chrome.until("document.querySelector('.verdict.good')")
+    assert chrome.run("document.getElementById('me').textContent") == "read-only"
+    assert chrome.run(
+        "[...document.querySelectorAll('button')].find((b) => b.textContent === 'Plan').disabled"
+    )
+    chrome = page(f"#/job/{JOB}")
+    chrome.until("document.querySelector('.why')?.textContent")
+    assert not {"Pause", "Delete"} & set(
+        chrome.run("[...document.querySelectorAll('button')].map((b) => b.textContent)")
+    )
+
+
+def test_a_job_is_planned_applied_changed_paused_and_deleted_from_the_page(
+    page: Callable[[str], Browser], fleet: Fleet
+) -> None:
+    chrome = page("#/console")
+    with_token(chrome, fleet)
+    text = LIVE.replace("e2e.live", "e2e.made")
+    write(chrome, text)
+    chrome.until("document.querySelector('.verdict.good')?.textContent.startsWith('e2e/made ')")
+    chrome.click("button", "Plan")
+    chrome.until("document.querySelector('.plan .state')?.textContent === 'new'")
+    jobs = [each["job"] for each in fleet[1].get("/v1/jobs")["jobs"]]
+    assert "e2e/made" not in jobs, "a plan changes nothing"
+    chrome.click("button", "Create the job")
+    chrome.until("document.querySelector('.plan .verdict.good')?.textContent.includes('3 of 3 agents')")
+    assert fleet[1].get("/v1/jobs/e2e/made")["text"] == text
+    write(chrome, text.replace("count(*) AS n, ", ""))
+    chrome.until("document.querySelector('.verdict.good')?.textContent.endsWith('gives k, s')")
+    chrome.click("button", "Plan")
+    chrome.until("document.querySelector('.plan .state')?.textContent === 'keep'")
+    assert "n removed" in chrome.run("document.querySelector('.effects').textContent")
+    assert "AS n" in chrome.run("document.querySelector('.difference .gone').textContent")
+    chrome.click("button", "Apply version 2")
+    chrome.until("document.querySelector('.plan .verdict.good')?.textContent.startsWith('Version 2: 3 of 3')")
+    chrome.run("location.hash = '#/job/e2e/made'")
+    chrome.click("button", "Pause")
+    chrome.click("dialog button", "Pause")
+    eventually(lambda: fleet[1].get("/v1/jobs/e2e/made")["state"] == "paused")
+    chrome.click("button", "Delete")
+    chrome.click("dialog button", "Delete")
+    chrome.until("location.hash === '#/'")
+    eventually(lambda: [each["job"] for each in fleet[1].get("/v1/jobs")["jobs"]] == [JOB])
+
+
+# -- for everybody -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_phone_needs_no_horizontal_scrolling(page: Callable[[str], Browser], view: str) -> None:
+    chrome = page(view)
+    chrome.size(360, 740, phone=True)
+    chrome.until("document.querySelector('tbody tr, .cm-line, .verdict')")
+    assert chrome.run("document.documentElement.scrollWidth") <= 360
+
+
+def serious(chrome: Browser) -> list[Any]:
+    """What axe finds serious or critical in what is open, in light and in dark."""
+    script = """axe.run(document, {resultTypes: ["violations"]}).then((all) => all.violations
+      .filter((each) => ["serious", "critical"].includes(each.impact))
+      .map((each) => [each.id, each.help, ...each.nodes.slice(0, 3).map((node) => node.html)]))"""
+    found = []
+    chrome.run(AXE.read_text() + "; 0")
+    for scheme in ("dark", "light"):
+        chrome.scheme(scheme)
+        found += chrome.run(script)
+    return found
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_axe_finds_nothing_serious(page: Callable[[str], Browser], view: str) -> None:
+    chrome = page(view)
+    chrome.until("document.querySelector('tbody th, .verdict.good, .strip button')")
+    assert serious(chrome) == []
+    if view == "#/console":
+        chrome.click("#me")
+        chrome.until("document.querySelector('dialog[open] input')")
+        assert serious(chrome) == []
+
+
+def test_five_hundred_jobs_and_two_hundred_agents_stay_usable(chrome: Browser) -> None:
+    backend = FakeBackend()
+    agent = {
+        "labels": {"role": "web"},
+        "streams": ["log"],
+        "jobs": [],
+        "masters": [],
+        "version": "1",
+        "skew_seconds": 0,
+    }
+    agents = [{**agent, "name": f"web{n:03}", "id": f"{n * 2**160 // 200:040x}"} for n in range(200)]
+    root = {"agent": "web000", "root": True, "parent": None, "children": [], "depth": 0}
+    trees = [
+        root,
+        *({**root, "agent": each["name"], "root": False, "parent": "0" * 40} for each in agents[1:]),
+    ]
+    job = {
+        "state": "running",
+        "stream": "log",
+        "agents": 200,
+        "master": "web000",
+        "version": 1,
+        "missing": [],
+    }
+    jobs = [{**job, "id": f"{n:040x}", "job": f"load/job{n:03}", "completeness": 1.0} for n in range(500)]
+    asked = {"answered": 200, "expected": 200}
+    bodies: dict[str, dict[str, Any]] = {
+        "agents": {"agents": agents, "asked": asked},
+        "list": {"jobs": jobs, "asked": asked},
+        "trees": {"trees": trees, "asked": asked},
+        "health": {"agent": "web000", "status": "ok"},
+    }
+    backend.replies |= {verb: Reply(0, 200, body) for verb, body in bodies.items()}
+    with served(backend) as address:
+        chrome.open(f"http://{address}/page/")
+        chrome.until("document.querySelectorAll('tbody tr').length === 25")
+        chrome.until("document.querySelectorAll('.picture .edge').length === 199")
+        chrome.run("document.querySelector('input[type=search]').focus()")
+        chrome.type("job499")
+        assert chrome.run(HEADS) == ["load/job499"]
+        chrome.run("location.hash = '#/agents'")
+        chrome.until("document.querySelectorAll('tbody tr').length === 50")
+        chrome.click("button", "Next")
+        chrome.until("document.querySelector('tbody th').textContent === 'web050'")
+
+
+# -- last, because it changes the fleet ------------------------------------------------------------------
+
+
+def test_a_killed_agent_appears_as_missing(page: Callable[[str], Browser], fleet: Fleet) -> None:
+    chrome = page("#/")
+    chrome.until("document.querySelectorAll('.picture .mark text').length === 3")
+    fleet[2].kill()
+    chrome.until(
+        "document.querySelector('.concerns').textContent.includes('agent-2 does not answer')", timeout_s=60
+    )
+    chrome.until("document.querySelector('.picture .mark.gone text')?.textContent === 'agent-2'")
+    chrome.run(f"location.hash = '#/job/{JOB}'")
+    chrome.until(
+        "document.querySelector('.strip .final_partial')?.title.includes('missing agent-2')", timeout_s=60
+    )
+    chrome.until("document.querySelector('.tree tr.gone')?.textContent.includes('agent-2')")
+    assert serious(chrome) == []
+    chrome.until(
+        "[...document.querySelectorAll('.fact.bad')].some((each) => each.textContent.includes('agent-2'))"
+    )
