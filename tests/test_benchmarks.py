@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_benchmark_runs_and_reports_where_its_figures_come_from(name: str) -> None:
     command = [sys.executable, "-m", "benchmarks", name, "--small", "--json"]

@@ -21,7 +21,7 @@ from typing import Any
 from elfmesh.agent.local_agents import says_something
 from elfmesh.control.identity.bearer import TOKEN_FILE, read_token
 
-READY_S = 30.0
+READY_S = 60.0
 
 
 class Agent:
