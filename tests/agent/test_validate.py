@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.agent.cli.validate import schema_command, validate_command
 from elfmesh.agent.budget.settings import LimitsConfig
+from elfmesh.agent.cli.validate import schema_command, validate_command
 from elfmesh.agent.config import AgentConfig, StreamConfig, load_config
 from elfmesh.agent.config_schema import config_schema
 from elfmesh.agent.sinks.config import TYPES
