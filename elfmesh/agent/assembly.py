@@ -26,6 +26,7 @@ from elfmesh.agent.heavy import Compute
 from elfmesh.agent.host import Executor
 from elfmesh.agent.ingest import HELD_BYTES_MAX
 from elfmesh.agent.lookups import LookupTables
+from elfmesh.agent.memory import own_rss_bytes
 from elfmesh.agent.net.transport import Transport
 from elfmesh.agent.pump import Pump
 from elfmesh.agent.stream_formats import format_of
@@ -33,6 +34,7 @@ from elfmesh.agent.worker.reader import Reader
 from elfmesh.agent.workers import WorkerHost
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.events import LocalStreams, Recompute, Recomputed, StreamInfo
+from elfmesh.control.load import load_of
 from elfmesh.control.machine import Control
 from elfmesh.limits import FANOUT_MAX
 from elfmesh.machine import Contact
@@ -176,6 +178,11 @@ class LocalAgent:
             return {"self_check": self._parts.self_check}
         if topic == "trees":
             return {"items": [_tree(info) for info in self.forest.trees()]}
+        said = self._about()
+        rss = own_rss_bytes() if self._parts.budget is not None else None  # a simulated one has no process
+        return {**said, "load": load_of(said, self._parts.wall_us() / 1e6, rss)}
+
+    def _about(self) -> dict[str, Any]:
         parts = self._parts
         return {
             "name": parts.name,

@@ -38,6 +38,14 @@ def rss_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def own_rss_bytes() -> int | None:
+    """Resident memory of this process; None where the system does not say."""
+    try:
+        return rss_bytes(os.getpid())
+    except OSError:
+        return None
+
+
 class Seldom:
     """Does something when it is asked to, but at most once in so many seconds. Safe in several threads.
 

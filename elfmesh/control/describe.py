@@ -144,7 +144,7 @@ def agent_row(office: Office, carrier: Carrier, leads: list[str]) -> dict[str, A
         "streams": list(carrier.streams),
         "jobs": [member.manifest.qualified for member in carrier.members.values()],
         "masters": leads,
-        **office.facts("agent"),
+        **{key: fact for key, fact in office.facts("agent").items() if key != "job_costs"},
     }
 
 

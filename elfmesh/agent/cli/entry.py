@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "describe": (_CLIENT, "Everything about one job, agent or stream."),
     "results": (_CLIENT, "A job's results, interval by interval."),
     "query": (_CLIENT, "A query over the latest results of jobs."),
+    "top": (_CLIENT, "Load of agents and jobs, live."),
     "tap": (_CLIENT, "Live lines of a stream, or of what passes a job's filter."),
     "why": (_CLIENT, "Which agent and which interval hold a job."),
     "verify": (_CLIENT, "Compute a closed interval again from the raw logs and compare."),

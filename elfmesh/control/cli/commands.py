@@ -34,6 +34,7 @@ from elfmesh.control.cli.publish import publish_command
 from elfmesh.control.cli.query import query_command
 from elfmesh.control.cli.results import results_command
 from elfmesh.control.cli.tap import tap_command
+from elfmesh.control.cli.top import top_command
 from elfmesh.control.cli.update import (
     APPLIED,
     delete_command,
@@ -232,6 +233,7 @@ def add_commands(group: click.Group) -> None:
         results_command,
         query_command,
         tap_command,
+        top_command,
         why_command,
         verify_command,
         health_command,
