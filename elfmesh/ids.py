@@ -38,6 +38,11 @@ def partition_tree(job: bytes, partition: int) -> bytes:
     return job if partition == 0 else _sha1(b"partition", job, str(partition).encode())
 
 
+def named_agent_id(cluster: str, name: str) -> bytes:
+    """The id of an agent whose certificate has a name but no id of ours: whoever gave the name chose it."""
+    return _sha1(b"agent", cluster.encode(), name.encode())
+
+
 def stream_id(name: str) -> bytes:
     """The group of all agents that carry a stream."""
     return _sha1(b"stream", name.encode())

@@ -13,13 +13,18 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from elfmesh.agent.config import AgentConfig
 from elfmesh.agent.pump import Pump
+from elfmesh.agent.security import Security
 from elfmesh.agent.tap import Taps
 from elfmesh.control.identity.bearer import leave_note, new_token, remove_note
 from elfmesh.control.web.programs import ProgramHost
 from elfmesh.errors import RuntimeFailure, StorageError
+
+if TYPE_CHECKING:
+    from elfmesh.control.identity.identify import Identifier
 
 log = logging.getLogger("elf.agent")
 SHUTDOWN_S = 0.2
@@ -62,15 +67,24 @@ class ApiServer:
 
     Args:
         config: of the agent.
-        sock: of `bind_api`; its owner closes it.
+        security: whether callers have certificates.
+        stack: closes the socket at the end.
 
     Attributes:
         address: "HOST:PORT" that it answers at.
+
+    Raises:
+        RuntimeFailure: the address cannot be had.
     """
 
-    def __init__(self, config: AgentConfig, sock: socket.socket) -> None:
-        self._config, self._socket = config, sock
-        host, port = sock.getsockname()[:2]
+    def __init__(self, config: AgentConfig, security: Security, stack: contextlib.AsyncExitStack) -> None:
+        self._config, self._security, self._socket = config, security, bind_api(config)
+        stack.callback(self._socket.close)
+        self._server: asyncio.Server | None = None
+        self._serving: Callable[..., asyncio.BaseProtocol] | None = None
+        self._context = None if security.trust is None else security.trust.server
+        self._identifier: Identifier | None = None
+        host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._close = contextlib.AsyncExitStack()
 
@@ -80,7 +94,7 @@ class ApiServer:
         taps: Taps,
         metrics: Callable[[], Callable[[], bytes]] | None,
         programs: ProgramHost,
-    ) -> ApiServer:
+    ) -> None:
         """Serve; the token is where its user's programs find it before the first request.
 
         Raises:
@@ -92,8 +106,15 @@ class ApiServer:
         from elfmesh.control.identity.identify import Identifier
         from elfmesh.control.web.door import Door
 
-        door = Door()
-        app = make_app(pump, taps, metrics, programs, identifier=Identifier(token=self._token()), door=door)
+        door, trust = Door(), self._security.trust
+        if trust is None:
+            self._identifier = Identifier(self._token())
+        else:
+            life_s = self._config.tls.life_s
+            self._identifier = Identifier(
+                of_certificate=lambda der: trust.judge(der).principal(), life_s=life_s
+            )
+        app = make_app(pump, taps, metrics, programs, identifier=self._identifier, door=door)
         runner = web.AppRunner(
             app,
             access_log=None,
@@ -105,11 +126,33 @@ class ApiServer:
         self._close.push_async_callback(runner.cleanup)
         assert runner.server is not None
         self._close.push_async_callback(await door.watch(runner.server))
-        server = await asyncio.get_running_loop().create_server(
-            runner.server, sock=self._socket.dup(), backlog=128
+        self._serving = runner.server
+        await self._listen()
+        self._close.callback(self._stop_listening)
+
+    def reconsider(self) -> None:
+        """Judge open requests again; new connections get the newest certificate."""
+        trust = self._security.trust
+        if self._identifier is not None:
+            self._identifier.reconsider()
+        if trust is not None and trust.server is not self._context:
+            self._context = trust.server
+            task = asyncio.get_running_loop().create_task(self._listen())
+            self._close.push_async_callback(asyncio.wait, [task])
+
+    def _stop_listening(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _listen(self) -> None:
+        """Take connections with the newest certificate; the kernel's queue stays, nobody is turned away."""
+        assert self._serving is not None
+        before = self._server
+        self._server = await asyncio.get_running_loop().create_server(
+            self._serving, sock=self._socket.dup(), backlog=128, ssl=self._context
         )
-        self._close.callback(server.close)
-        return self
+        if before is not None:
+            before.close()
 
     async def close(self) -> None:
         """Stop to listen, end what is open, take the token back."""

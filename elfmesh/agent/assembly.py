@@ -79,6 +79,7 @@ class Parts:
         gate: decides what runs here; None: everything, but no Python.
         disk_bytes: limit of its frame log; None: no limit.
         fanout: children that it takes in one tree.
+        security: how strangers are kept out.
     """
 
     me: Contact
@@ -108,6 +109,7 @@ class Parts:
     budget: HostBudget | None = None
     gate: Gate | None = None
     fanout: int = FANOUT_MAX
+    security: Callable[[], Mapping[str, Any]] = dict
 
 
 class LocalAgent:
@@ -171,7 +173,9 @@ class LocalAgent:
             slowed = parts.budget.slowed if parts.budget else {}
             archives = parts.archives.problems() if parts.archives else {}
             others = {"sinks": parts.sink_problems(), "slowed": slowed, "archives": archives}
-            return {"problem": problem, **{name: dict(said) for name, said in others.items()}}
+            mode = str(parts.security().get("mode", ""))
+            found: dict[str, Any] = {name: dict(said) for name, said in others.items()}
+            return {"problem": problem, **found, "insecure": mode if mode.startswith("INSECURE") else ""}
         if topic == "functions":
             return {"problem": self.gate.functions.problem}
         if topic == "limits":
@@ -207,6 +211,7 @@ class LocalAgent:
             "dead_letters": self.dead_letters.describe(),
             "functions": self.gate.functions.describe(),
             "authority": self.gate.describe(),
+            "security": dict(parts.security()),
             "frame_log": {
                 "bytes": self.frames.size,
                 "limit_bytes": self.frames.limit_bytes,

@@ -32,6 +32,7 @@ from elfmesh.agent.functions.settings import FunctionsConfig, check_functions
 from elfmesh.agent.inputs.address import parse_listen
 from elfmesh.agent.inputs.kafka_config import KafkaInput, check_kafka
 from elfmesh.agent.sinks.config import TYPES, SinkConfig, check_sink
+from elfmesh.agent.tls_settings import TlsConfig, check_tls
 from elfmesh.errors import ConfigError
 from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us, parse_size
@@ -124,6 +125,8 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         lookups: name to a file that is joined to records: its path, format, types and patterns.
         sinks: name to where results of jobs are carried on to.
         namespaces: what the jobs of each may use here; without any, all may use everything.
+        dangerously_insecure_network: listen and join anywhere without certificates: whoever reaches this
+            agent is believed.
     """
 
     data_dir: str = ""
@@ -144,6 +147,8 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     namespaces: dict[str, NamespaceConfig] = {}
     fields: FieldsConfig = FieldsConfig()
     audit: AuditConfig = AuditConfig()
+    tls: TlsConfig = TlsConfig()
+    dangerously_insecure_network: bool = False
 
     @property
     def directory(self) -> Path:
@@ -192,7 +197,7 @@ def load_config(path: str | None, **overrides: Any) -> AgentConfig:
     """
     raw = _read(path) if path else {}
     given = {key: value for key, value in overrides.items() if value not in (None, (), {}, "")}
-    for key in ("labels", "streams", "lookups"):
+    for key in ("labels", "streams", "lookups", "tls"):
         if key in given and isinstance(raw.get(key, {}), dict):
             given[key] = {**raw.get(key, {}), **given[key]}
     return config_of({**raw, **given}, path or "command line")
@@ -265,7 +270,8 @@ def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
         if unknown := re.search(r"unknown field `(.*?)`", message):
             message = f"unknown key {unknown[1]!r}"
             sections = {"limits": LimitsConfig, "functions": FunctionsConfig, "manifests": ManifestsConfig}
-            section = {**sections, "fields": FieldsConfig, "audit": AuditConfig}.get(place, kind)
+            sections |= {"fields": FieldsConfig, "audit": AuditConfig, "tls": TlsConfig}
+            section = sections.get(place, kind)
             if kind is SinkConfig:
                 section = TYPES[raw["type"]]
             hint = suggest(unknown[1], section.__struct_fields__)
@@ -278,13 +284,14 @@ def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
 
 
 def _check(config: AgentConfig, source: str) -> None:
+    check_tls(config.tls, f"{source}: tls")
     for key in ("listen", "api"):
         host, _ = parse_address(getattr(config, key), where=f"{source}: {key}")
-        if not is_loopback(host):
+        if not (is_loopback(host) or config.tls.given or config.dangerously_insecure_network):
             raise ConfigError(
                 f"{host} can be reached from other hosts, and no certificates tell friend from foe",
                 where=f"{source}: {key}",
-                hint=f'Use a loopback address: {key} = "127.0.0.1:PORT".',
+                hint=f'Give the agent certificates ([tls], see `elf ca`), or {key} = "127.0.0.1:PORT".',
             )
     if config.advertise and parse_address(config.advertise, where=f"{source}: advertise")[1] == 0:
         raise ConfigError(f"{config.advertise!r} has no port to connect to", where=f"{source}: advertise")

@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from elfmesh.agent.disk.storage import Storage
-from elfmesh.errors import StorageError
+from elfmesh.errors import ConfigError, StorageError
 from elfmesh.ids import ID_BYTES
 
 T = TypeVar("T")
@@ -156,7 +156,7 @@ class Identity:
     """Who this agent is.
 
     Attributes:
-        id: 160 random bits, kept for the life of the data directory.
+        id: 160 bits, random or by the certificate, kept for the life of the data directory.
         incarnation: grows with each start, so that others tell this life from the last one.
         rng: seeded once, for everything random in the cores.
     """
@@ -171,15 +171,24 @@ class _Stored(msgspec.Struct):
     incarnation: int
 
 
-def load_identity(storage: Storage) -> Identity:
+def load_identity(storage: Storage, named: bytes = b"") -> Identity:
     """Read the identity of a data directory, or make one; the incarnation is raised and stored first.
 
+    Args:
+        storage: the data directory.
+        named: the id by the agent's certificate; b"": there is none, and the directory has an id of its own.
+
     Raises:
+        ConfigError: the directory is another agent's than the certificate.
         StorageError: the file is damaged, or cannot be written.
     """
     raw = storage.read(IDENTITY_FILE)
     try:
-        stored = msgspec.json.decode(raw, type=_Stored) if raw else _Stored(secrets.token_hex(ID_BYTES), 0)
+        stored = (
+            msgspec.json.decode(raw, type=_Stored)
+            if raw
+            else _Stored(named.hex() or secrets.token_hex(ID_BYTES), 0)
+        )
         agent = bytes.fromhex(stored.id)
         if len(agent) != ID_BYTES:
             raise ValueError(f"an id has {ID_BYTES} bytes")
@@ -187,6 +196,17 @@ def load_identity(storage: Storage) -> Identity:
         raise StorageError(
             f"is damaged: {error}", where=IDENTITY_FILE, hint="Remove the file; the agent becomes a new one."
         ) from None
+    _check_same(agent, named)
     stored.incarnation += 1
     storage.write(IDENTITY_FILE, msgspec.json.encode(stored))
     return Identity(agent, stored.incarnation, random.Random(secrets.randbits(64)))
+
+
+def _check_same(stored: bytes, named: bytes) -> None:
+    """Raise ConfigError if a data directory is another agent's than the certificate."""
+    if named and stored != named:
+        raise ConfigError(
+            f"the data directory is agent {stored.hex()}'s, the certificate agent {named.hex()}'s",
+            where="tls.cert",
+            hint=f"Certify this id (`elf ca issue --id {stored.hex()}`), or name another data directory.",
+        )

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
-from elfmesh.agent.api_server import ApiServer, bind_api, cannot_bind
+from elfmesh.agent.api_server import ApiServer, cannot_bind
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.authority.gate import Gate, gate_of
@@ -40,6 +40,7 @@ from elfmesh.agent.metrics.page import AgentPage
 from elfmesh.agent.native import fallback_reasons
 from elfmesh.agent.net.transport import TcpTransport
 from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.security import Security
 from elfmesh.agent.service.notify import Notifier
 from elfmesh.agent.service.service import Service
 from elfmesh.agent.sinks.host import Sinks
@@ -130,11 +131,11 @@ async def _main(
         gate = gate_of(config, storage, wall_clock_us)
         executor = ThreadExecutor()
         stack.callback(executor.close)
-        transport, bound = await _transport(config, stack)
-        api_socket = bind_api(config)
-        stack.callback(api_socket.close)
+        security = Security(config)
+        transport, bound = await _transport(config, security, stack)
+        api = ApiServer(config, security, stack)
         inputs, archives, sinks = _ways(config, executor, stack)
-        (host, port), identity = config.advertise_address or bound, load_identity(storage)
+        (host, port), identity = config.advertise_address or bound, load_identity(storage, security.agent)
         me = Contact(identity.id, host, port, identity.incarnation, config.labels.get("rack", ""))
         lookups, limits = LookupTables(config.lookups), config.limits
         agent = LocalAgent(
@@ -165,6 +166,7 @@ async def _main(
                 cpu_s=time.thread_time,
                 budget=HostBudget(limits.cores, limits.job_share),
                 gate=gate,
+                security=security.describe,
             )
         )
         stack.push_async_callback(agent.pump.stop)
@@ -176,8 +178,9 @@ async def _main(
         taps = Taps(inputs.streams, _format, executor, gate.policy)
         programs = ProgramHost(agent.pump.programs, inputs.inserts)
         page = _metrics_page(agent, executor, sinks, stack)
-        api = await ApiServer(config, api_socket).start(agent.pump, taps, page, programs)
+        await api.start(agent.pump, taps, page, programs)
         stack.push_async_callback(api.close)
+        security.watch(transport.reconsider, api.reconsider)
         await inputs.start(agent.frames)
         sinks.start(agent.pump.request)
         archives.start()
@@ -240,9 +243,15 @@ def _recheck(config: AgentConfig, inputs: Inputs, lookups: LookupTables, gate: G
     )
 
 
-async def _transport(config: AgentConfig, stack: AsyncExitStack) -> tuple[TcpTransport, tuple[str, int]]:
+async def _transport(
+    config: AgentConfig, security: Security, stack: AsyncExitStack
+) -> tuple[TcpTransport, tuple[str, int]]:
     """What speaks to other agents, and where it listens."""
-    transport = TcpTransport(*config.listen_address, codec(), cluster=config.cluster)
+    stack.push_async_callback(security.close)
+    trust, life_s = security.trust, config.tls.life_s
+    transport = TcpTransport(
+        *config.listen_address, codec(), cluster=config.cluster, trust=trust, life_s=life_s
+    )
     try:
         bound = await transport.listen()
     except OSError as error:

@@ -82,6 +82,8 @@ def unreachable(address: str, error: BaseException) -> Unreachable:
             hint="An agent's API address is the `api=` of its ready line; the `overlay=` one is for agents.",
         )
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if isinstance(error, http.client.RemoteDisconnected | ConnectionResetError):
+        reason += "; does it want a certificate: --cert, --key, --ca?"
     return Unreachable(
         f"no agent answers at {address} ({reason})",
         hint="Start one with `elf agent`, or name another with --api HOST:PORT or ELF_API.",

@@ -102,7 +102,8 @@ class Requests:
             facts = self._office.facts("problem")
             problem = facts.get("problem")
             health = {"status": "waiting", "problem": problem} if problem else {"status": "ok"}
-            health |= {key: facts[key] for key in ("sinks", "slowed", "archives") if facts.get(key)}
+            said = ("sinks", "slowed", "archives", "insecure")
+            health |= {key: facts[key] for key in said if facts.get(key)}
             functions = self._office.facts("functions").get("problem")
             if functions and not problem:
                 health |= {"status": "degraded", "problem": functions}

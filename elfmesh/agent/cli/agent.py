@@ -47,6 +47,12 @@ from elfmesh.text import printable
 )
 @click.option("--name", help="What results call this agent [host name and id].")
 @click.option("--cluster", help="Name all agents of one overlay share [elf].")
+@click.option("--tls", "tls_dir", metavar="DIR", help="Certificates: cert.pem, key.pem, ca.pem [none].")
+@click.option(
+    "--dangerously-insecure-network",
+    is_flag=True,
+    help="Listen and join anywhere without certificates: whoever reaches this agent is believed.",
+)
 def agent_command(
     config_path: str | None,
     listen: str | None,
@@ -60,6 +66,8 @@ def agent_command(
     labels: tuple[str, ...],
     name: str | None,
     cluster: str | None,
+    tls_dir: str | None,
+    dangerously_insecure_network: bool,
 ) -> int:
     """Read this host's logs and work with the other agents.
 
@@ -83,6 +91,8 @@ def agent_command(
         labels=dict(configuration.parse_label(text) for text in labels),
         name=name,
         cluster=cluster,
+        tls={"dir": tls_dir} if tls_dir else None,
+        dangerously_insecure_network=dangerously_insecure_network or None,
     )
     config = read()
     notifier = notifier_of(os.environ)

@@ -76,6 +76,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "spark": ("elfmesh.agent.cli.spark:spark_group", "The same queries over history, on Spark."),
     "key": ("elfmesh.agent.cli.sign:key_group", "Keys that sign jobs with Python functions."),
     "sign": ("elfmesh.agent.cli.sign:sign_command", "Sign jobs with Python functions, or the end of one."),
+    "ca": ("elfmesh.control.cli.ca:ca_group", "A certificate authority for agents and people."),
     "schema": ("elfmesh.agent.cli.validate:schema_command", "The JSON schema of agent.toml."),
     "completion": ("elfmesh.agent.cli.entry:completion_command", "Shell completion for bash, zsh or fish."),
 }

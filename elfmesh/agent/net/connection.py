@@ -1,7 +1,7 @@
 """One TCP connection between two agents: bytes in, frames out, and the reverse.
 
-Owns the life of one socket: hello, chunks written as the kernel takes them, closing after a drain. Who the
-connections of a pair are and which of them stays is the transport's business.
+Owns the life of one socket: TLS where there are certificates, hello, chunks written as the kernel takes
+them, closing after a drain. Who the connections of a pair are and which stays is the transport's business.
 
 Invariants: nothing but our hello is written before the peer's hello was accepted; a peer outside the protocol
 is cut off, counted, and never raises into the loop; `gone` is reported exactly once.
@@ -15,6 +15,7 @@ import socket
 from typing import Protocol, cast
 
 from elfmesh.agent.net.dataplane import CONTROL_LANE, FRAME_BYTES_MAX, GOODBYE, Demultiplexer, Multiplexer
+from elfmesh.agent.net.tls import TlsLayer
 from elfmesh.errors import ProtocolError
 from elfmesh.ids import ID_BYTES
 from elfmesh.limits import CHUNK_BYTES_MAX
@@ -29,6 +30,10 @@ DRAIN_TIMEOUT_S = 10.0
 
 class HelloRefused(ProtocolError):
     """The other side is no agent of this overlay, or not the one that was meant."""
+
+
+class IdentityRefused(HelloRefused):
+    """The other side's certificate is not that of the agent it says it is."""
 
 
 class Hello(Message, frozen=True, tag="tp.hello"):
@@ -69,6 +74,10 @@ class Owner(Protocol):
         """What to say on a new connection; None refuses it."""
         ...
 
+    def tls(self, connection: Connection) -> TlsLayer | None:
+        """The TLS of a new connection; None: there is none, all is in the clear."""
+        ...
+
     def frame(self, connection: Connection, frame: bytes) -> None:
         """A frame of a peer that has said hello; raises ProtocolError if it is none."""
         ...
@@ -102,6 +111,10 @@ class Connection(asyncio.BufferedProtocol):
         self.pair_serial = serial
         self.peer: Contact | None = None
         self.used = 0.0
+        self.made = 0.0
+        self._tls: TlsLayer | None = None
+        self._shaking = False
+        self._first = b""  # our hello, until the handshake is done
         self.closed = asyncio.Event()
         self._transport: asyncio.Transport | None = None
         self._mux = Multiplexer()
@@ -111,6 +124,11 @@ class Connection(asyncio.BufferedProtocol):
         self._said_goodbye = False
         self._flush_due = False
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def certificate(self) -> bytes:
+        """The peer's, DER; b"" without TLS."""
+        return b"" if self._tls is None else self._tls.certificate
 
     @property
     def peer_address(self) -> tuple[str, int] | None:
@@ -166,9 +184,15 @@ class Connection(asyncio.BufferedProtocol):
             self.abort("not accepting")
             return
         self._touch()
+        self.made = self.used
         first = Multiplexer()
         first.offer(CONTROL_LANE, self.HELLO_CODEC.encode(hello))
-        self._transport.write(first.take())
+        self._tls = self._owner.tls(self)
+        if self._tls is None:
+            self._write(first.take())
+        else:
+            self._first, self._shaking = first.take(), True
+            self._handshake(self._tls, b"")
         self._timer = asyncio.get_running_loop().call_later(HELLO_TIMEOUT_S, self.abort, "no hello in time")
 
     def get_buffer(self, sizehint: int) -> bytearray:
@@ -180,20 +204,64 @@ class Connection(asyncio.BufferedProtocol):
         self._touch()
         data = memoryview(self._owner.receive_buffer)[:nbytes]
         try:
-            for frame in self._demux.feed(data):
-                if self.peer is not None:
-                    self._owner.frame(self, frame)
-                else:
-                    hello, _ = self.HELLO_CODEC.decode(frame)
-                    assert isinstance(hello, Hello)
-                    self._owner.greet(self, hello)
-                if self.closed.is_set():
-                    return
-            if self._demux.ended:
-                self._peer_ended()
+            if self._tls is None:
+                self._heard(data)
+            else:
+                self._heard_secured(self._tls, data)
         except ProtocolError as error:
-            self._owner.fault(error)
-            self.abort(str(error))
+            self._fault(error)
+
+    def _heard_secured(self, tls: TlsLayer, data: memoryview) -> None:
+        """Records of the peer: of the handshake first, what was in the same bytes behind it next."""
+        if self._shaking:
+            self._handshake(tls, data)
+            if self._shaking:
+                return
+        for part in tls.decrypted(b"" if self._first else data):
+            self._heard(part)
+            if self.closed.is_set():
+                return
+        self._first = b""
+        self._write(b"")
+
+    def _handshake(self, tls: TlsLayer, data: bytes | memoryview) -> None:
+        """Go on with the handshake; when it is done, say hello."""
+        if tls.handshake(data):
+            self._shaking = False
+            self._write(self._first)
+        else:
+            self._write(b"")
+
+    def _fault(self, error: ProtocolError) -> None:
+        self._owner.fault(error)
+        self._write(b"")  # the alert that says why
+        self.abort(str(error))
+
+    def _write(self, data: bytes) -> None:
+        """Give bytes to the kernel; with TLS, as records, and what TLS itself has to say with them."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self._tls is not None:
+            if data:
+                self._tls.encrypt(data)
+            data = self._tls.take()
+        if data:
+            transport.write(data)
+
+    def _heard(self, data: memoryview) -> None:
+        """Bytes of the peer, in the clear."""
+        for frame in self._demux.feed(data):
+            if self.peer is not None:
+                self._owner.frame(self, frame)
+            else:
+                hello, _ = self.HELLO_CODEC.decode(frame)
+                assert isinstance(hello, Hello)
+                self._owner.greet(self, hello)
+            if self.closed.is_set():
+                return
+        if self._demux.ended:
+            self._peer_ended()
 
     def pause_writing(self) -> None:
         """The kernel takes no more."""
@@ -234,10 +302,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._mux.queued:
             self._touch()
         while not self._paused and (data := self._mux.take()):
-            transport.write(data)
+            self._write(data)
         if self._draining and not self._mux.queued and not self._said_goodbye:
             self._said_goodbye = True
-            transport.write(GOODBYE)
+            self._write(GOODBYE)
             if self._demux.ended:
                 transport.close()
 

@@ -15,15 +15,22 @@ Paper: Aurora*/Medusa 4.3. Measured: without TCP_NOTSENT_LOWAT control waits 58 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from elfmesh.agent.net.connection import Connection, Hello, HelloRefused
+from elfmesh.agent.net.connection import Connection, Hello, HelloRefused, IdentityRefused
 from elfmesh.agent.net.dataplane import CONTROL_LANE, LANE_MAX
+from elfmesh.agent.net.tls import TlsLayer, TlsRefused
+from elfmesh.control.identity.principal import NotBelieved
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
 
+if TYPE_CHECKING:
+    from elfmesh.control.identity.trust import Trust
+
+log = logging.getLogger("elf.net")
 CONNECTIONS_MAX = 1024
 """Open connections; beyond it the one idle for longest is closed. About 70 are in use with 500 trees."""
 HALF_OPEN_MAX = 128
@@ -37,6 +44,9 @@ IDLE_S = 120.0
 BACKOFF_MIN_S, BACKOFF_MAX_S = 0.2, 5.0
 BACKOFFS_MAX = 4096
 """Addresses that are left alone for a while; of more, the oldest are forgotten."""
+LIFE_S = 3600.0
+WARN_S = 1.0
+"""A refused peer is in the log at most so often: whoever knocks must not fill a disk."""
 RECEIVE_BUFFER_BYTES = 256 << 10
 
 
@@ -84,10 +94,22 @@ class TcpTransport:
         port: port to listen on, 0 for any.
         codec: every message type that may travel.
         cluster: name that both sides must share.
+        trust: whose certificates are believed; None: peers have none, and are believed.
+        life_s: how long a connection may live on the certificates it began with.
     """
 
-    def __init__(self, host: str, port: int, codec: Codec, *, cluster: str = "elf") -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        codec: Codec,
+        *,
+        cluster: str = "elf",
+        trust: Trust | None = None,
+        life_s: float = LIFE_S,
+    ) -> None:
         self._host, self._port, self._codec, self.cluster = host, port, codec, cluster
+        self._trust, self._life_s, self._warned = trust, life_s, -WARN_S
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
         self.counters: Counter[str] = Counter()
         self._server: asyncio.Server | None = None
@@ -208,6 +230,13 @@ class TcpTransport:
                 silent[0].abort("others wait")
         return Hello(cluster=self.cluster, contact=self._me, serial=connection.serial)
 
+    def tls(self, connection: Connection) -> TlsLayer | None:
+        """The TLS of a new connection, by the certificates as they are now."""
+        if self._trust is None:
+            return None
+        server = connection.dialled is None
+        return TlsLayer(self._trust.server if server else self._trust.client, server=server)
+
     def frame(self, connection: Connection, frame: bytes) -> None:
         """Decode and deliver a frame of a peer that has said hello.
 
@@ -229,6 +258,8 @@ class TcpTransport:
         assert self._me is not None
         hello.check(self.cluster, self._me, connection.dialled)
         peer = hello.contact
+        if self._trust is not None:
+            self._check_bearer(self._trust, connection.certificate, peer)
         connection.greeted(hello)
         self._others.pop(connection, None)
         if connection.dialled:
@@ -245,6 +276,18 @@ class TcpTransport:
         self._by_id[peer.id] = connection
         if len(self._by_id) > CONNECTIONS_MAX:
             self._close_idle(min(self._by_id.values(), key=lambda c: c.used))
+
+    @staticmethod
+    def _check_bearer(trust: Trust, certificate: bytes, peer: Contact) -> None:
+        """A peer is an agent of this cluster, and the one that it says it is."""
+        try:
+            who = trust.judge(certificate)
+        except NotBelieved as error:
+            raise IdentityRefused(str(error)) from None
+        if not who.agent:
+            raise IdentityRefused(f"{who.name} is no agent")
+        if who.agent != peer.id:
+            raise IdentityRefused(f"{who.name} is agent {who.agent.hex()}, not {peer.id.hex()}")
 
     def _rank(self, connection: Connection) -> tuple[int, int, int]:
         """Both sides compute the same order for the connections of a pair."""
@@ -286,7 +329,13 @@ class TcpTransport:
 
     def fault(self, error: ProtocolError) -> None:
         """A peer broke the protocol: counted by kind."""
-        self.counters["refused_hello" if isinstance(error, HelloRefused) else "protocol_errors"] += 1
+        name = "refused_hello" if isinstance(error, HelloRefused) else "protocol_errors"
+        name = "refused_identity" if isinstance(error, IdentityRefused) else name
+        self.counters["refused_tls" if isinstance(error, TlsRefused) else name] += 1
+        now = asyncio.get_running_loop().time()
+        if self._trust is not None and now - self._warned >= WARN_S:
+            self._warned = now
+            log.warning("a peer is refused: %s", error)
 
     # -- upkeep --------------------------------------------------------------------------------------
 
@@ -296,9 +345,26 @@ class TcpTransport:
         for connection in list(self._by_id.values()):
             if now - connection.used > IDLE_S:
                 self._close_idle(connection)
+        self.reconsider()
         for address in [a for a, (until, _) in self._backoff.items() if until + 60 < now]:
             del self._backoff[address]
         self._sweeper = loop.call_later(IDLE_S / 8, self._sweep)
+
+    def reconsider(self) -> None:
+        """Judge the certificates of open connections again; end those that are bad now, or too old."""
+        now = asyncio.get_running_loop().time()
+        for connection in list(self._by_id.values()) if self._trust is not None else ():
+            assert self._trust is not None
+            assert connection.peer is not None
+            try:
+                self._check_bearer(self._trust, connection.certificate, connection.peer)
+            except IdentityRefused as error:
+                self.fault(error)
+                connection.abort(str(error))
+                continue
+            if now - connection.made > self._life_s:
+                self.counters["closed_for_age"] += 1
+                self.ended(connection)
 
     def _close_idle(self, connection: Connection) -> None:
         self.counters["closed_idle"] += 1

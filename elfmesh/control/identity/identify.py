@@ -9,22 +9,24 @@ certificate is judged again with every request of a connection: it may have expi
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import os
 import socket
 import struct
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from elfmesh.control.answers import error_body
-from elfmesh.control.identity.principal import LOOPBACK_READER, PRINCIPAL, Principal, Role
+from elfmesh.control.identity.principal import LOOPBACK_READER, PRINCIPAL, NotBelieved, Principal, Role
 from elfmesh.control.web.responses import json_response
 
 UNAUTHORISED = 401
+LIFE_S = 3600.0
 TOKEN_OPERATOR = Principal("token", frozenset({Role.OPERATOR}), source="token")
 NETWORK_READER = Principal("network", frozenset({Role.READER}), source="insecure network")
 """Who calls from elsewhere where an agent was told to listen there without certificates."""
@@ -32,21 +34,42 @@ NETWORK_READER = Principal("network", frozenset({Role.READER}), source="insecure
 _UCRED = struct.Struct("3i")
 
 
-class NotBelieved(Exception):
-    """What a caller says of itself is not so; the message says why."""
-
-
-@dataclass(frozen=True)
 class Identifier:
     """How an agent finds out who calls.
 
-    Attributes:
+    Args:
         token: makes its bearer an operator; "" believes no token.
         of_certificate: the principal of a verified certificate (DER); raises `NotBelieved`.
+        life_s: how long a connection may live on the certificates it began with.
     """
 
-    token: str = ""
-    of_certificate: Callable[[bytes], Principal] | None = None
+    def __init__(
+        self,
+        token: str = "",
+        *,
+        of_certificate: Callable[[bytes], Principal] | None = None,
+        life_s: float = LIFE_S,
+    ) -> None:
+        self.token, self.of_certificate, self._life_s = token, of_certificate, life_s
+        self._open: dict[asyncio.BaseTransport, tuple[bytes, float]] = {}
+
+    def reconsider(self) -> None:
+        """Judge the certificates of open connections again; cut off those that are bad now, or too old."""
+        now = time.monotonic()
+        for transport, (certificate, since) in list(self._open.items()):
+            if transport.is_closing():
+                del self._open[transport]
+                continue
+            try:
+                assert self.of_certificate is not None
+                self.of_certificate(certificate)
+            except NotBelieved:
+                old = True
+            else:
+                old = now - since > self._life_s
+            if old and isinstance(transport, asyncio.WriteTransport):
+                del self._open[transport]
+                transport.abort()
 
     def principal(self, request: web.Request) -> Principal:
         """Who sends this request.
@@ -60,7 +83,10 @@ class Identifier:
             certificate = secured.getpeercert(binary_form=True)
             if certificate is None or self.of_certificate is None:
                 raise NotBelieved("there is no certificate")
-            return self.of_certificate(certificate)
+            who = self.of_certificate(certificate)
+            assert transport is not None
+            self._open.setdefault(transport, (certificate, time.monotonic()))
+            return who
         if (given := request.headers.get(hdrs.AUTHORIZATION)) is not None:
             return self._bearer(given)
         sock = transport.get_extra_info("socket") if transport is not None else None

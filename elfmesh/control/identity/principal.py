@@ -27,6 +27,10 @@ class Role(StrEnum):
 EVERY_NAMESPACE = "*"
 
 
+class NotBelieved(Exception):
+    """What somebody says of themselves is not so; the message says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Somebody who calls.

@@ -1,0 +1,95 @@
+"""TLS of one overlay connection, without a socket: the peer's bytes go in, what it said comes out.
+
+Owns the handshake and the records. asyncio's own TLS would do as well, but for two things: it tells nobody
+why a peer was refused, and it keeps a queue of its own between our priorities and the kernel.
+
+Invariants: nothing is said to a peer before its certificate was verified; a peer outside TLS is a
+`ProtocolError`, counted like any other.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from typing import cast
+
+from elfmesh.errors import ProtocolError
+
+RECORD_BYTES = 16 << 10
+
+
+class TlsRefused(ProtocolError):
+    """The peer has no certificate that is good here, or speaks no TLS 1.3."""
+
+
+class TlsLayer:
+    """TLS between a connection and its socket.
+
+    Args:
+        context: with a certificate, and asking for one.
+        server: whether the peer dialled us.
+
+    Attributes:
+        certificate: the peer's, DER; b"" before the handshake is done.
+    """
+
+    def __init__(self, context: ssl.SSLContext, *, server: bool) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=server)
+        self._buffer = bytearray(RECORD_BYTES)
+        self.certificate = b""
+
+    def handshake(self, data: bytes | memoryview = b"") -> bool:
+        """Go on with the handshake by what has come; whether it is done.
+
+        Raises:
+            TlsRefused: the peer is not let in, or does not let us in.
+        """
+        if data:
+            self._incoming.write(data)
+        try:
+            self._object.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLError as error:
+            raise TlsRefused(_reason(error)) from None
+        certificate = self._object.getpeercert(binary_form=True)
+        if not certificate:
+            raise TlsRefused("the peer shows no certificate")
+        self.certificate = certificate
+        return True
+
+    def decrypted(self, data: bytes | memoryview = b"") -> Iterator[memoryview]:
+        """What the peer has said in these bytes and those before; each piece is good until the next.
+
+        Raises:
+            TlsRefused: the bytes are not of this connection.
+        """
+        if data:
+            self._incoming.write(data)
+        view = memoryview(self._buffer)
+        while True:
+            try:
+                count = cast(int, self._object.read(RECORD_BYTES, self._buffer))
+            except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+                return
+            except ssl.SSLError as error:
+                raise TlsRefused(_reason(error)) from None
+            if not count:
+                return
+            yield view[:count]
+
+    def encrypt(self, data: bytes | bytearray | memoryview) -> None:
+        """Say something; it is among `take`."""
+        view = memoryview(data)
+        while view:
+            view = view[self._object.write(view) :]
+
+    def take(self) -> bytes:
+        """What is to be sent: records, and what the handshake or a refusal has to say."""
+        return self._outgoing.read()
+
+
+def _reason(error: ssl.SSLError) -> str:
+    why = getattr(error, "verify_message", "") or (error.reason or str(error)).lower().replace("_", " ")
+    return f"TLS: {why}"

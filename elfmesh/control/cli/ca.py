@@ -1,0 +1,182 @@
+"""`elf ca`: certificates for agents and people.
+
+Owns what the user types and sees; what a certificate says stands in `elfmesh.control.identity`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from elfmesh.control.cli.common import output_option, print_rows, say
+from elfmesh.control.identity.principal import Role
+from elfmesh.control.signing import check_cryptography
+from elfmesh.errors import ConfigError, DataError, ElfError, RuntimeFailure, UsageError
+
+if TYPE_CHECKING:
+    from elfmesh.control.identity.ca import Authority
+
+CERT_DAYS, CA_DAYS = 90.0, 3650.0
+_DIRECTORY = click.argument("directory", metavar="DIR")
+_DAYS = click.option(
+    "--days",
+    type=click.FloatRange(min=0, min_open=True),
+    default=CERT_DAYS,
+    show_default=True,
+    help="Good for so long.",
+)
+
+
+@click.group("ca")
+def ca_group() -> None:
+    """A certificate authority in a directory. Keep that directory where no agent runs."""
+
+
+@ca_group.command("init")
+@_DIRECTORY
+@click.option("--cluster", default="elf", show_default=True, help="Whose agents and people it is for.")
+@click.option("--days", type=click.FloatRange(min=1), default=CA_DAYS, show_default=True)
+def init_command(directory: str, cluster: str, days: float) -> None:
+    """Make a CA: ca.pem is for everybody, ca.key for nobody."""
+    check_cryptography()
+    from elfmesh.control.identity.ca import create
+
+    found = create(directory, cluster, days)
+    say(f"a CA for cluster {cluster} is in {directory}")
+    click.echo(f"sha256:{found.fingerprint}")
+
+
+@ca_group.command("issue")
+@_DIRECTORY
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    required=True,
+    metavar="ROLE",
+    help="agent, operator, reader or submitter:NAMESPACE; repeatable.",
+)
+@click.option("--dns", multiple=True, metavar="HOST", help="What an agent's API is called; repeatable.")
+@click.option("--ip", "ips", multiple=True, metavar="ADDRESS", help="Where it is called; repeatable.")
+@click.option("--id", "agent", metavar="HEX", help="An agent's id [chosen at random].")
+@click.option("-o", "--out", metavar="DIR", help="Where cert.pem, key.pem and ca.pem go [DIR/issued/NAME].")
+@_DAYS
+def issue_command(
+    directory: str,
+    name: str,
+    roles: tuple[str, ...],
+    dns: tuple[str, ...],
+    ips: tuple[str, ...],
+    agent: str | None,
+    out: str | None,
+    days: float,
+) -> None:
+    """Make a key and certify it."""
+    authority = _authority(directory)
+    from elfmesh.control.identity.ca import new_key, write_public
+
+    wanted = authority.wanted(name, [parse_role(role) for role in roles], dns=dns, ips=ips, agent=_id(agent))
+    place = Path(out) if out else authority.directory / "issued" / name
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key = new_key(place / "key.pem")
+    write_public(place / "cert.pem", authority.sign(wanted, key.public_key(), days))
+    write_public(place / "ca.pem", authority.pem)
+    say(f"{name}: {', '.join(wanted.uris)}")
+    click.echo(place)
+
+
+@ca_group.command("renew")
+@_DIRECTORY
+@click.argument("name", metavar="NAME|FILE")
+@_DAYS
+def renew_command(directory: str, name: str, days: float) -> None:
+    """Certify a key again: what was issued for NAME, or the certificate in FILE, which is replaced.
+
+    Names, roles, key and an agent's id stay. Agents take the new file into use without a restart.
+    """
+    authority = _authority(directory)
+    from elfmesh.control.identity.ca import write_public
+
+    path = _issued(authority, name)
+    try:
+        wanted, public = authority.renewed(_read(path))
+    except DataError as error:
+        raise DataError(error.message, where=str(path), hint=error.hint) from None
+    write_public(path, authority.sign(wanted, public, days))
+    say(f"{wanted.name}: {', '.join(wanted.uris)}")
+    click.echo(path)
+
+
+@ca_group.command("revoke")
+@_DIRECTORY
+@click.argument("name", metavar="NAME|FILE")
+def revoke_command(directory: str, name: str) -> None:
+    """Put a certificate on the deny list, DIR/deny: copy that to all agents, which then refuse it."""
+    authority = _authority(directory)
+    path = _issued(authority, name)
+    serial = authority.revoke(_read(path))
+    say(f"{serial} is revoked where {authority.directory / 'deny'} is the deny list")
+    click.echo(serial)
+
+
+@ca_group.command("list")
+@_DIRECTORY
+@output_option
+def list_command(directory: str, output: str) -> None:
+    """All that was ever issued."""
+    authority = _authority(directory)
+    denied = authority.denied()
+    rows = [{**row, "revoked": row["serial"] in denied} for row in authority.issued()]
+    print_rows(output, ("name", "uris", "not_after", "revoked", "serial"), rows)
+
+
+def parse_role(text: str) -> tuple[Role, str]:
+    """A role and its namespace of "agent", "operator", "reader" or "submitter:NAMESPACE".
+
+    Raises:
+        UsageError: none of them.
+    """
+    name, colon, namespace = text.partition(":")
+    if name not in list(Role) or bool(colon and namespace) != (name == Role.SUBMITTER):
+        raise UsageError(f"{text!r} is no role", hint="agent, operator, reader or submitter:NAMESPACE.")
+    return Role(name), namespace
+
+
+def _authority(directory: str) -> Authority:
+    check_cryptography()
+    from elfmesh.control.identity.ca import Authority
+
+    try:
+        return Authority(directory)
+    except ElfError as error:
+        if not (Path(directory) / "ca.key").exists():
+            hint = f"`elf ca init {directory}` makes one."
+            raise ConfigError("holds no CA", where=directory, hint=hint) from None
+        raise error from None
+
+
+def _issued(authority: Authority, name: str) -> Path:
+    place = authority.directory / "issued" / name / "cert.pem"
+    return place if "/" not in name and place.exists() else Path(name)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        hint = "Name what was issued, or the file of a certificate."
+        raise RuntimeFailure(error.strerror or str(error), where=str(path), hint=hint) from None
+
+
+def _id(text: str | None) -> bytes | None:
+    from elfmesh.ids import check_id
+
+    try:
+        return None if text is None else check_id(bytes.fromhex(text))
+    except ValueError:
+        raise UsageError(
+            f"--id {text!r} is no id", hint="40 hexadecimal digits, as in a ready line."
+        ) from None
