@@ -74,6 +74,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "test": ("elfmesh.agent.cli.test:test_command", "Run the --@test cases beside jobs."),
     "spark": ("elfmesh.agent.cli.spark:spark_group", "The same queries over history, on Spark."),
+    "diff": ("elfmesh.agent.cli.diff:diff_command", "A job's results against Spark over its history."),
     "key": ("elfmesh.agent.cli.sign:key_group", "Keys that sign jobs with Python functions."),
     "sign": ("elfmesh.agent.cli.sign:sign_command", "Sign jobs with Python functions, or the end of one."),
     "ca": ("elfmesh.control.cli.ca:ca_group", "A certificate authority for agents and people."),

@@ -110,6 +110,7 @@ def answered(
     *,
     python: bool = False,
     master: str | None = None,
+    only: tuple[int, int] | None = None,
 ) -> Any:
     """Each statement of a text with its intervals; the text is read before Spark is started."""
     from elfmesh.agent.history.sql import histories
@@ -120,7 +121,9 @@ def answered(
     parse_many(text, source=source)
     lookups = LookupTables({name: each.config for name, each in tables.items()})
     with any_session(master) as spark:
-        for history in histories(spark, text, inputs, lookups=lookups, python=python, source=source):
+        for history in histories(
+            spark, text, inputs, lookups=lookups, python=python, source=source, only=only
+        ):
             yield history.statement, history.answers()
             history.close()
 

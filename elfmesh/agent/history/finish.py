@@ -40,6 +40,8 @@ def _answers(task: Task, rows: Iterator[Row]) -> Iterator[Row]:
     query, window = Query(statement), statement.window
     failed: list[str] = []
     for index, counts, tables in shown(statement, _intervals(rows, failed)):
+        if not task.wants(index):
+            continue
         bounds = None
         if window is not None:
             bounds = (index * window.slide_us, index * window.slide_us + window.size_us)

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.agent.history.finish import answer, finish
-from elfmesh.agent.history.inputs import PARQUET, SHARES_MAX, SPLIT_BYTES, Piece, pieces_of
+from elfmesh.agent.history.inputs import ARCHIVE, PARQUET, SHARES_MAX, SPLIT_BYTES, Input, Piece, pieces_of
 from elfmesh.agent.history.plan import ANSWER, ANSWER_DDL, CONTRIBUTION_DDL, Task, unpack_error
-from elfmesh.agent.history.share import contribute
+from elfmesh.agent.history.share import ARCHIVED, contribute
 from elfmesh.agent.interval_result import IntervalResult
 from elfmesh.control import spark_types
 from elfmesh.control.ql import Statement
@@ -136,10 +136,9 @@ class History:
                 files = self._spark.read.format("binaryFile").load(each.config.path).select("path", "content")
                 yield files.mapInArrow(partial(_of_files, task, first), CONTRIBUTION_DDL)
                 continue
-            frame = each.frame
-            if each.kind == PARQUET:
-                frame = self._spark.read.parquet(each.config.path)
-            frame = _wanted(frame, self.statement.fields_of(name))
+            frame = frame_of(self._spark, each)
+            fields = ARCHIVED if each.kind == ARCHIVE else self.statement.fields_of(name)
+            frame = _wanted(frame, fields)
             yield frame.mapInArrow(partial(_of_frame, task, first), CONTRIBUTION_DDL)
         groups = grouped(pieces)
         if groups or not first:
@@ -222,6 +221,16 @@ def result_schema(statement: Statement, types: Mapping[bytes, bool]) -> pa.Schem
         raise DataError(f"two columns of the DataFrame are called {twice[0]}", hint=hint)
     own = [pa.field(field.name, spark_types.plain_type(field.type)) for field in found]
     return pa.schema([*HEAD, *own])
+
+
+def frame_of(spark: Any, each: Input) -> Any:
+    """The rows of a stream that is a table; of an archive of parsed lines, those that could be parsed."""
+    if each.frame is not None:
+        return each.frame
+    frame = spark.read.parquet(each.config.path)
+    if each.kind == PARQUET and {"_raw", "_generation", "_offset"} <= set(frame.columns):
+        return frame.where("_raw IS NULL")
+    return frame
 
 
 def _wanted(frame: Any, fields: Sequence[str]) -> Any:

@@ -23,7 +23,7 @@ from elfmesh.agent.stream_formats import format_of
 from elfmesh.errors import ConfigError, UsageError
 from elfmesh.text import suggest
 
-PARQUET, RESULTS = "parquet", "elf"
+PARQUET, RESULTS, ARCHIVE = "parquet", "elf", "archive"
 SPLIT_BYTES = 32 << 20
 """A task's share of a plain file: some seconds of parsing, so that starting the task costs little."""
 
@@ -47,9 +47,11 @@ class Input:
 
     @property
     def kind(self) -> str:
-        """One of frame, parquet, elf (results of a job), remote (files that Spark reads) and log."""
+        """One of frame, parquet, archive, elf (results of a job), remote (files that Spark reads) and log."""
         if self.frame is not None:
             return "frame"
+        if self.config.format.startswith(PARQUET + ":"):
+            return ARCHIVE
         if self.config.format in (PARQUET, RESULTS):
             return self.config.format
         return "remote" if is_remote(self.config.path) else "log"
@@ -57,7 +59,9 @@ class Input:
     def format(self, host: str) -> StreamFormat:
         """How its lines are read, with a schema of its own."""
         config = self.config
-        if self.kind not in ("log", "remote"):  # its records are columns already
+        if self.kind == ARCHIVE:
+            config = msgspec.structs.replace(config, format=config.format.partition(":")[2])
+        elif self.kind not in ("log", "remote"):  # its records are columns already
             config = msgspec.structs.replace(config, format="json")
         return format_of(config, name=self.stream, host=host)
 

@@ -80,6 +80,7 @@ class Task:
         python: whether its Python functions may run.
         memory_bytes: what aggregates may take in a task; what is beyond goes to files.
         stream: the stream of the batches that a task is given.
+        only: the first and the last interval that is wanted; None: all.
     """
 
     text: str
@@ -94,11 +95,16 @@ class Task:
     python: bool = False
     memory_bytes: int = 64_000_000
     stream: str = ""
+    only: tuple[int, int] | None = None
 
     @property
     def statement(self) -> Statement:
         """Parsed, with its columns."""
         return _statement(self.text, self.number, self.source, self.star)
+
+    def wants(self, index: int) -> bool:
+        """Whether an interval is asked for; sessions need all that come before."""
+        return self.only is None or self.only[0] <= index <= self.only[1]
 
     @property
     def sent(self) -> Task:

@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 from elfmesh.agent.disk.spill import SpillStore
 from elfmesh.agent.embedded import BLOCK_BYTES, LogRun
 from elfmesh.agent.functions.evaluator import local_evaluator
-from elfmesh.agent.history.inputs import Piece, head_of
+from elfmesh.agent.history.inputs import ARCHIVE, Piece, head_of
 from elfmesh.agent.history.plan import CONTRIBUTION, Task, pack_error
 from elfmesh.agent.job_rows import JobRows
 from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
 from elfmesh.agent.sources.blocks import Block, LineCutter, read_blocks
+from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.sources.records import cutter_for
 from elfmesh.cbt import encode_parts
 from elfmesh.cbt.budget import MemoryBudget
@@ -33,6 +34,9 @@ from elfmesh.control.ql.compiler import read_column
 from elfmesh.control.ql.python_function import FunctionSource
 from elfmesh.control.results.records import NOT_COUNTED, counts_dict, table_to_ipc
 from elfmesh.errors import ElfError
+
+ARCHIVED = ("_raw", "_path", "_host")
+"""Columns of an archive of raw lines."""
 
 Frames = Iterable[tuple[str, pa.RecordBatch]]
 """Records as columns, each batch with its stream."""
@@ -61,16 +65,13 @@ class ShareRun(LogRun):
         statement = task.statement
         self._pieces = {piece.key: piece for piece in pieces}
         self._frames, self._read_results = frames, results
+        self._task = task
+        self._parsers: dict[tuple[str, str, str], Parser] = {}
+        self._formats: dict[tuple[str, str], StreamFormat] = {}
         streams: dict[str, tuple[Sequence[str], StreamFormat]] = {}
         for name in statement.streams:
-            each = task.inputs.get(name)
-            formats = StreamFormat("json", host=task.host) if each is None else each.format(task.host)
-            formats.schema.types |= {
-                column: kind
-                for column, kind in task.types.get(name, {}).items()
-                if column not in formats.schema.declared
-            }
-            streams[name] = ([piece.key for piece in pieces if piece.stream == name], formats)
+            own = [piece.key for piece in pieces if piece.stream == name]
+            streams[name] = (own, settled_format(task, name, task.host))
         super().__init__(
             statement,
             (),
@@ -90,7 +91,37 @@ class ShareRun(LogRun):
         finally:
             self._jobs = jobs
         for stream, batch in self._frames:
+            each = self._task.inputs.get(stream)
+            if each is not None and each.kind == ARCHIVE:
+                yield from self._archived(stream, batch)
+                continue
             yield _as_parsed(self.statement, stream, batch), Block(b"", stream, stream=stream), 0
+
+    def _archived(self, stream: str, batch: pa.RecordBatch) -> Iterator[tuple[Parsed, Block, int]]:
+        """The raw lines of an archive, parsed file by file as they were."""
+        raw, path, host = (batch.column(batch.schema.get_field_index(name)) for name in ARCHIVED)
+        paths, hosts = path.to_pylist(), host.to_pylist()
+        changes = [
+            at for at in range(1, len(paths)) if (paths[at], hosts[at]) != (paths[at - 1], hosts[at - 1])
+        ]
+        for start, stop in itertools.pairwise([0, *changes, len(paths)] if paths else [0]):
+            parser = self._parser_of(stream, paths[start], hosts[start])
+            lines = raw.slice(start, stop - start).to_pylist()
+            block = Block("".join(f"{line}\n" for line in lines).encode(), paths[start], stream=stream)
+            parsed = parse_block(parser, block, self.statement.fields_of(stream))
+            self._check(parser, stream)
+            self._say_format(parser, paths[start], parsed)
+            yield parsed, block, 0
+
+    def _parser_of(self, stream: str, path: str, host: str) -> Parser:
+        """The parser of a file of a host; those of one stream agree on its types."""
+        parser = self._parsers.get((stream, path, host))
+        if parser is None:
+            formats = self._formats.get((stream, host))
+            if formats is None:
+                formats = self._formats[stream, host] = settled_format(self._task, stream, host)
+            parser = self._parsers[stream, path, host] = formats.parser(path)
+        return parser
 
     def _opened(
         self, path: str, formats: StreamFormat, count: Callable[[int], None]
@@ -106,6 +137,16 @@ class ShareRun(LogRun):
             head = head_of(piece.path) if piece.start else None
             return formats.parser(piece.path, head=head), _lines_of(piece, piece.start, piece.stop)
         return formats.parser(piece.path), blocks
+
+
+def settled_format(task: Task, stream: str, host: str) -> StreamFormat:
+    """How the lines of a stream are read, with the types that its first records have."""
+    each = task.inputs.get(stream)
+    formats = StreamFormat("json", host=host) if each is None else each.format(host)
+    declared = formats.schema.declared
+    types = task.types.get(stream, {})
+    formats.schema.types |= {name: kind for name, kind in types.items() if name not in declared}
+    return formats
 
 
 def _lines_of(piece: Piece, start: int, stop: int) -> Generator[Block]:
@@ -184,6 +225,8 @@ def _sealed(run: LogRun, task: Task, number: int) -> Iterator[dict[str, object]]
         if task.statement.window is None and not any(worker.totals):
             yield _row(0, number, NOT_COUNTED, b"")
         for interval in worker.take(worker.end_index):
+            if not task.statement.has_sessions and not task.wants(interval.index):
+                continue
             payload = b"" if interval.tables is None else encode_parts(interval.tables, 1)[0]
             yield _row(interval.index, number, interval.counts, payload)
 

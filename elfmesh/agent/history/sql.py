@@ -15,8 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.agent.embedded import BLOCK_BYTES
-from elfmesh.agent.history.frames import History
-from elfmesh.agent.history.inputs import PARQUET, SPLIT_BYTES, Input, check_named, files_of, given_inputs
+from elfmesh.agent.history.frames import History, frame_of
+from elfmesh.agent.history.inputs import (
+    ARCHIVE,
+    PARQUET,
+    SPLIT_BYTES,
+    Input,
+    check_named,
+    files_of,
+    given_inputs,
+)
 from elfmesh.agent.history.plan import Lookups, Task
 from elfmesh.agent.history.share import ShareRun
 from elfmesh.agent.job_rows import JobRows
@@ -29,6 +37,9 @@ from elfmesh.control.ql.lookup import LookupSource
 from elfmesh.control.ql.statement import job_read
 from elfmesh.errors import DataError, UsageError
 from elfmesh.spark_bridge.session import require_pyspark, results
+
+ARCHIVED_ROWS = 10_000
+"""Lines of an archive that are looked at for the same."""
 
 LOOKED_AT = 64
 """Files of a stream whose beginning may be looked at to settle the types of its fields."""
@@ -92,14 +103,18 @@ def histories(
     python: bool = False,
     split_bytes: int = SPLIT_BYTES,
     source: str = "query",
+    only: tuple[int, int] | None = None,
 ) -> Iterator[History]:
-    """The answer of each statement of a text, in order; raises what `sql` raises."""
+    """The answer of each statement of a text, in order, perhaps of some intervals only.
+
+    Raises what `sql` raises.
+    """
     require_pyspark()
     statements = parse_many(text, source=source)
     jobs = JobRows()
     for number, statement in enumerate(statements):
         _fetch(spark, statement, inputs, jobs)
-        task = Task(text, number, source, socket.gethostname(), jobs=jobs, python=python)
+        task = Task(text, number, source, socket.gethostname(), jobs=jobs, python=python, only=only)
         task = prepared(spark, task, inputs, lookups)
         history = History(spark, task, split_bytes=split_bytes)
         yield history
@@ -226,8 +241,9 @@ def _settled(
 ) -> tuple[dict[str, pa.DataType], tuple[str, ...] | None]:
     """The types of the fields of a log, and the columns that `*` means."""
     if each.kind in ("frame", PARQUET):
-        frame = each.frame if each.frame is not None else spark.read.parquet(each.config.path)
-        return {}, tuple(frame.columns)
+        return {}, tuple(frame_of(spark, each).columns)
+    if each.kind == ARCHIVE:
+        return _settled_archive(spark, statement, each, host)
     if each.kind != "log":
         if statement.star:
             hint = "Name the fields after SELECT."
@@ -251,4 +267,21 @@ def _settled(
                 parsed.arrays[name]
         if all(name in formats.schema.types or name.startswith("_") for name in wanted):
             break
+    return dict(formats.schema.types), columns
+
+
+def _settled_archive(
+    spark: Any, statement: Statement, each: Input, host: str
+) -> tuple[dict[str, pa.DataType], tuple[str, ...]]:
+    """The same of the first lines of an archive."""
+    first = frame_of(spark, each).select("_raw").limit(ARCHIVED_ROWS).toArrow().column(0).to_pylist()
+    data = "".join(f"{line}\n" for line in first if line is not None).encode()
+    formats = each.format(host)
+    parser = formats.parser(each.config.path)
+    columns = discover_columns(parser, data)
+    if not statement.star:
+        wanted = statement.fields_of(each.stream)
+        parsed = parser.parse(data, wanted)
+        for name in wanted:
+            parsed.arrays[name]
     return dict(formats.schema.types), columns
