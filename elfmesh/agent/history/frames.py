@@ -138,7 +138,7 @@ class History:
                 continue
             frame = frame_of(self._spark, each)
             fields = ARCHIVED if each.kind == ARCHIVE else self.statement.fields_of(name)
-            frame = _wanted(frame, fields)
+            frame = wanted(frame, fields)
             yield frame.mapInArrow(partial(_of_frame, task, first), CONTRIBUTION_DDL)
         groups = grouped(pieces)
         if groups or not first:
@@ -233,7 +233,7 @@ def frame_of(spark: Any, each: Input) -> Any:
     return frame
 
 
-def _wanted(frame: Any, fields: Sequence[str]) -> Any:
+def wanted(frame: Any, fields: Sequence[str]) -> Any:
     """The columns of a frame that a statement wants; a column it lacks is null, as a field of a log."""
     tops = {name.partition(".")[0] for name in fields} | set(fields)
     names = [name for name in frame.columns if name in tops]

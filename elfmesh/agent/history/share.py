@@ -191,7 +191,13 @@ def _column(batch: pa.RecordBatch, path: str, rows: int) -> pa.Array:
 
 
 def contribute(
-    task: Task, pieces: Sequence[Piece], frames: Frames = (), *, results: bool = False, number: int = 0
+    task: Task,
+    pieces: Sequence[Piece],
+    frames: Frames = (),
+    *,
+    results: bool = False,
+    number: int = 0,
+    newest: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """What some history contributes to every interval: batches of `CONTRIBUTION`, an error as a row.
 
@@ -200,6 +206,7 @@ def contribute(
         pieces: of logs.
         frames: records that are columns already.
         results: whether to read the results that the statement reads.
+        newest: whether a last row, of no interval, has the newest record's time in place of the number.
         number: place of this share among all: a plain projection keeps the order of the input.
 
     Cost: reads the share once; holds `memory_bytes` of aggregates.
@@ -211,7 +218,7 @@ def contribute(
                 functions = local_evaluator(task.statement)
                 stack.callback(functions.close)
             run = ShareRun(task, pieces, frames, results=results, functions=functions)
-            rows = _projected(run, number) if run.streams else _sealed(run, task, number)
+            rows = _projected(run, number) if run.streams else _sealed(run, task, number, newest)
             for each in rows:
                 yield pa.RecordBatch.from_pylist([each], CONTRIBUTION)
     except ElfError as error:
@@ -219,7 +226,7 @@ def contribute(
         yield pa.RecordBatch.from_pylist([row], CONTRIBUTION)
 
 
-def _sealed(run: LogRun, task: Task, number: int) -> Iterator[dict[str, object]]:
+def _sealed(run: LogRun, task: Task, number: int, newest: bool) -> Iterator[dict[str, object]]:
     with contextlib.closing(SpillStore(Path(tempfile.gettempdir()))) as store:
         worker = run.read(MemoryBudget(task.memory_bytes, store, new_lock=threading.Lock))
         if task.statement.window is None and not any(worker.totals):
@@ -229,6 +236,8 @@ def _sealed(run: LogRun, task: Task, number: int) -> Iterator[dict[str, object]]
                 continue
             payload = b"" if interval.tables is None else encode_parts(interval.tables, 1)[0]
             yield _row(interval.index, number, interval.counts, payload)
+        if newest and worker.newest_us is not None:
+            yield _row(None, worker.newest_us, NOT_COUNTED, b"")
 
 
 def _projected(run: LogRun, number: int) -> Iterator[dict[str, object]]:
@@ -240,5 +249,5 @@ def _projected(run: LogRun, number: int) -> Iterator[dict[str, object]]:
     yield _row(0, next(numbers), [counts[name] for name in counts_dict(NOT_COUNTED)], b"")
 
 
-def _row(index: int, number: int, counts: Sequence[int], payload: bytes) -> dict[str, object]:
+def _row(index: int | None, number: int, counts: Sequence[int], payload: bytes) -> dict[str, object]:
     return {"interval_index": index, "number": number, "counts": list(counts), "payload": payload}

@@ -54,6 +54,8 @@ def sql(
     python: bool = False,
     split_bytes: int = SPLIT_BYTES,
     source: str = "query",
+    stream: bool = False,
+    schema: str | None = None,
 ) -> Any:
     """ELF-QL over history: the rows that `elf run` gives over the same records, as a DataFrame.
 
@@ -71,12 +73,20 @@ def sql(
         python: whether the text's Python functions may run on the executors.
         split_bytes: how large a task's part of a plain file is.
         source: what the text was read from, for error messages.
+        stream: a streaming DataFrame instead, over history that grows: files that appear under a path, or
+            streaming DataFrames. The rows of an interval come once, when the newest record is LATENESS past
+            its end (output mode append); later records are dropped, and Spark counts them.
+        schema: DDL of the query's columns, for a stream that has no history yet to learn them from.
 
     Raises:
-        QueryError: wrong text, an unknown column.
+        QueryError: wrong text, an unknown column, a statement that has no answer in a stream.
         DataError: the history cannot be read as what it is said to be.
         UsageError: a stream that is not named.
     """
+    if stream:
+        return _streamed(
+            spark, text, given_inputs(streams), given_lookups(lookups or {}), python, source, schema
+        )
     history: History | None = None
     for each in histories(
         spark,
@@ -92,6 +102,32 @@ def sql(
         history = each
     assert history is not None, "a text has a statement"
     return history.frame()
+
+
+def _streamed(
+    spark: Any,
+    text: str,
+    inputs: Mapping[str, Input],
+    lookups: LookupSource,
+    python: bool,
+    source: str,
+    schema: str | None,
+) -> Any:
+    from elfmesh.agent.history.streaming import check_streamable, stream_frame, stream_inputs
+
+    require_pyspark()
+    (statement, *more) = parse_many(text, source=source)
+    if more:
+        raise UsageError("a stream is one statement", hint="Give each its own DataFrame.")
+    check_streamable(statement)
+    given = None
+    if schema is not None:
+        from elfmesh.spark_bridge.conform import arrow_schema
+
+        given = arrow_schema(spark.createDataFrame([], schema).schema)
+    task = Task(text, 0, source, socket.gethostname(), python=python)
+    task = prepared(spark, task, stream_inputs(inputs), lookups)
+    return stream_frame(spark, task, lookups, given)
 
 
 def histories(

@@ -26,14 +26,15 @@ class EventTimes:
     ) -> None:
         self._window, self._max_future_us = window, max_future_us
         self.watermark = Watermark(lateness_us, idle_us=idle_us)
-        self._newest_us: int | None = None
+        self.newest_us: int | None = None
+        """The largest time so far; None before the first."""
 
     @property
     def newest_index(self) -> int | None:
         """The interval of the largest time so far; None before the first."""
         if self._window is None:
             return 0
-        return None if self._newest_us is None else self._newest_us // self._window.slide_us
+        return None if self.newest_us is None else self.newest_us // self._window.slide_us
 
     def usable(self, records: BlockRows, block: Block, column: str, now_us: int) -> BlockRows:
         """The records of a block that have a time in a column; the watermark learns the largest."""
@@ -41,6 +42,6 @@ class EventTimes:
         usable = records.within(column, INT64_MIN, most_us)
         largest = usable.times(column).largest
         if largest is not None:
-            self._newest_us = largest if self._newest_us is None else max(self._newest_us, largest)
+            self.newest_us = largest if self.newest_us is None else max(self.newest_us, largest)
         self.watermark.fed(block.origin, largest, now_us)
         return usable

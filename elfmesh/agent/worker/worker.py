@@ -148,6 +148,11 @@ class JobWorker:
         return self._next
 
     @property
+    def newest_us(self) -> int | None:
+        """The largest event time so far."""
+        return self._times.newest_us
+
+    @property
     def ready_index(self) -> int:
         """What `seal` may be called with: all windows below it end at or before the watermark."""
         if self._window is None or self.watermark_us == SINCE_EVER:

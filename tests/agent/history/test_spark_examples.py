@@ -1,0 +1,54 @@
+"""Every script of examples/spark runs over a shop's log and shows what it says."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
+
+SCRIPTS = Path(__file__).parents[3] / "examples" / "spark"
+SHOWN = {
+    "dashboard_table.py": r"\|interval_index\|.*\|product\|clicks\|users\|(?s:.*)2026-01-01",
+    "join_dimensions.py": r"\|(Ada|Grace|NULL) *\|",
+    "user_features.py": r"\d+ rows of 10 columns",
+    "growing_history.py": r"[1-9]\d* rows",
+}
+
+
+def test_every_script_is_run() -> None:
+    assert {path.name for path in SCRIPTS.glob("*.py")} == set(SHOWN)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_script_runs(
+    name: str,
+    spark: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    write_bulk(logs / "web1.ndjson", 4_000, ShopTraffic(), start_us=1_767_225_600_000_000, rate_per_s=20)
+    given = {
+        "dashboard_table.py": [f"{logs}/*.ndjson", str(tmp_path / "table")],
+        "join_dimensions.py": [str(logs)],
+        "user_features.py": [str(logs), str(tmp_path / "table")],
+        "growing_history.py": [str(logs), str(tmp_path / "table"), str(tmp_path / "checkpoint")],
+    }
+    monkeypatch.setattr(sys, "argv", [name, *given[name]])
+    monkeypatch.setattr(type(spark), "stop", lambda _session: None)  # the session is shared by all tests
+    runpy.run_path(str(SCRIPTS / name), run_name="__main__")
+    assert re.search(SHOWN[name], capsys.readouterr().out)
+    if (tmp_path / "table").exists():
+        assert pq.read_table(tmp_path / "table").num_rows > 0
