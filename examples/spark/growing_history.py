@@ -2,8 +2,8 @@
 
     python examples/spark/growing_history.py logs/ /tmp/table /tmp/checkpoint
 
-Files that appear in the directory are read as they come. `availableNow` takes what is there and ends; leave it
-out and the stream runs on.
+Files that appear in the directory are read as they come. `availableNow` takes what is there and ends; leave
+it out and the stream runs on.
 """
 
 from __future__ import annotations

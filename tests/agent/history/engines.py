@@ -26,6 +26,9 @@ from elfmesh.control.ql.lookup import LookupSource
 from elfmesh.control.results.records import ResultRecord, ipc_to_table, rows_to_json
 
 T = TypeVar("T")
+EVERYTHING = os.environ.get("ELF_SPARK_TESTS") == "all"
+"""Whether `make test-spark` asks, which has many minutes."""
+
 HOST = socket.gethostname()
 
 Intervals = list[tuple[int, list[dict[str, Any]]]]
@@ -34,7 +37,7 @@ Intervals = list[tuple[int, list[dict[str, Any]]]]
 
 def sample(items: Sequence[T], count: int) -> Sequence[T]:
     """All of them with ELF_SPARK_TESTS=all (`make test-spark`), else some, evenly spread."""
-    if os.environ.get("ELF_SPARK_TESTS") == "all":
+    if EVERYTHING:
         return items
     return items[:: max(1, len(items) // count)][:count]
 
