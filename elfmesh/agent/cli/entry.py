@@ -51,6 +51,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "elfmesh.agent.cli.dead_letters:dead_letters_command",
         "What an agent sealed for intervals closed without it.",
     ),
+    "compact": ("elfmesh.agent.cli.compact:compact_command", "Make few files of a Parquet sink's many."),
     "archive": (
         "elfmesh.agent.cli.archive:archive_command",
         "Bring the archives of this host's streams up to date once.",

@@ -3,7 +3,8 @@
     DIR/_commits/00000001.jsonl, 00000002.jsonl, ...    lines in the order they were written
 
 Owns these files. A line is the commit marker of its interval: {"interval", "since", "start", "end", "state",
-"rev", "epoch", "version", "completeness", "rows", "file", "sha256"}, or {"lost": [first, last], "why"}.
+"rev", "epoch", "version", "completeness", "rows", "file", "sha256"}, or {"lost": [first, last], "why"}, or
+{"compacted": {"id", "day", "files"}}: the intervals of that day are in these files now (see compact.py).
 Spark, pandas and Arrow pass over names that begin with `_`. Synchronous; whoever writes holds the lock, also
 across processes, and reads first what others have written.
 
@@ -98,6 +99,10 @@ class Commits:
         """Say that intervals will never be here."""
         self._append({"lost": [lost.first, lost.last], "why": lost.why})
 
+    def compacted(self, note: dict[str, Any]) -> None:
+        """Say that the intervals of a day are in other files now."""
+        self._append({"compacted": note})
+
     def _append(self, line: dict[str, Any]) -> None:
         if self._read >= self._file_bytes_max:
             self._number, self._read = self._number + 1, 0
@@ -147,12 +152,15 @@ class Commits:
         numbers = sorted((int(each.stem) for each in self._directory.glob("*.jsonl")), reverse=True)
         for number in numbers:
             lines = self._path(number).read_bytes().splitlines(keepends=True)
-            if any(line.endswith(b"\n") and b'"state":"TENTATIVE"' not in line for line in lines):
+            told = (line for line in lines if line.endswith(b"\n") and not line.startswith(b'{"compacted"'))
+            if any(b'"state":"TENTATIVE"' not in line for line in told):
                 return number
         return numbers[-1] if numbers else 1
 
     def _note(self, line: bytes) -> None:
         said = msgspec.json.decode(line)
+        if "compacted" in said:
+            return
         if "lost" in said:
             first, last = said["lost"]
             self.position = past(self.position, Lost(first, last, said["why"]))
