@@ -19,6 +19,7 @@ from elfmesh.agent.config import AgentConfig
 from elfmesh.agent.pump import Pump
 from elfmesh.agent.security import Security
 from elfmesh.agent.tap import Taps
+from elfmesh.control.authority.web import Recorder
 from elfmesh.control.identity.bearer import leave_note, new_token, remove_note
 from elfmesh.control.web.programs import ProgramHost
 from elfmesh.errors import RuntimeFailure, StorageError
@@ -94,6 +95,7 @@ class ApiServer:
         taps: Taps,
         metrics: Callable[[], Callable[[], bytes]] | None,
         programs: ProgramHost,
+        audit: Recorder,
     ) -> None:
         """Serve; the token is where its user's programs find it before the first request.
 
@@ -114,7 +116,7 @@ class ApiServer:
             self._identifier = Identifier(
                 of_certificate=lambda der: trust.judge(der).principal(), life_s=life_s
             )
-        app = make_app(pump, taps, metrics, programs, identifier=self._identifier, door=door)
+        app = make_app(pump, taps, metrics, programs, audit, self._identifier, door=door)
         runner = web.AppRunner(
             app,
             access_log=None,

@@ -22,7 +22,9 @@ from functools import partial
 from elfmesh.agent.api_server import ApiServer, cannot_bind
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.assembly import LocalAgent, Parts
+from elfmesh.agent.authority.audit import AuditedApi, open_audit
 from elfmesh.agent.authority.gate import Gate, gate_of
+from elfmesh.agent.authority.redact import Redactor
 from elfmesh.agent.authority.settings import sink_may_carry
 from elfmesh.agent.budget import cgroup
 from elfmesh.agent.budget.host import HostBudget
@@ -48,6 +50,7 @@ from elfmesh.agent.stream_formats import format_of
 from elfmesh.agent.tap import Taps
 from elfmesh.agent.worker.recheck import Recheck
 from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.control.authority.fields import FieldRules
 from elfmesh.control.results.log import ResultsLogs
 from elfmesh.control.web.programs import ProgramHost
 from elfmesh.errors import ElfError, RuntimeFailure, Unreachable
@@ -86,7 +89,8 @@ def run(
     Raises:
         ElfError: it could not start, join or go on.
     """
-    formats = {name: _format(name, stream) for name, stream in config.streams.items()}
+    new_format = _formats_of(config)
+    formats = {name: new_format(name, stream) for name, stream in config.streams.items()}
     limits = config.limits
     lower(limits.nice, limits.io_class)
     if refused := cgroup.apply(limits.cores, limits.process_bytes):
@@ -115,8 +119,16 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-def _format(name: str, stream: StreamConfig) -> StreamFormat:
-    return format_of(stream, name=name, host=socket.gethostname())
+def _formats_of(config: AgentConfig) -> Callable[[str, StreamConfig], StreamFormat]:
+    """What makes the format of a stream; its parsers give no value of a hidden field."""
+    host, hide = socket.gethostname(), Redactor(FieldRules(config.fields.deny, config.fields.allow))
+
+    def new_format(name: str, stream: StreamConfig) -> StreamFormat:
+        made = format_of(stream, name=name, host=host)
+        made.hide = hide
+        return made
+
+    return new_format
 
 
 async def _main(
@@ -128,7 +140,9 @@ async def _main(
     sys.setswitchinterval(SWITCH_S)
     async with AsyncExitStack() as stack:
         memory = _memory(config, stack)
-        gate = gate_of(config, storage, wall_clock_us)
+        audit = open_audit(config.audit, storage, wall_clock_us)
+        stack.callback(audit.close)
+        gate = gate_of(config, storage, wall_clock_us, audit)
         executor = ThreadExecutor()
         stack.callback(executor.close)
         security = Security(config)
@@ -175,10 +189,10 @@ async def _main(
         agent.start(config.join_addresses)
         if not await _joined(agent, config, stopping):
             return
-        taps = Taps(inputs.streams, _format, executor, gate.policy)
+        taps = Taps(inputs.streams, _formats_of(config), executor, gate.policy)
         programs = ProgramHost(agent.pump.programs, inputs.inserts)
-        page = _metrics_page(agent, executor, sinks, stack)
-        await api.start(agent.pump, taps, page, programs)
+        page, audited = _metrics_page(agent, executor, sinks, stack), AuditedApi(audit, executor)
+        await api.start(agent.pump, taps, page, programs, audited)
         stack.push_async_callback(api.close)
         security.watch(transport.reconsider, api.reconsider)
         await inputs.start(agent.frames)
@@ -222,7 +236,9 @@ def _ways(
     """The ways of lines and results in and out, beside files that are followed for jobs."""
     inputs = Inputs(config.streams, config.directory / "spool", executor)
     stack.push_async_callback(inputs.close)
-    archives = Archives(inputs.streams, _format, config.directory / "archive", socket.gethostname())
+    archives = Archives(
+        inputs.streams, _formats_of(config), config.directory / "archive", socket.gethostname()
+    )
     stack.push_async_callback(archives.close)
     inputs.others = archives.positions
     may_carry = partial(sink_may_carry, config.namespaces)
@@ -235,7 +251,7 @@ def _recheck(config: AgentConfig, inputs: Inputs, lookups: LookupTables, gate: G
     """What computes an interval again from the raw logs."""
     return Recheck(
         inputs.streams,
-        _format,
+        _formats_of(config),
         spill_dir=config.directory / "verify",
         labels=config.labels,
         lookups=lookups,

@@ -168,6 +168,7 @@ class Stream:
                     take(delivery.parsed, delivery.block, polled.now_us, records)
                     job.cost.lines += delivery.parsed.lines
                     job.cost.lines_shed += delivery.parsed.lines if sheds else 0
+            job.functions.check_groups(job.worker)
             job.worker.observe(place.sources, polled.now_us)
             began, frames = perf_counter(), len(outcome.frames)
             job.seal(place.positions, polled.now_us, outcome, self.spool_bytes_max)

@@ -239,6 +239,15 @@ class Panes:
         return sorted(self._panes)
 
     @property
+    def rows(self) -> int:
+        """PAO rows held by all trees: at least the number of groups of all panes."""
+        return sum(
+            tree.rows
+            for pane in self._panes.values()
+            for tree in (*pane.settled.values(), *pane.fresh.values())
+        )
+
+    @property
     def nbytes(self) -> int:
         """Bytes held by all trees and by the kept windows."""
         trees = sum(

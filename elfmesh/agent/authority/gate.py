@@ -6,10 +6,12 @@ anything of it is evaluated: whoever led the job in between has only relayed it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from elfmesh.agent.authority.audit import AuditLog
 from elfmesh.agent.authority.settings import policy_of
 from elfmesh.agent.authority.signatures import Admission, Signatures, Signers, Trust, own_name
 from elfmesh.agent.config import AgentConfig
@@ -22,9 +24,11 @@ from elfmesh.control.authority.policy import OPEN, Policy
 from elfmesh.control.events_functions import FunctionsTried, TryFunctions
 from elfmesh.control.manifest import Manifest, canary_name
 from elfmesh.control.terms import Stage
-from elfmesh.errors import ElfError, RuntimeFailure
+from elfmesh.errors import ElfError, RuntimeFailure, StorageError
 
 log = logging.getLogger("elf.functions")
+WRITTEN_MAX = 4096
+"""Versions that are not written down again when their worker starts anew."""
 
 
 class Gate:
@@ -34,10 +38,19 @@ class Gate:
         policy: what jobs may use here.
         functions: and what they may evaluate, with whose signatures.
         streams: that this agent carries.
+        audit: where it is written down what runs here; None: nowhere.
     """
 
-    def __init__(self, policy: Policy, functions: FunctionHost, streams: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        functions: FunctionHost,
+        streams: Collection[str] = (),
+        audit: AuditLog | None = None,
+    ) -> None:
         self.policy, self.functions, self._streams = policy, functions, frozenset(streams)
+        self._audit = audit
+        self._written: dict[tuple[bytes, str, int], None] = {}
 
     @property
     def signatures(self) -> Signatures:
@@ -69,6 +82,8 @@ class Gate:
             self.signatures.check(manifest)
             self.functions.trial(manifest)
         except ElfError as error:
+            with contextlib.suppress(StorageError):  # it is refused in any case
+                self._write(manifest, "prepare", error.message)
             return error.message
         return ""
 
@@ -76,14 +91,20 @@ class Gate:
         """Have all versions of a job that may be evaluated checked, durably.
 
         Raises:
-            RuntimeFailure: one is not admitted here; or the newest, which has no functions, is over.
-            StorageError: what must be remembered cannot be written.
+            RuntimeFailure: one is not admitted here, or it cannot be written down that it is.
+            StorageError: what must be remembered of a signature cannot be written.
         """
         for stage in stages:
             self._allowed(stage.manifest)
             if signing.is_tombstone(stage.manifest.signed) and self.signatures.needs(stage.manifest):
                 self._bury(stage.manifest)
-        return self.signatures.admit(stages)
+        admitted = self.signatures.admit(stages)
+        for stage in stages:
+            try:
+                self._write(stage.manifest, "run", "")
+            except StorageError as error:
+                raise RuntimeFailure(f"the audit log cannot be written: {error.message}") from None
+        return admitted
 
     def again(self, manifest: Manifest) -> Evaluator | None:
         """Who evaluates the functions of a version for who computes an interval again; None: it has none.
@@ -95,6 +116,20 @@ class Gate:
         if self.signatures.needs(manifest):
             self.signatures.check(manifest)
         return self.functions.again(manifest)
+
+    def _write(self, manifest: Manifest, what: str, why: str) -> None:
+        """Write down what becomes of a version here, once in the life of this process if it runs."""
+        key = (manifest.job_id, manifest.incarnation, manifest.version)
+        if self._audit is None or (not why and key in self._written):
+            return
+        self._audit.write(
+            manifest.creator, "overlay", what, allowed=not why, job=manifest.qualified,
+            version=manifest.version, digest=signing.text_digest(manifest.text), why=why,
+        )  # fmt: skip
+        if not why:
+            self._written[key] = None
+            while len(self._written) > WRITTEN_MAX:
+                del self._written[next(iter(self._written))]
 
     def _allowed(self, manifest: Manifest) -> None:
         if problem := self.policy.refusal(manifest, self._streams):
@@ -118,6 +153,7 @@ class Gate:
             "manifests": signed,
             "namespaces": sorted(self.policy.namespaces),
             "hidden_fields": len(self.policy.hidden.deny),
+            "audit": None if self._audit is None else self._audit.describe(),
         }
 
 
@@ -126,7 +162,9 @@ def open_gate(storage: Storage, wall_us: Callable[[], int]) -> Gate:
     return Gate(OPEN, FunctionHost(Signatures(Trust(), storage, wall_us), Limits(), wall_us))
 
 
-def gate_of(config: AgentConfig, storage: Storage, wall_us: Callable[[], int]) -> Gate:
+def gate_of(
+    config: AgentConfig, storage: Storage, wall_us: Callable[[], int], audit: AuditLog | None = None
+) -> Gate:
     """The gate that a checked configuration means; raises what `Signatures` does."""
     functions, limits = config.functions, Limits(config.functions.time_s, config.functions.memory_bytes)
     signed = config.manifests.require == "signed"
@@ -143,7 +181,7 @@ def gate_of(config: AgentConfig, storage: Storage, wall_us: Callable[[], int]) -
     )
     policy = policy_of(config.fields, config.namespaces, signed)
     host = FunctionHost(Signatures(trust, storage, wall_us), limits, wall_us)
-    return Gate(policy, host, config.streams)
+    return Gate(policy, host, config.streams, audit)
 
 
 def _keys(keys: Sequence[str]) -> tuple[bytes, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from elfmesh.agent.authority.gate import Gate
 from elfmesh.agent.authority.signatures import Admission
@@ -16,6 +17,15 @@ NOTES_MAX = 3
 """Newest reasons kept for people."""
 
 
+class Grouping(Protocol):
+    """What evaluates a job."""
+
+    @property
+    def groups(self) -> int:
+        """PAO rows of the open intervals."""
+        ...
+
+
 class JobFunctions:
     """None, until `admit`.
 
@@ -27,11 +37,14 @@ class JobFunctions:
     def __init__(self) -> None:
         self.evaluators: Mapping[int, Evaluator] = {}
         self.admissions: Mapping[int, Admission] = {}
+        self._groups_max: int | None = None
         self._notes: dict[str, None] = {}
 
     def admit(self, gate: Gate, stages: Sequence[Stage], wall_us: Callable[[], int]) -> None:
         """Have all versions checked; raises what `Gate.admit` and `check` do."""
         self.admissions = gate.admit(stages)
+        grant = gate.policy.grant(stages[0].manifest.namespace)
+        self._groups_max = None if grant is None else grant.groups
         self.evaluators = gate.functions.open(stages, self.admissions, self._note)
         self.check(wall_us())
 
@@ -48,6 +61,18 @@ class JobFunctions:
             counts = why == REVOKED or version == max(self.admissions)
             if version not in self.evaluators and why and counts:
                 raise RuntimeFailure(f"version {version} may not run here any more: {why}")
+
+    def check_groups(self, worker: Grouping) -> None:
+        """See that the open intervals hold no more than the job's namespace may have here.
+
+        Raises:
+            RuntimeFailure: they do.
+        """
+        if self._groups_max is not None and (groups := worker.groups) > self._groups_max:
+            raise RuntimeFailure(
+                f"open intervals hold {groups} groups here, over the {self._groups_max} of its namespace",
+                hint="Group by fewer keys, or raise groups in the agent's own configuration.",
+            )
 
     def close(self) -> None:
         """End their processes; harmless when repeated."""

@@ -128,6 +128,8 @@ class Parser(ABC):
     name = ""
     framing: Framing | None = None
     """Which lines are one record; None: each is one."""
+    hide: Callable[[Parser, Parsed], Parsed] | None = None
+    """What blanks the values that nobody here may read; None: nothing."""
 
     def __init__(self, source: str = "", host: str = "") -> None:
         self.source = source

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -67,6 +67,8 @@ class StreamFormat:
             argument, TextOptions(types, timestamp, clock or LocalClock()), self.schema, host, patterns or {}
         )
         self._framing = framing
+        self.hide: Callable[[Parser, Parsed], Parsed] | None = None
+        """What blanks values in what its parsers give; see `Parser`."""
         _check_argument(spec, self.name, bool(argument), bool(colon))
         self.static_schema = self._static_schema()
         """The columns with their types, where they are known before any data is seen; else None."""
@@ -88,8 +90,11 @@ class StreamFormat:
                 `auto` decides by it. None when reading starts at the beginning.
         """
         if self.name == AUTO:
-            return AutoParser(self, source, self._request.host, head)
-        return self.named_parser(self.name, source, head)
+            parser: Parser = AutoParser(self, source, self._request.host, head)
+        else:
+            parser = self.named_parser(self.name, source, head)
+        parser.hide = self.hide
+        return parser
 
     def named_parser(self, name: str, source: str, head: bytes | None) -> Parser:
         """A parser of a definite format."""

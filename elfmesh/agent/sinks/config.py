@@ -178,7 +178,7 @@ def _check_webhook(sink: WebhookSink, where: str) -> None:
     except ValueError:
         sound = False
     if not sound or re.search(r"[\x00-\x20\x7f]", sink.url):
-        raise ConfigError(f"{sink.url!r} is no http:// or https:// address", where=f"{where}.url")
+        raise ConfigError("is no http:// or https:// address", where=f"{where}.url")  # it may hold a secret
     if url.username is not None or url.password is not None:
         hint = 'Use headers = { Authorization = "..." }.'
         raise ConfigError("a password in an address shows in logs", where=f"{where}.url", hint=hint)

@@ -20,6 +20,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -99,8 +100,9 @@ class Webhook:
             await self._session.close()
 
     def describe(self) -> Mapping[str, Any]:
-        """Where to; without what stands behind the path, which may be a secret."""
-        return {"url": self._config.url.partition("?")[0]}
+        """Whose; without path and query, which are the secret of many webhooks."""
+        url = urlsplit(self._config.url)
+        return {"url": f"{url.scheme}://{url.hostname}" + (f":{url.port}" if url.port else "")}
 
     # -- positions, in the thread --------------------------------------------------------------------------
 

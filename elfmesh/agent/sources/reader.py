@@ -324,8 +324,12 @@ def _parse_any(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
 def parse_block(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
     """Parse a block, counting its over-long lines as parse errors."""
     parsed = parser.parse(block.data, columns)
-    if not block.overlong:
-        return parsed
+    if block.overlong:
+        parsed = _with_overlong(parsed, block)
+    return parsed if parser.hide is None else parser.hide(parser, parsed)
+
+
+def _with_overlong(parsed: Parsed, block: Block) -> Parsed:
     text = sample("longer than the limit on one line", block.overlong_sample.decode("utf-8", "replace"))
     return replace(
         parsed,

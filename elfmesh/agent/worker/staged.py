@@ -138,6 +138,11 @@ class StagedWorker:
         return sum(part.nbytes for part in self._parts)
 
     @property
+    def groups(self) -> int:
+        """PAO rows of the open intervals."""
+        return sum(part.groups for part in self._parts)
+
+    @property
     def watermark_us(self) -> int:
         """Event time below which this agent expects nothing more."""
         return self.head.watermark_us

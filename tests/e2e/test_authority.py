@@ -1,0 +1,131 @@
+"""A real agent under a configuration of its own: namespaces, hidden fields, audit; no secret is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from elfmesh.agent.authority.audit import read_entries, verify
+from tests.e2e.fleet import Agent, Fleet
+from tests.e2e.test_functions import run
+
+pytestmark = pytest.mark.timeout(200)
+SECRET = "hunter2sEcReT"
+JOB = "CREATE JOB {job} EVERY '1 s' AS SELECT {what} AS x, count(*) AS n FROM {stream} GROUP BY {what}"
+CONFIG = f"""
+[namespaces.shop]
+streams = ["log"]
+jobs = 1
+[sinks.hook]
+type = "webhook"
+jobs = ["*"]
+url = "https://127.0.0.1:9/{SECRET}?key={SECRET}"
+headers = {{ Authorization = "Bearer {SECRET}" }}
+[streams.other]
+path = "{{root}}/other.log"
+format = "json"
+"""
+
+
+class Site:
+    def __init__(self, root: Path, agent: Agent) -> None:
+        self.root, self.agent = root, agent
+
+    def elf(self, *words: str) -> tuple[int, str]:
+        done = run(*words, "--api", self.agent.api)
+        return done.exit_code, done.stdout + done.stderr
+
+    def apply(self, job: str, what: str = "path", stream: str = "log") -> tuple[int, str]:
+        path = self.root / "job.elfql"
+        path.write_text(JOB.format(job=job, what=what, stream=stream))
+        return self.elf("apply", "-f", str(path))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    root = tmp_path_factory.mktemp("authority")
+    (root / "agent.toml").write_text(CONFIG.replace("{root}", str(root)))
+    lines = [
+        {"ts": "2024-01-01T00:00:00Z", "path": "/a", "password": SECRET, "user": {"token": SECRET, "n": 1}},
+        {"ts": "2024-01-01T00:00:01Z", "path": "/b", "headers": {"Cookie": f"sid={SECRET}"}},
+    ]
+    (root / "in.log").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines) + f'{{"password":"{SECRET}",\n'
+    )
+    (root / "other.log").write_text("")
+    with Fleet(root / "fleet") as fleet:
+        fleet.start(1, extra=["-c", str(root / "agent.toml"), "--stream", f"log={root}/in.log,format=json"])
+        yield Site(root, fleet[0])
+
+
+def test_what_is_not_granted_is_refused_by_the_agent(site: Site) -> None:
+    for job, what, stream, reason in (
+        ("bank.a", "path", "log", "the namespace bank may use nothing here"),
+        ("shop.a", "path", "other", "the stream other is not granted to shop"),
+        ("shop.a", "password", "log", "the field password is hidden here"),
+        ("shop.a", "user.token", "log", "the field user.token is hidden here"),
+    ):
+        code, said = site.apply(job, what, stream)
+        assert (code, reason in said) == (65, True), said
+
+
+def test_a_job_sees_objects_and_whole_lines_without_what_is_hidden(site: Site) -> None:
+    assert site.apply("shop.raw", "concat(coalesce(user, ''), _raw)")[0] == 0
+    code, said = site.apply("shop.second")
+    assert (code, "works on 1 jobs of shop already" in said) == (65, True), said
+    rows = site.agent.results("shop/raw", wait_s=10)
+    assert len(rows) >= 1
+    assert SECRET not in str(rows)
+    assert '"token":null' in str(rows)
+    assert site.elf("delete", "shop/raw")[0] == 0
+
+
+def test_live_lines_are_shown_without_what_is_hidden(site: Site) -> None:
+    code, said = site.elf("tap", "log", "--beginning", "--limit", "2", "--seconds", "5")
+    assert (code, '"path":"/a"' in said, SECRET in said) == (0, True, False), said
+    code, said = site.elf("tap", "log", "--filter", f"password = '{SECRET}'", "--seconds", "1")
+    assert (code, "the field password is hidden" in said) == (1, True), said
+
+
+def test_no_secret_is_in_anything_that_is_said_or_written(site: Site) -> None:
+    for path in ("/v1/agent", "/v1/agents", "/v1/jobs", "/v1/health", "/v1/streams"):
+        assert SECRET not in site.agent.ask("GET", path).decode()
+    token = (site.agent.directory / "data" / "api.token").read_text().strip()
+    for words in (("describe", "agent", "agent-0"), ("get", "agents"), ("get", "jobs")):
+        code, said = site.elf(*words)
+        assert (code, SECRET in said, token in said) == (0, False, False)
+    written = site.agent.errors() + (site.agent.directory / "data" / "audit.log").read_text()
+    assert SECRET not in written
+    assert token not in written
+
+
+def test_a_configuration_that_is_wrong_says_so_without_the_secret(site: Site) -> None:
+    for wrong in (
+        CONFIG.replace('type = "webhook"', 'type = "webhooks"'),
+        CONFIG.replace("https://127.0.0.1:9", f"https://me:{SECRET}@127.0.0.1:9"),
+        CONFIG.replace("https://127.0.0.1:9", f"ftp://{SECRET}"),
+    ):
+        path = site.root / "wrong.toml"
+        path.write_text(wrong.replace("{root}", str(site.root)))
+        done = run("validate", str(path))
+        assert done.exit_code == 78
+        assert SECRET not in done.stdout + done.stderr
+
+
+def test_every_action_is_in_the_audit_log_which_is_whole(site: Site) -> None:
+    directory = site.agent.directory / "data"
+    assert verify(directory)[1] >= 5
+    found = [entry for _, entry in read_entries(directory / "audit.log")]
+    said = {(each.what, each.source, each.allowed) for each in found}
+    assert {("apply", "token", True), ("tap", "token", True), ("run", "overlay", True)} <= said
+    runs = [each for each in found if each.what == "run"]
+    assert [(each.job, each.version, len(each.digest)) for each in runs] == [("shop/raw", 1, 64)]
+    done = run("audit", "show", str(directory), "--job", "shop/raw")
+    assert (done.exit_code, "delete" in done.stdout) == (0, True)
+    done = run("audit", "verify", str(directory))
+    assert (done.exit_code, "are whole" in done.stdout) == (0, True)
+    shown = run("describe", "agent", "agent-0", "-o", "json", "--api", site.agent.api)
+    assert json.loads(shown.stdout)["authority"]["audit"]["hash"] == verify(directory)[2]
