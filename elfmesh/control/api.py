@@ -42,7 +42,7 @@ from aiohttp import web
 
 from elfmesh import ids
 from elfmesh.control.answers import BAD_REQUEST, FAILED, UNAVAILABLE, error_body, error_of
-from elfmesh.control.authority.web import AUDIT, Recorder, authorised
+from elfmesh.control.authority.web import AUDIT, Recorder, authorised, undistinguished
 from elfmesh.control.events import Reply
 from elfmesh.control.identity.identify import Identifier, identifying
 from elfmesh.control.manifest import TEXT_BYTES_MAX
@@ -92,10 +92,10 @@ def make_app(
     """The API over `backend`; without `taps` nobody sees lines, without `metrics` nobody scrapes.
 
     Without `programs` none can attach; without `audit` nothing is written down. `identifier` finds out who
-    calls: `request[PRINCIPAL]`; agents have one.
+    calls: `request[PRINCIPAL]`; agents have one, and without it everybody is an operator.
     """
-    known = [] if identifier is None else [identifying(identifier)]
-    middlewares = [(door or Door()).middleware, _errors, _local_only, *known, authorised]
+    known = undistinguished if identifier is None else identifying(identifier)
+    middlewares = [(door or Door()).middleware, _errors, _local_only, known, authorised]
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
     app.on_response_prepare.append(_as_it_is_called)
     app[BACKEND] = backend

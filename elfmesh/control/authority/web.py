@@ -26,8 +26,19 @@ from elfmesh.errors import ElfError, QueryError, UsageError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 UNIDENTIFIED, FORBIDDEN = 401, 403
+NOBODY = Principal("nobody", frozenset())
+"""Who calls, if nothing has looked who it is."""
+
+
 LOCAL = Principal("local", frozenset({Role.OPERATOR}))
-"""Who calls where nobody tells callers apart."""
+"""Who calls an API that was made without anything to tell callers apart; no agent's is."""
+
+
+@web.middleware
+async def undistinguished(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Everybody is `LOCAL`."""
+    request[PRINCIPAL] = LOCAL
+    return await handler(request)
 
 
 class Recorder(Protocol):
@@ -51,7 +62,7 @@ async def authorised(request: web.Request, handler: Handler) -> web.StreamRespon
         return await handler(request)
     method = "GET" if request.method == "HEAD" else request.method
     rule = ROUTES.get((method, resource.canonical))
-    caller = request.get(PRINCIPAL, LOCAL)
+    caller = request.get(PRINCIPAL, NOBODY)
     if rule is None:
         return _refused(caller, f"{request.path} declares no role", "This is a bug in elfmesh.")
     body = await _body(request) if rule.about in (About.TEXT, About.TAP) else {}

@@ -23,7 +23,6 @@ from elfmesh.control.web.tap import TapRequest
 from elfmesh.errors import StorageError
 from tests.control.fakes import FakeBackend
 
-pytestmark = pytest.mark.filterwarnings("ignore:It is recommended to use web.RequestKey")
 DOCUMENT = Path(__file__).parents[3] / "docs" / "security.md"
 JOB = "CREATE JOB shop.top EVERY '30 s' AS SELECT path, count(*) AS n FROM access GROUP BY path"
 READER = Principal("rita", frozenset({Role.READER}), source="certificate")
@@ -108,6 +107,14 @@ async def test_a_route_that_declares_nothing_is_refused_to_all(api: Api) -> None
     api.app.router.add_get("/v1/forgotten", handler)
     status, body = await api.ask(OPERATOR, "GET", "/v1/forgotten")
     assert (status, body["error"]) == (403, "/v1/forgotten declares no role")
+
+
+async def test_who_was_not_looked_at_is_nobody(api: Api) -> None:
+    api.app.middlewares[:] = [each for each in api.app.middlewares if each is authorised]
+    for method, path in (("GET", "/v1/jobs"), ("DELETE", "/v1/jobs/shop/top")):
+        status, body = await api.ask(OPERATOR, method, path)
+        assert (status, "nobody" in body["error"]) == (401, True)
+    assert api.backend.asked == []
 
 
 def path_of(canonical: str) -> str:

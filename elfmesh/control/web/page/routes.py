@@ -20,7 +20,6 @@ from aiohttp import web
 
 from elfmesh.control import ql
 from elfmesh.control.answers import OK
-from elfmesh.control.authority.web import LOCAL
 from elfmesh.control.identity.principal import PRINCIPAL, Role
 from elfmesh.control.manifest import TEXT_BYTES_MAX
 from elfmesh.control.plan import read_job
@@ -55,7 +54,7 @@ async def page(request: web.Request) -> web.StreamResponse:
 
 async def me(request: web.Request) -> web.StreamResponse:
     """Who calls, and what is allowed to them."""
-    caller = request.get(PRINCIPAL, LOCAL)
+    caller = request[PRINCIPAL]
     body = {
         "name": caller.name,
         "source": caller.source,
