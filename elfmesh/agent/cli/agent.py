@@ -11,12 +11,14 @@ import os
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import click
 
 from elfmesh.agent import config as configuration
 from elfmesh.agent.service.journal import JournalLine, is_journal
 from elfmesh.agent.service.notify import notifier_of
+from elfmesh.errors import UsageError
 from elfmesh.text import printable
 
 
@@ -49,6 +51,9 @@ from elfmesh.text import printable
 @click.option("--cluster", help="Name all agents of one overlay share [elf].")
 @click.option("--tls", "tls_dir", metavar="DIR", help="Certificates: cert.pem, key.pem, ca.pem [none].")
 @click.option(
+    "--token", metavar="TOKEN", help="Get the certificates of --tls first, if there are none [DATA_DIR/tls]."
+)
+@click.option(
     "--dangerously-insecure-network",
     is_flag=True,
     help="Listen and join anywhere without certificates: whoever reaches this agent is believed.",
@@ -67,6 +72,7 @@ def agent_command(
     name: str | None,
     cluster: str | None,
     tls_dir: str | None,
+    token: str | None,
     dangerously_insecure_network: bool,
 ) -> int:
     """Read this host's logs and work with the other agents.
@@ -77,6 +83,8 @@ def agent_command(
     Exit codes: 1 an address is in use or a disk failed, 69 no agent reachable at the --join addresses,
     78 wrong configuration.
     """
+    if token and not tls_dir and data_dir:
+        tls_dir = str(Path(data_dir) / "tls")
     read = partial(
         configuration.load_config,
         config_path,
@@ -95,12 +103,30 @@ def agent_command(
         dangerously_insecure_network=dangerously_insecure_network or None,
     )
     config = read()
+    if token:
+        _enrol(token, config.tls.dir)
     notifier = notifier_of(os.environ)
     _log_to_stderr()
     from elfmesh.agent import failpoints, runtime
 
     failpoints.arm_from(os.environ)
     return runtime.run(config, ready=_say_ready, notifier=notifier, read=read)
+
+
+def _enrol(token: str, place: str) -> None:
+    """Get this host's certificates, if it has none yet: after a restart the spent token changes nothing."""
+    from elfmesh.control.cli.ca import token_text
+    from elfmesh.control.signing import check_cryptography
+
+    if not place:
+        raise UsageError("--token needs a directory for the certificates", hint="--tls DIR, or --data-dir.")
+    if (Path(place) / "cert.pem").exists():
+        return
+    check_cryptography()
+    from elfmesh.control.identity.enrolment import enrol
+    from elfmesh.control.identity.joining import parse_token
+
+    enrol(parse_token(token_text(token)), Path(place))
 
 
 def _say_ready(api: str, overlay: str, agent: bytes) -> None:

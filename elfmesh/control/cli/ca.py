@@ -5,15 +5,21 @@ Owns what the user types and sees; what a certificate says stands in `elfmesh.co
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from elfmesh.control.cli.common import output_option, print_rows, say
+from elfmesh.control.client_base import api_address
 from elfmesh.control.identity.principal import Role
 from elfmesh.control.signing import check_cryptography
 from elfmesh.errors import ConfigError, DataError, ElfError, RuntimeFailure, UsageError
+from elfmesh.units import parse_duration_us
 
 if TYPE_CHECKING:
     from elfmesh.control.identity.ca import Authority
@@ -120,6 +126,78 @@ def revoke_command(directory: str, name: str) -> None:
     serial = authority.revoke(_read(path))
     say(f"{serial} is revoked where {authority.directory / 'deny'} is the deny list")
     click.echo(serial)
+
+
+@ca_group.command("token")
+@_DIRECTORY
+@click.argument("host", metavar="HOST")
+@click.option("--at", required=True, metavar="HOST:PORT", help="Where `elf ca serve` will answer.")
+@click.option("--ttl", default="1 h", show_default=True, metavar="DURATION", help="Good for so long.")
+@click.option("--dns", multiple=True, metavar="HOST", help="What the agent's API is called; repeatable.")
+@click.option("--ip", "ips", multiple=True, metavar="ADDRESS", help="Where it is called; repeatable.")
+def token_command(
+    directory: str, host: str, at: str, ttl: str, dns: tuple[str, ...], ips: tuple[str, ...]
+) -> None:
+    """Print a token with which HOST gets one certificate, of an agent. Whoever has it is HOST."""
+    authority = _authority(directory)
+    from elfmesh.control.identity.joining import make_token
+
+    ttl_s = parse_duration_us(ttl) / 1e6
+    api_address(at)
+    click.echo(make_token(authority, host, at, now_s=time.time(), ttl_s=ttl_s, dns=dns, ips=ips).encode())
+
+
+@ca_group.command("serve")
+@_DIRECTORY
+@click.option("--listen", default="127.0.0.1:7402", show_default=True, metavar="HOST:PORT")
+@_DAYS
+def serve_command(directory: str, listen: str, days: float) -> None:
+    """Certify hosts that come with a token, until SIGTERM. Prints "ready ca=HOST:PORT"."""
+    authority = _authority(directory)
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 0xFFFF:
+        raise ConfigError(f"{listen!r} is not HOST:PORT", where="--listen")
+    asyncio.run(_serve(authority, host.strip("[]"), int(port), days))
+
+
+async def _serve(authority: Authority, host: str, port: int, days: float) -> None:
+    from elfmesh.control.identity.enrolment import Listener
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        runner, bound = await Listener(authority, days).serve(host, port)
+    except OSError as error:
+        raise RuntimeFailure(f"cannot listen on {host}:{port}: {error.strerror}", where="--listen") from None
+    click.echo(f"ready ca={f'[{host}]' if ':' in host else host}:{bound}")
+    sys.stdout.flush()
+    try:
+        await stop.wait()
+    finally:
+        await runner.cleanup()
+
+
+@ca_group.command("enroll")
+@click.option("--token", required=True, metavar="TOKEN", help="Of `elf ca token`, or a file that holds it.")
+@click.option("-o", "--out", required=True, metavar="DIR", help="Where cert.pem, key.pem and ca.pem go.")
+def enroll_command(token: str, out: str) -> None:
+    """Make a key on this host and get a certificate for it. `elf agent --token` does the same."""
+    check_cryptography()
+    from elfmesh.control.identity.enrolment import enrol
+    from elfmesh.control.identity.joining import parse_token
+
+    enrol(parse_token(token_text(token)), Path(out))
+    click.echo(out)
+
+
+def token_text(given: str) -> str:
+    """A join token, or that of the file that holds it: other users of a host can see arguments."""
+    path = Path(given)
+    try:
+        return path.read_text(encoding="ascii") if len(given) < 512 and path.is_file() else given
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"holds no join token: {error}", where=given) from None
 
 
 @ca_group.command("list")

@@ -1,0 +1,182 @@
+"""Join tokens over real TLS: once, for one host, by its own key, from the CA that was meant."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import ssl
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from elfmesh.control.identity.ca import Authority, create
+from elfmesh.control.identity.enrolment import Listener, enrol
+from elfmesh.control.identity.joining import PREFIX, NotAdmitted, Token, admit, make_token, parse_token
+from elfmesh.control.identity.principal import Role
+from elfmesh.control.identity.trust import Files, Trust
+from elfmesh.errors import ConfigError, ElfError, RuntimeFailure, Unreachable
+from tests.control.identity.certs import issued
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def ca(tmp_path: Path) -> Authority:
+    return create(tmp_path / "ca", "shop")
+
+
+@asynccontextmanager
+async def listening(ca: Authority) -> AsyncIterator[str]:
+    runner, port = await Listener(ca, 1.0).serve("127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()
+
+
+def token(ca: Authority, host: str, at: str, **options: float) -> Token:
+    import time
+
+    return make_token(ca, host, at, now_s=time.time(), **options)  # type: ignore[arg-type]  # ttl_s only
+
+
+def files(place: Path) -> Files:
+    return Files(*(str(place / name) for name in ("cert.pem", "key.pem", "ca.pem")))
+
+
+async def refused(joining: Token, place: Path, why: str, kind: type[ElfError] = RuntimeFailure) -> None:
+    with pytest.raises(kind, match=why):
+        await asyncio.to_thread(enrol, joining, place)
+    assert not (place / "cert.pem").exists()
+
+
+async def test_a_host_gets_a_certificate_for_the_key_it_has_made(ca: Authority, tmp_path: Path) -> None:
+    async with listening(ca) as at:
+        joining = parse_token(token(ca, "web1", at).encode())
+        await asyncio.to_thread(enrol, joining, tmp_path / "host")
+    assert (tmp_path / "host" / "key.pem").stat().st_mode & 0o777 == 0o600
+    trust = Trust(files(tmp_path / "host"), "shop")
+    assert trust.me.name == "web1"
+    assert trust.me.roles == {Role.AGENT}
+    key = (tmp_path / "host" / "key.pem").read_bytes()
+    kept = [path for path in ca.directory.rglob("*") if path.is_file() and key in path.read_bytes()]
+    assert kept == [], "the host's key never came to the CA"
+
+
+async def test_a_token_is_good_for_one_key_only_whoever_restarts(ca: Authority, tmp_path: Path) -> None:
+    async with listening(ca) as at:
+        joining = token(ca, "web1", at)
+        await asyncio.to_thread(enrol, joining, tmp_path / "host")
+        await refused(joining, tmp_path / "thief", "spent")
+    async with listening(Authority(ca.directory)) as again:
+        moved = msgspec.structs.replace(joining, at=again)
+        await refused(moved, tmp_path / "thief2", "spent")
+        (tmp_path / "host" / "cert.pem").unlink()  # the answer was lost
+        await asyncio.to_thread(enrol, moved, tmp_path / "host")
+    assert Trust(files(tmp_path / "host"), "shop").me.name == "web1"
+
+
+async def test_several_at_once_with_one_token_get_one_certificate(ca: Authority, tmp_path: Path) -> None:
+    async with listening(ca) as at:
+        joining = token(ca, "web1", at)
+        calls = [asyncio.to_thread(enrol, joining, tmp_path / f"h{number}") for number in range(3)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(outcome is None for outcome in outcomes) == 1
+    assert len([row for row in ca.issued() if row["name"] == "web1"]) == 1
+
+
+async def test_a_token_for_another_host_is_refused(ca: Authority, tmp_path: Path) -> None:
+    async with listening(ca) as at:
+        joining = token(ca, "web1", at)
+        await refused(msgspec.structs.replace(joining, host="web2"), tmp_path / "host", "another host")
+        await asyncio.to_thread(enrol, joining, tmp_path / "right")  # and is not spent by that
+
+
+async def test_an_expired_token_is_refused(ca: Authority, tmp_path: Path) -> None:
+    async with listening(ca) as at:
+        await refused(token(ca, "web1", at, ttl_s=-1.0), tmp_path / "host", "expired")
+
+
+@pytest.mark.parametrize(
+    "tamper",
+    [
+        lambda t: msgspec.structs.replace(t, secret=bytes(32)),
+        lambda t: msgspec.structs.replace(t, secret=b""),
+        lambda t: msgspec.structs.replace(t, number="0" * 32),
+        lambda t: msgspec.structs.replace(t, number="../../ca"),
+        lambda t: msgspec.structs.replace(t, number=""),
+    ],
+)
+async def test_a_tampered_token_is_of_no_ca(
+    ca: Authority, tmp_path: Path, tamper: Callable[[Token], Token]
+) -> None:
+    async with listening(ca) as at:
+        await refused(tamper(token(ca, "web1", at)), tmp_path / "host", "not of this CA")
+
+
+async def test_a_host_tells_nothing_to_who_is_not_the_tokens_ca(ca: Authority, tmp_path: Path) -> None:
+    other = create(tmp_path / "other", "shop")
+    async with listening(other) as at:
+        await refused(token(ca, "web1", at), tmp_path / "host", "not the CA of the token", ConfigError)
+    assert not (tmp_path / "host" / "key.pem").exists()
+
+
+async def test_an_agent_cannot_pose_as_the_listener(ca: Authority, tmp_path: Path) -> None:
+    """It has a certificate of the same CA, and knows the root; but it is not called the listener."""
+    eve = issued(ca, "eve", Role.AGENT)
+    heard: list[bytes] = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(eve.cert, eve.key)
+
+    def pose(server: socket.socket) -> None:
+        for _ in range(2):
+            sock, _ = server.accept()
+            with context.wrap_socket(sock, server_side=True) as secured:
+                heard.append(data := secured.recv(65536))
+                if data.startswith(b"GET /ca.pem"):
+                    pem = ca.pem
+                    secured.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(pem), pem))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=pose, args=(server,))
+        thread.start()
+        joining = token(ca, "web1", f"127.0.0.1:{server.getsockname()[1]}")
+        await refused(joining, tmp_path / "host", "not the CA's listener", ConfigError)
+        await asyncio.to_thread(thread.join)
+    secret = base64.b64encode(joining.secret)
+    assert not any(secret in data for data in heard)
+
+
+async def test_nobody_answers(ca: Authority, tmp_path: Path) -> None:
+    await refused(token(ca, "web1", "127.0.0.1:1"), tmp_path / "host", "no CA answers", Unreachable)
+
+
+@pytest.mark.parametrize("csr", [b"", b"nothing", b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n"])
+def test_a_signing_request_that_is_none_is_refused(ca: Authority, csr: bytes) -> None:
+    joining = make_token(ca, "web1", "127.0.0.1:1", now_s=NOW)
+    with pytest.raises(NotAdmitted, match="cannot be read"):
+        admit(ca, joining.number, joining.secret, csr, now_s=NOW)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "elfjoin1.", "elfjoin1.!!!!", "hello", PREFIX + "e30", PREFIX + "x" * 4000, "\x00"]
+)
+def test_words_that_are_no_token_are_told_so(text: str) -> None:
+    with pytest.raises(ConfigError, match="no join token"):
+        parse_token(text)
+
+
+def test_a_token_survives_being_a_word(ca: Authority) -> None:
+    joining = make_token(ca, "web1", "[::1]:7402", now_s=NOW)
+    word = joining.encode()
+    assert parse_token(f"  {word}\n") == joining
+    assert json.dumps(word) == f'"{word}"', "nothing to quote"
+    record = (ca.directory / "tokens" / f"{joining.number}.json").read_bytes()
+    assert joining.secret not in record
+    assert base64.b64encode(joining.secret) not in record
