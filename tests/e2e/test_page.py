@@ -337,3 +337,5 @@ def test_a_killed_agent_appears_as_missing(page: Callable[[str], Browser], fleet
     chrome.until(
         "[...document.querySelectorAll('.fact.bad')].some((each) => each.textContent.includes('agent-2'))"
     )
+    chrome = page("#/agents")
+    chrome.until("document.querySelector('tr.gone th')?.textContent === 'agent-2'", "who had gone before")

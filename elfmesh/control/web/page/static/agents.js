@@ -69,7 +69,7 @@ export function agentsView(main, world, signal, learnAgents) {
     await learnAgents(signal);
     const versions = new Set(world.agents.map((each) => each.version));
     const { answered, expected } = world.asked;
-    say(note, `${answered} of ${expected} answer${versions.size > 1 ? `; ${versions.size} versions: ${[...versions].join(", ")}` : ""}`);
+    say(note, `${answered} of ${Math.max(expected, answered + world.gone.size)} answer${versions.size > 1 ? `; ${versions.size} versions: ${[...versions].join(", ")}` : ""}`);
     table.update(everybody(world));
   });
 }

@@ -13,6 +13,7 @@ const dialog = document.getElementById("dialog");
 export const world = {
   me: null,
   agents: [],
+  jobs: [],
   asked: { answered: 0, expected: 0 },
   agent: "",
   gone: new Map(),
@@ -29,18 +30,23 @@ let seen = new Map();
 
 /** All agents, those among them that have answered before and do not now. */
 export async function learnAgents(signal) {
-  const answer = await get("/v1/agents", signal);
+  const [answer, { jobs }] = await Promise.all([get("/v1/agents", signal), get("/v1/jobs", signal)]);
   const now = Date.now();
   const here = new Map(answer.agents.map((agent) => [agent.name, agent]));
   for (const [name, agent] of seen) if (!here.has(name) && !world.gone.has(name)) world.gone.set(name, { agent, since: now });
   for (const [name, { since }] of world.gone) if (here.has(name) || now - since > GONE_MS) world.gone.delete(name);
+  for (const [name, { agent }] of world.gone) if (!agent.id && !lacking(jobs).has(name)) world.gone.delete(name);
+  for (const name of lacking(jobs)) if (!here.has(name) && !world.gone.has(name)) world.gone.set(name, { agent: { name, id: "" }, since: now });
   while (world.gone.size > GONE_MAX) world.gone.delete(world.gone.keys().next().value);
   for (const [name, agent] of here) agent.before = seen.get(name)?.after ?? null, (agent.after = traffic(agent, now));
   seen = here;
   world.agents = answer.agents;
   world.asked = answer.asked;
-  return answer;
+  world.jobs = jobs;
 }
+
+/** Who is missing from the newest result of a job: known also to a page that was opened after they had gone. */
+const lacking = (jobs) => new Set(jobs.flatMap((job) => job.missing ?? []));
 
 function traffic(agent, now) {
   const { messages_in = 0, messages_out = 0 } = agent.transport ?? {};
@@ -160,4 +166,7 @@ async function beat() {
 window.addEventListener("hashchange", () => route().then(() => main.focus({ preventScroll: true })));
 await learnMe().catch(() => {});
 route();
-every(5000, new AbortController().signal, beat);
+const always = new AbortController().signal;
+every(5000, always, beat);
+// Also while another view is open: who goes meanwhile was here.
+every(10_000, always, () => learnAgents());

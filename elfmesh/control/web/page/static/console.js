@@ -15,10 +15,10 @@ GROUP BY TUMBLE(ts, INTERVAL '10' SECOND)
 `;
 const MEANING = {
   new: "a new job: there is none of this name",
-  unchanged: "unchanged: this text runs already",
+  unchanged: "this text runs already",
   keep: "the state is kept: open windows go on as they are",
-  "warm up": "warm up: open windows are made again from the logs, nothing is lost",
-  reset: "reset: groups or windows begin anew at the boundary",
+  "warm up": "open windows are made again from the logs, nothing is lost",
+  reset: "groups or windows begin anew at the boundary",
 };
 
 export async function consoleView(main, world, signal, job) {
@@ -117,7 +117,7 @@ export async function consoleView(main, world, signal, job) {
   }
 
   function showPlan(answer, text, old) {
-    const meaning = answer.state === "reset" && answer.in_place === false ? "reset: results and their numbers begin anew" : (MEANING[answer.state] ?? answer.state);
+    const meaning = answer.state === "reset" && answer.in_place === false ? "results and their numbers begin anew" : (MEANING[answer.state] ?? answer.state);
     const effects = Object.entries(answer.columns ?? {});
     const result = h("p", { class: "verdict", role: "status" });
     const confirm = h("button", { type: "button", class: answer.state === "reset" ? "danger" : "main", disabled: answer.state === "unchanged" },

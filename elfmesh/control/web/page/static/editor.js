@@ -40,7 +40,7 @@ export function makeEditor(host, { label, language, columns, changed, run }) {
   const root = host.attachShadow({ mode: "open" });
   const words = language.keywords.join(" ").toLowerCase().replace("window_start window_end", "");
   const dialect = cm.SQLDialect.define({
-    keywords: words, builtin: language.functions.map((each) => each.name).join(" "), backslashEscapes: true, identifierQuotes: "`",
+    keywords: words, builtin: language.functions.map((each) => each.name).filter((name) => !words.split(" ").includes(name)).join(" "), backslashEscapes: true, identifierQuotes: "`",
   });
   const fixed = [
     ...language.keywords.map((word) => ({ label: word, type: "keyword", boost: -1 })),

@@ -211,12 +211,12 @@ class JobPage {
     const front = Math.max(...members.map((each) => each.frontier ?? -Infinity));
     const missing = new Set(about.collecting.missing);
     fill(this.tree, found.map(({ member, depth, size, root }) => {
-      const behind = member.frontier === null ? null : front - member.frontier;
+      const behind = member.dead || member.frontier === null ? null : front - member.frontier;
       const state = member.dead ? ["bad", "missing: does not answer"] : missing.has(member.agent) ? ["warn", "waited for"] : depth === null ? ["warn", "not in the tree"] : ["good", root ? "root" : "in time"];
       return h("tr", { class: member.dead ? "gone" : null },
         h("th", { scope: "row" }, h("span", { class: "branch", vars: { "--depth": depth ?? 0 } }), h("span", { class: `dot ${state[0]}` }), member.agent),
         h("td", { class: "end" }, size > 1 ? number(size - 1) : "–"),
-        h("td", {}, member.late_seconds === null || member.late_seconds === undefined ? h("span", { class: "faint" }, "nothing yet")
+        h("td", {}, member.dead || member.late_seconds === null || member.late_seconds === undefined ? h("span", { class: "faint" }, member.dead ? "–" : "nothing yet")
           : h("span", { class: "late", vars: { "--share": member.late_seconds / latest } }, h("span", {}, member.late_seconds < 0.0005 ? "first" : `+${seconds(member.late_seconds)}`))),
         h("td", { class: "end" }, behind === null ? "–" : behind === 0 ? "all" : `${number(behind)} behind`),
         h("td", {}, state[1]));

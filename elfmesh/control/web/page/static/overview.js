@@ -98,8 +98,8 @@ export function overviewView(main, world, signal, learnAgents) {
   }
 
   every(3000, signal, async () => {
-    const answers = await Promise.all([get("/v1/jobs", signal), learnAgents(signal)]);
-    jobs = answers[0].jobs.map((job) => ({ completeness: null, missing: [], held_for_seconds: null, ...job }));
+    await learnAgents(signal);
+    jobs = world.jobs.map((job) => ({ completeness: null, missing: [], held_for_seconds: null, ...job }));
     table.update(jobs);
     fill(strip, facts(world, jobs));
     const items = concerns(world, jobs);

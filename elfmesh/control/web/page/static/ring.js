@@ -14,7 +14,7 @@ const turn = (id) => parseInt(id.slice(0, 10), 16) / 2 ** 40;
  * @param trees what each agent says of one tree: {agent, parent, children, root}
  */
 export function ring(agents, trees) {
-  const sorted = [...agents].sort((a, b) => (a.id < b.id ? -1 : 1));
+  const sorted = agents.filter((agent) => agent.id).sort((a, b) => (a.id < b.id ? -1 : 1));
   const labelled = sorted.length <= LABELS_MAX;
   const radius = labelled ? MIDDLE - 54 : MIDDLE - 18;
   const gap = Math.min(0.9 / Math.max(sorted.length, 1), labelled ? 0.045 : 0.004);

@@ -104,7 +104,7 @@ export function bytes(value) {
 
 export const percent = (share) => {
   if (share === null || share === undefined) return "–";
-  return share === 1 ? "100 %" : `${(Math.floor(share * 1000) / 10).toFixed(1)} %`;
+  return share === 1 ? "100\u00a0%" : `${(Math.floor(share * 1000) / 10).toFixed(1)}\u00a0%`;
 };
 
 /** "10:05:30" of an ISO time in UTC; with the day if it is not today's. */
