@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import Any
 
 import msgspec
+import numpy as np
+import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from elfmesh.agent.authority.gate import Gate
+from elfmesh.agent.authority.settings import NamespaceConfig, sink_may_carry
 from elfmesh.agent.authority.signatures import FILE, Signatures, Signers, Trust
+from elfmesh.agent.config import config_of
 from elfmesh.agent.disk.storage import MemoryStorage, Storage
 from elfmesh.agent.functions.host import FunctionHost
 from elfmesh.agent.functions.of_job import JobFunctions
 from elfmesh.agent.functions.process import Limits
+from elfmesh.cbt import Panes
 from elfmesh.control import ql, signing
-from elfmesh.control.authority.policy import OPEN
+from elfmesh.control.authority.policy import OPEN, Grant, Policy
 from elfmesh.control.manifest import Manifest, canary_of, new_manifest
 from elfmesh.control.terms import Stage
-from elfmesh.errors import RuntimeFailure
+from elfmesh.errors import ConfigError, RuntimeFailure
 
 KEYS = [Ed25519PrivateKey.from_private_bytes(bytes([at]) * 32) for at in range(4)]
 PUBLIC = [key.public_key().public_bytes_raw() for key in KEYS]
@@ -205,3 +211,65 @@ def test_where_manifests_need_no_signature_none_is_looked_at() -> None:
     forged = msgspec.structs.replace(manifest(), signed=b"")
     assert agent.trial(forged) == ""
     assert start(agent, forged).admissions == {}
+
+
+def test_a_version_that_nobody_prepared_meets_the_agents_own_rules_when_it_starts() -> None:
+    policy = Policy(namespaces={"shop": Grant(streams=("other",), groups=10)})
+    agent = Gate(policy, gate(trust=Trust("fleet")).functions, ["access"])
+    assert "the stream access is not granted to shop" in refused(agent, manifest())
+    with pytest.raises(RuntimeFailure, match="not granted"):
+        agent.again(manifest())
+
+
+def test_a_job_with_more_groups_than_its_namespace_may_hold_ends() -> None:
+    policy = Policy(namespaces={"shop": Grant(groups=10)})
+    running = start(Gate(policy, gate(trust=Trust("fleet")).functions, ["access"]), manifest())
+    table = ql.parse(manifest().text).tables
+    panes = Panes(table, 30_000_000)
+
+    def insert(keys: range) -> None:
+        batch = pa.record_batch({"k0": pa.array([f"/{key}" for key in keys])})
+        panes.insert("main", np.zeros(len(keys), np.int64), batch)
+
+    class Worker:
+        groups = property(lambda self: panes.rows)
+
+    insert(range(10))
+    running.check_groups(Worker())
+    insert(range(10, 11))
+    with pytest.raises(RuntimeFailure, match="open intervals hold 11 groups here, over the 10"):
+        running.check_groups(Worker())
+
+
+def test_results_go_only_to_sinks_that_the_namespace_is_granted() -> None:
+    namespaces = {"shop": NamespaceConfig(sinks=("hook",)), "*": NamespaceConfig(sinks=())}
+    assert sink_may_carry(namespaces, "hook", "shop/top")
+    assert not sink_may_carry(namespaces, "other", "shop/top")
+    assert not sink_may_carry(namespaces, "hook", "bank/top")
+    assert sink_may_carry({}, "other", "bank/top")
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("[manifests]\nrequire = 'signed'", "manifests.signatures: 1 of 0 keys must sign"),
+        (
+            "[manifests]\nrequire = 'signed'\nkeys = ['ed25519:x']",
+            "manifests.keys: 'ed25519:x' is no public key",
+        ),
+        (
+            "[namespaces.shop]\nkeys = ['{key}']",
+            "namespaces.shop.keys: keys without manifests that need them",
+        ),
+        ("[namespaces.shop]\nstream = ['a']", "namespaces.shop: unknown key 'stream'"),
+        ("[namespaces.shop]\njobs = 0", "namespaces.shop.jobs: "),
+        ("[namespaces.shop]\ndeny_columns = ['*']", "namespaces.shop.deny_columns: '*' is a pattern"),
+        ("[fields]\nhide = ['a']", "fields: unknown key 'hide'"),
+        ("[audit]\nfile_max = '1 kB'", "audit.file_max: is less than 100 kB"),
+    ],
+)
+def test_rules_that_cannot_be_meant_are_refused_with_their_place(text: str, where: str) -> None:
+    raw = tomllib.loads(text.format(key=signing.show_key(PUBLIC[0])))
+    with pytest.raises(ConfigError) as caught:
+        config_of(raw, "agent.toml")
+    assert f"agent.toml: {where}" in str(caught.value)
