@@ -131,12 +131,18 @@ def _formats_of(config: AgentConfig) -> Callable[[str, StreamConfig], StreamForm
     return new_format
 
 
-async def _main(
-    config: AgentConfig, formats: Formats, storage: DiskStorage, ready: Ready, service: Service
-) -> None:
+def _told_to_stop() -> asyncio.Event:
+    """Set by SIGTERM and SIGINT."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    return stopping
+
+
+async def _main(
+    config: AgentConfig, formats: Formats, storage: DiskStorage, ready: Ready, service: Service
+) -> None:
+    stopping = _told_to_stop()
     sys.setswitchinterval(SWITCH_S)
     async with AsyncExitStack() as stack:
         memory = _memory(config, stack)

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from elfmesh.agent.cli.agent import _OneLine
 from elfmesh.agent.disk.storage import DiskStorage
+from elfmesh.agent.log_lines import TextLine
 from elfmesh.agent.sinks.base import LogName, Unavailable
 from elfmesh.control.cli.common import csv_line, print_table, say
 from elfmesh.control.manifest import Manifest, new_manifest
@@ -94,7 +94,7 @@ def test_a_line_of_the_agents_log_is_one_line() -> None:
     record = logging.LogRecord(
         "elf", logging.WARNING, "f", 1, "sink %s: %s", ("a", "x\n2026 ERROR y\x1b[2J\u2028"), None
     )
-    shown = _OneLine().format(record)
+    shown = TextLine().format(record)
     assert len(shown.splitlines()) == 1
     assert obeyed(shown) == []
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
 import click
 
 from elfmesh.agent import config as configuration
+from elfmesh.agent.log_lines import JsonLine, TextLine
 from elfmesh.agent.service.journal import JournalLine, is_journal
 from elfmesh.agent.service.notify import notifier_of
 from elfmesh.errors import UsageError
-from elfmesh.text import printable
 
 
 @click.command("agent")
@@ -58,6 +57,11 @@ from elfmesh.text import printable
     is_flag=True,
     help="Listen and join anywhere without certificates: whoever reaches this agent is believed.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(("text", "json")),
+    help="One line an event on stderr [text; with levels for the journal where that reads it].",
+)
 def agent_command(
     config_path: str | None,
     listen: str | None,
@@ -74,6 +78,7 @@ def agent_command(
     tls_dir: str | None,
     token: str | None,
     dangerously_insecure_network: bool,
+    log_format: str | None,
 ) -> int:
     """Read this host's logs and work with the other agents.
 
@@ -106,7 +111,7 @@ def agent_command(
     if token:
         _enrol(token, config.tls.dir)
     notifier = notifier_of(os.environ)
-    _log_to_stderr()
+    _log_to_stderr(log_format)
     from elfmesh.agent import failpoints, runtime
 
     failpoints.arm_from(os.environ)
@@ -133,30 +138,15 @@ def _say_ready(api: str, overlay: str, agent: bytes) -> None:
     print(f"ready api={api} overlay={overlay} id={agent.hex()}", flush=True)
 
 
-def _log_to_stderr() -> None:
+def _log_to_stderr(log_format: str | None) -> None:
     from elfmesh.agent.cli import entry as cli
 
     level = {-1: logging.ERROR, 0: logging.INFO}.get(cli.verbosity, logging.DEBUG)
     handler = logging.StreamHandler(sys.stderr)
-    journal = is_journal(sys.stderr.fileno(), os.environ)
-    handler.setFormatter(JournalLine() if journal else _OneLine())
+    journal = log_format is None and is_journal(sys.stderr.fileno(), os.environ)
+    formats = {"json": JsonLine, "text": TextLine, None: JournalLine if journal else TextLine}
+    handler.setFormatter(formats[log_format]())
     logging.getLogger("elf").addHandler(handler)
     logging.getLogger("elf").setLevel(level)
     logging.getLogger("elf").propagate = False
     logging.captureWarnings(True)
-
-
-class _OneLine(logging.Formatter):
-    """`2026-05-17T10:05:00.123Z INFO elf.agent joined the overlay`, whatever the message holds."""
-
-    default_time_format = "%Y-%m-%dT%H:%M:%S"
-    default_msec_format = "%s.%03dZ"
-    converter = time.gmtime  # type: ignore[assignment]  # logging wants the function itself
-
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
-
-    def format(self, record: logging.LogRecord) -> str:
-        """One line, unless it is a traceback of ours."""
-        text = super().format(record)
-        return text if record.exc_info else printable(text)

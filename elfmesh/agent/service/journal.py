@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import Mapping
 
+from elfmesh.agent.log_lines import masked
 from elfmesh.text import printable
 
 VARIABLE = "JOURNAL_STREAM"
@@ -33,7 +34,7 @@ class JournalLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, unless it is a traceback of ours."""
-        text = super().format(record)
+        text = masked(super().format(record))
         lines = text.splitlines() if record.exc_info else [printable(text)]
         priority = next((number for level, number in _PRIORITIES if record.levelno >= level), _DEBUG)
         return "\n".join(f"<{priority}>{line}" for line in lines)

@@ -5,6 +5,7 @@ Owns their look. JSON lines are passed through as the agent wrote them, so that 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from decimal import Decimal
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 
 import click
 
+from elfmesh.control.cli.chart import Chart
 from elfmesh.control.cli.common import (
     api_option,
     csv_line,
@@ -38,14 +40,45 @@ HEAD = ("interval_index", "interval_start", "interval_end", "state", "rev", "com
     show_default=True,
     help="Final records only, or also what open intervals look like so far, with each revision.",
 )
+@click.option("--chart", is_flag=True, help="Draw it: over time, and the newest rows as bars.")
+@click.option("--column", metavar="NAME", help="What to draw [the last column that is a number].")
 @output_option
 @api_option
 def results_command(
-    job: str, follow: bool, start: int | None, limit: int | None, state: str, output: str, api: str | None
+    job: str,
+    follow: bool,
+    start: int | None,
+    limit: int | None,
+    state: str,
+    chart: bool,
+    column: str | None,
+    output: str,
+    api: str | None,
 ) -> None:
     """The results of JOB, oldest first."""
-    printers: dict[str, type[_Printer]] = {"table": _Table, "json": _Lines, "csv": _Csv}
-    printer = printers[output]()
+    if (chart and output != "table") or (column and not chart):
+        raise click.UsageError("--column is for --chart, and a chart is no json or csv")
+    with contextlib.ExitStack() as stack:
+        printers: dict[str, type[_Printer]] = {"table": _Table, "json": _Lines, "csv": _Csv}
+        printer: _Printer = printers[output]()
+        if chart:
+            drawing = Chart(column, follow=follow)
+            stack.callback(drawing.close)
+            printer = drawing
+        _show(printer, job, follow, start, limit, state, api, quiet=output != "table")
+
+
+def _show(
+    printer: _Printer,
+    job: str,
+    follow: bool,
+    start: int | None,
+    limit: int | None,
+    state: str,
+    api: str | None,
+    *,
+    quiet: bool,
+) -> None:
     count = 0
     try:
         for line in Client(api).lines(job, follow=follow, start=start, limit=limit, state=state):
@@ -55,7 +88,7 @@ def results_command(
     except KeyboardInterrupt:
         if not follow:
             raise
-    if not count and not follow and output == "table":
+    if not count and not follow and not quiet:
         say(f"{job} has no results yet." if start is None else f"{job} has no results from {start} on.")
 
 

@@ -1,0 +1,138 @@
+"""`elf results --chart`: a job's intervals as a chart in the terminal, drawn again as they come.
+
+Above, the chosen number of each interval over time, its sum over the rows; below, the rows of the newest
+interval as bars. Owns their look; blocks and colours are rich's. Text of rows is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import deque
+from typing import Any
+
+from elfmesh.errors import DataError
+from elfmesh.text import printable, suggest
+
+INTERVALS_MAX = 512
+"""Kept for the line over time: more than a terminal is wide."""
+
+LEVELS = "▁▂▃▄▅▆▇█"
+LABEL_MAX = 40
+HEAD_LINES = 5
+"""Of the screen: what is not bars."""
+
+
+class Chart:
+    """Shows each interval as it comes; `close` when there are no more.
+
+    Args:
+        column: which number; None: the last column that is one.
+        follow: whether more will come: drawn again and again on a terminal, else once, at the end.
+    """
+
+    def __init__(self, column: str | None, *, follow: bool) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._column = column
+        self._totals: deque[tuple[int, float]] = deque(maxlen=INTERVALS_MAX)
+        self._last: dict[str, Any] | None = None
+        self._console = Console(highlight=False)
+        self._live: Live | None = None
+        if follow and sys.stdout.isatty():
+            self._live = Live(console=self._console, auto_refresh=False, screen=True)
+            self._live.start()
+
+    def show(self, line: bytes) -> None:
+        """One more interval; a revision takes the place of what it revises.
+
+        Raises:
+            DataError: there is no such column, or it is no number.
+        """
+        found = json.loads(line)
+        index = found["interval"]["index"]
+        if found["rows"]:
+            self._column = number_column(found["rows"], self._column)
+        total = sum(_number(row.get(self._column or "")) for row in found["rows"])
+        if self._totals and self._totals[-1][0] == index:
+            self._totals.pop()
+        self._totals.append((index, total))
+        self._last = found
+        if self._live is not None:
+            self._live.update(self.drawn(*self._console.size), refresh=True)
+
+    def close(self) -> None:
+        """Give the terminal back, with the last chart on it."""
+        if self._live is not None:
+            self._live.stop()
+        if self._last is not None:
+            width, height = self._console.size
+            self._console.print(self.drawn(width, height if sys.stdout.isatty() else 10_000))
+
+    def drawn(self, width: int, height: int) -> Any:
+        """The chart for a screen of so many columns and lines."""
+        from rich.bar import Bar
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        assert self._last is not None
+        interval, agents = self._last["interval"], self._last["agents"]
+        head = f"{self._last['job']}  interval {interval['index']}  {interval['start'] or ''}  "
+        head += f"{self._last['state']}  {agents['in']}/{agents['expected']} agents"
+        shown = [total for _, total in self._totals][-max(1, width - 2) :]
+        title = f"{self._column or 'no rows'}: {shown[-1]:,.6g} now, {max(shown):,.6g} at most"
+        lines = [
+            Text(printable(said), style=style, no_wrap=True, overflow="ellipsis")
+            for said, style in ((head, "bold"), (title, ""), (line_of(shown), "cyan"))
+        ]
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column(no_wrap=True, max_width=min(LABEL_MAX, max(8, width // 3)), overflow="ellipsis")
+        table.add_column(justify="right", no_wrap=True)
+        table.add_column(ratio=1, min_width=5)
+        rows = self._last["rows"]
+        room = max(1, height - HEAD_LINES)
+        values = [_number(row.get(self._column or "")) for row in rows[:room]]
+        most = max((abs(value) for value in values), default=0.0) or 1.0
+        for row, value in zip(rows, values, strict=False):
+            label = ", ".join(str(cell) for name, cell in row.items() if name != self._column)
+            table.add_row(
+                Text(printable(label)), Text(f"{value:,.6g}"), Bar(most, 0, abs(value), color="green")
+            )
+        more = [Text(f"{len(rows) - room} more rows", style="dim")] if len(rows) > room else []
+        return Group(*lines, Text(""), table, *more)
+
+
+def line_of(values: list[float]) -> str:
+    """Values as blocks of eight heights; all of one height if they are equal."""
+    low, high = min(0.0, *values), max(values, default=0.0)
+    span = (high - low) or 1.0
+    return "".join(LEVELS[min(7, int(8 * (value - low) / span))] for value in values)
+
+
+def number_column(rows: list[dict[str, Any]], wanted: str | None) -> str:
+    """The column to draw.
+
+    Raises:
+        DataError: there is none of that name, or none that is a number.
+    """
+    numbers = [
+        name
+        for name in rows[0]
+        if any(_is_number(row.get(name)) for row in rows)
+        and all(row.get(name) is None or _is_number(row.get(name)) for row in rows)
+    ]
+    if wanted is not None and wanted not in numbers:
+        raise DataError(f"{wanted!r} is no number of this result", hint=suggest(wanted, numbers))
+    if not numbers:
+        raise DataError("no column of this result is a number", hint="Leave out --chart.")
+    return wanted or numbers[-1]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> float:
+    return float(value) if _is_number(value) else 0.0
