@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel try-wheel $(SANITIZED) demo test test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
+.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages test-deploy try-wheel $(SANITIZED) demo test test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -95,6 +95,13 @@ wheel: $(STAMP) ## the source distribution and the wheel of this platform, in di
 		PATH="$(CURDIR)/build/wheel/tools/bin:$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl; \
 	else cp build/wheel/*.whl dist; fi
 	@ls dist
+
+packages: wheel ## the deb and the rpm of that wheel, in dist/
+	@$(BIN)/python deploy/packages/build.py --wheel dist/*.whl --out dist
+
+test-deploy: packages ## deploy/ with its tools: image, compose, chart, and the deb under a real systemd (root, minutes)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[deploy]'
+	@ELF_TEST_DEPLOY=$(CURDIR)/dist $(BIN)/python -m pytest -q tests/deploy
 
 try-wheel: wheel ## install that wheel where there is nothing else, and run it
 	@rm -rf build/fresh && $(PYTHON) -m venv build/fresh
