@@ -1,6 +1,6 @@
 #!/bin/bash
 # Run as root under a real systemd, with the package installed: every line `ok NAME` or `not ok NAME: WHY`.
-exec 3>/root/report
+exec 3>/report
 say() { echo "$*" >&3; }
 check() { local name=$1; shift; if out=$("$@" 2>&1); then say "ok $name"; else say "not ok $name: ${out:0:300}"; fi; }
 is() { local got; got=$("${@:2}" 2>&1); [ "$got" = "$1" ] || { echo "'$got' is not '$1'"; return 1; }; }
@@ -79,6 +79,6 @@ check removed bash -c 'dpkg --remove elfmesh'
 check data-survives-removal test -d /var/lib/elf -a -f /etc/elf/agent.toml
 check purged bash -c 'dpkg --purge elfmesh'
 check purge-removes-data bash -c '! test -e /var/lib/elf -o -e /etc/elf -o -e /etc/default/elf-agent'
-journalctl -u elf-agent -o cat --no-pager > /root/journal
+journalctl -u elf-agent -o cat --no-pager > /journal
 say end
 systemctl poweroff

@@ -55,19 +55,19 @@ def test_the_deb_under_a_real_systemd(tmp_path: Path) -> None:
     subprocess.run(
         ["debootstrap", "--variant=minbase", f"--include={wanted}", "bookworm", root], check=True, timeout=600
     )
-    shutil.copy(deb, root / "root" / "elfmesh.deb")
-    subprocess.run(["chroot", root, "dpkg", "-i", "/root/elfmesh.deb"], check=True, timeout=120)
-    shutil.copy(Path(__file__).parent / "in_container.sh", root / "root" / "check.sh")
-    (root / "root" / "check.sh").chmod(0o755)
+    shutil.copy(deb, root / "elfmesh.deb")
+    subprocess.run(["chroot", root, "dpkg", "-i", "/elfmesh.deb"], check=True, timeout=120)
+    shutil.copy(Path(__file__).parent / "in_container.sh", root / "check.sh")
+    (root / "check.sh").chmod(0o755)
     unit = root / "etc/systemd/system/check.service"
-    unit.write_text("[Unit]\nAfter=multi-user.target\n[Service]\nType=idle\nExecStart=/root/check.sh\n")
+    unit.write_text("[Unit]\nAfter=multi-user.target\n[Service]\nType=idle\nExecStart=/check.sh\n")
     (root / "etc/systemd/system/multi-user.target.wants").mkdir(exist_ok=True)
     (root / "etc/systemd/system/multi-user.target.wants/check.service").symlink_to("../check.service")
     subprocess.run(
         ["systemd-nspawn", "-q", "-D", root, "--private-network", "--register=no", "--keep-unit", "--boot"],
         check=False, timeout=400, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    report = (root / "root" / "report").read_text().splitlines()
+    report = (root / "report").read_text().splitlines()
     assert [line for line in report if line.startswith("not ok")] == []
     assert report[-1] == "end"
     assert len(report) > 30
