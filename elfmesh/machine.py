@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -80,7 +80,14 @@ class Contact(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="t"):
-    """Base of everything agents say to each other. A subclass sets `tag="room.kind"` and typed fields."""
+    """Base of everything agents say to each other. A subclass sets `tag="room.kind"` and typed fields.
+
+    Fields that are added have defaults, and those that are not known are left out in reading, so that agents
+    of two versions understand each other. A kind of message that is added says `since` which version of the
+    protocol (`agent.net.connection`) there is one: those who speak an earlier one are not sent it.
+    """
+
+    since: ClassVar[int] = 1
 
 
 class Event:

@@ -34,7 +34,7 @@ Name: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_-]
 Creator: TypeAlias = Annotated[str, msgspec.Meta(max_length=1024)]
 Incarnation: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]*\Z", max_length=64)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=TEXT_BYTES_MAX)]
-_PACK = msgspec.msgpack.Encoder(order="deterministic")
+_PACK = msgspec.msgpack.Encoder()
 _UNPACK: msgspec.msgpack.Decoder[Manifest]
 
 
@@ -83,8 +83,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(ids.partition_tree(self.job_id, p) for p in range(self.partitions))
 
     def canonical(self) -> bytes:
-        """The bytes that are stored and compared: the same on every agent."""
-        return _PACK.encode(self)
+        """The bytes that are stored and compared: the same on every agent.
+
+        Registers hold their digest, so they must not change when a field is added: one that says nothing is
+        left out, and what an earlier version wrote comes out as it was.
+        """
+        said = msgspec.structs.asdict(self)
+        for name in _ADDED:
+            if said[name] == _DEFAULTS[name]:
+                del said[name]
+        return _PACK.encode(said)
 
     @classmethod
     def from_canonical(cls, data: bytes) -> Manifest:
@@ -100,6 +108,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _UNPACK = msgspec.msgpack.Decoder(Manifest)
+_ADDED = ("asked",)
+"""Fields that wire version 1 began without."""
+_DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Manifest)}
 
 
 class JobNames(Protocol):

@@ -85,6 +85,8 @@ class Agent:
         finally:
             if self.process.poll() is None:
                 self.process.kill()
+            if self.process.stdout is not None:
+                self.process.stdout.close()
 
     def errors(self) -> str:
         return (self.directory / "stderr").read_text(errors="replace")
@@ -159,7 +161,13 @@ class Fleet:
         return self.root / f"agent-{number}" / f"{stream}.log"
 
     def start(
-        self, count: int, *, stream: str = "log", options: str = ",format=json", extra: Sequence[str] = ()
+        self,
+        count: int,
+        *,
+        stream: str = "log",
+        options: str = ",format=json",
+        extra: Sequence[str] = (),
+        environment: dict[str, str] | None = None,
     ) -> None:
         """Start `count` agents that join the first, each with an empty log, and wait until all are ready."""
         for number in range(len(self.agents), len(self.agents) + count):
@@ -167,6 +175,7 @@ class Fleet:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             self.agents.append(Agent(path.parent, number, [f"{stream}={path}{options}"], extra))
+            self.agents[-1].environment = dict(environment or {})
             if number == 0:
                 self.agents[0].start()
                 self.agents[0].wait_ready()

@@ -22,7 +22,10 @@ from elfmesh.limits import CHUNK_BYTES_MAX
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
 
-PROTOCOL = 1
+PROTOCOL = 2
+"""The version of the wire that is spoken here; 2: manifests carry the words that made their versions."""
+OLDEST = 1
+"""The oldest that is still spoken: that of the release before, so that a fleet is upgraded agent by agent."""
 HELLO_BYTES_MAX = 4096
 HELLO_TIMEOUT_S = 5.0
 DRAIN_TIMEOUT_S = 10.0
@@ -43,18 +46,29 @@ class Hello(Message, frozen=True, tag="tp.hello"):
         cluster: name of the overlay; another name is refused.
         contact: who is speaking, and where its listener is.
         serial: grows with each connection the speaker has dialled; 0 from the side that accepted.
-        protocol: version of this format.
+        protocol: oldest version that the speaker speaks; version 1 wants to read a 1 here.
+        newest: newest version it speaks; 0: no other than `protocol`.
     """
 
     cluster: str
     contact: Contact
     serial: int = 0
-    protocol: int = PROTOCOL
+    protocol: int = OLDEST
+    newest: int = 0
+
+    def agree(self, oldest: int, newest: int) -> int:
+        """The version that both sides speak from now on; raises HelloRefused if there is none."""
+        theirs = max(self.newest, self.protocol)
+        if min(newest, theirs) < max(oldest, self.protocol):
+            behind = "this agent" if newest < self.protocol else "the peer"
+            raise HelloRefused(
+                f"peer speaks versions {self.protocol} to {theirs} of the protocol, this agent {oldest} to "
+                f"{newest}: upgrade {behind} by the release between"
+            )
+        return min(newest, theirs)
 
     def check(self, cluster: str, me: Contact, wanted: Contact | None) -> None:
         """Raise `HelloRefused` unless this peer may talk to us and is the one we dialled."""
-        if self.protocol != PROTOCOL:
-            raise HelloRefused(f"peer speaks protocol {self.protocol}, not {PROTOCOL}")
         if self.cluster != cluster:
             raise HelloRefused(f"peer belongs to cluster {self.cluster!r}, not {cluster!r}")
         if len(self.contact.id) != ID_BYTES or not 0 < self.contact.port <= 0xFFFF:
@@ -109,6 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         self.dialled = dialled
         self.serial = serial
         self.pair_serial = serial
+        self.version = OLDEST  # until both have said what they speak
         self.peer: Contact | None = None
         self.used = 0.0
         self.made = 0.0
@@ -142,9 +157,9 @@ class Connection(asyncio.BufferedProtocol):
         self._schedule_flush()
         return True
 
-    def greeted(self, hello: Hello) -> None:
-        """The peer's hello was accepted: real frames may pass."""
-        self.peer = hello.contact
+    def greeted(self, hello: Hello, version: int) -> None:
+        """The peer's hello was accepted: real frames may pass, in a version that both speak."""
+        self.peer, self.version = hello.contact, version
         self.pair_serial = max(self.serial, hello.serial)
         self._demux.frame_bytes_max = FRAME_BYTES_MAX
         self._cancel_timer()

@@ -19,7 +19,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
-from elfmesh.agent.net.connection import Connection, Hello, HelloRefused, IdentityRefused
+from elfmesh.agent.net.connection import OLDEST, PROTOCOL, Connection, Hello, HelloRefused, IdentityRefused
 from elfmesh.agent.net.dataplane import CONTROL_LANE, LANE_MAX
 from elfmesh.agent.net.tls import TlsLayer, TlsRefused
 from elfmesh.control.identity.principal import NotBelieved
@@ -96,6 +96,7 @@ class TcpTransport:
         cluster: name that both sides must share.
         trust: whose certificates are believed; None: peers have none, and are believed.
         life_s: how long a connection may live on the certificates it began with.
+        versions: oldest and newest version of the protocol that are spoken.
     """
 
     def __init__(
@@ -107,7 +108,9 @@ class TcpTransport:
         cluster: str = "elf",
         trust: Trust | None = None,
         life_s: float = LIFE_S,
+        versions: tuple[int, int] = (OLDEST, PROTOCOL),
     ) -> None:
+        self._oldest, self._newest = versions
         self._host, self._port, self._codec, self.cluster = host, port, codec, cluster
         self._trust, self._life_s, self._warned = trust, life_s, -WARN_S
         self.receive_buffer = bytearray(RECEIVE_BUFFER_BYTES)
@@ -152,6 +155,8 @@ class TcpTransport:
         connection = connection or self._dialling.get(address) or self._dial(to)
         if connection is None:
             self.counters["not_sent_backoff"] += 1
+        elif message.since > connection.version:
+            self.counters["not_sent_to_earlier_version"] += 1
         elif not connection.queue(wire_lane(lane), frame):
             self.counters["not_sent_queue_full"] += 1
         else:
@@ -160,7 +165,8 @@ class TcpTransport:
     def stats(self) -> dict[str, int]:
         """Counters plus the number of connections."""
         counters = {name: self.counters[name] for name in sorted(self.counters)}
-        return {**counters, "connections": len(self._by_id)}
+        earlier = sum(connection.version < self._newest for connection in self._by_id.values())
+        return {**counters, "connections": len(self._by_id), "connections_of_earlier_version": earlier}
 
     async def close(self) -> None:
         """Drain for at most a second, then close."""
@@ -228,7 +234,7 @@ class TcpTransport:
             if len(silent) > HALF_OPEN_MAX:
                 self.counters["refused_half_open"] += 1
                 silent[0].abort("others wait")
-        return Hello(cluster=self.cluster, contact=self._me, serial=connection.serial)
+        return Hello(self.cluster, self._me, connection.serial, self._oldest, self._newest)
 
     def tls(self, connection: Connection) -> TlsLayer | None:
         """The TLS of a new connection, by the certificates as they are now."""
@@ -260,7 +266,7 @@ class TcpTransport:
         peer = hello.contact
         if self._trust is not None:
             self._check_bearer(self._trust, connection.certificate, peer)
-        connection.greeted(hello)
+        connection.greeted(hello, hello.agree(self._oldest, self._newest))
         self._others.pop(connection, None)
         if connection.dialled:
             address = (connection.dialled.host, connection.dialled.port)
