@@ -115,12 +115,33 @@ def test_a_configuration_that_is_wrong_says_so_without_the_secret(site: Site) ->
         assert SECRET not in done.stdout + done.stderr
 
 
+def test_who_has_not_said_who_they_are_may_look_and_change_nothing(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = site.agent.api
+    monkeypatch.setenv(
+        "HOME", str(tmp_path)
+    )  # of a user whose agent it is not: there is no note of its token
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert run("get", "jobs", "--api", agent).exit_code == 0
+    for words, need in (
+        (("delete", "shop/raw"), "delete needs the role submitter of shop"),
+        (("leave",), "leave needs the role operator"),
+        (("tap", "log"), "tap needs the role operator"),
+    ):
+        done = run(*words, "--api", agent)
+        assert (done.exit_code, need in done.stderr) == (1, True), done.stderr
+        assert "loopback (loopback) has reader" in done.stderr
+        assert "Say who you are" in done.stderr
+
+
 def test_every_action_is_in_the_audit_log_which_is_whole(site: Site) -> None:
     directory = site.agent.directory / "data"
     assert verify(directory)[1] >= 5
     found = [entry for _, entry in read_entries(directory / "audit.log")]
     said = {(each.what, each.source, each.allowed) for each in found}
     assert {("apply", "token", True), ("tap", "token", True), ("run", "overlay", True)} <= said
+    assert {("delete", "loopback", False), ("leave", "loopback", False)} <= said
     runs = [each for each in found if each.what == "run"]
     assert [(each.job, each.version, len(each.digest)) for each in runs] == [("shop/raw", 1, 64)]
     done = run("audit", "show", str(directory), "--job", "shop/raw")

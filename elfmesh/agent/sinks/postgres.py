@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import psycopg
 import pyarrow as pa
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import Jsonb
 
 from elfmesh.agent.failpoints import reach
@@ -114,6 +115,10 @@ class PostgresTables:
     def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
         if self._connection is None or self._connection.closed or self._connection.broken:
             options = f"-c statement_timeout={STATEMENT_MS} -c timezone=UTC"
+            try:
+                conninfo_to_dict(self._config.conninfo)
+            except psycopg.ProgrammingError:  # whose message repeats what it could not read
+                raise Unavailable("conninfo cannot be read (not shown: it may hold a password)") from None
             connection = psycopg.connect(
                 self._config.conninfo,
                 autocommit=True,

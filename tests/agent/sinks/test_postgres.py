@@ -188,3 +188,12 @@ def test_nul_in_json_is_replaced_and_a_backslash_before_u0000_is_not_nul() -> No
     assert storable('"a\\u0000b"') == '"a\ufffdb"'
     assert storable('"a\\\\u0000b"') == '"a\\\\u0000b"'
     assert storable('"a\\\\\\u0000b"') == '"a\\\\\ufffdb"'
+
+
+async def test_a_conninfo_that_cannot_be_read_is_not_repeated() -> None:
+    broken = sink("host=db hunter2sEcReT")
+    with pytest.raises(Unavailable) as caught:
+        await broken.write(LOG, item(57))
+    assert "conninfo cannot be read" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    await broken.close()
