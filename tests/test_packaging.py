@@ -96,6 +96,8 @@ def test_one_wheel_serves_every_python_and_needs_no_compiler(source: Path, tmp_p
     inside = names(wheel)
     assert inside >= MODULES
     assert inside >= {"elfmesh/py.typed", "elfmesh/cbt/kernel/_native.pyi"}
+    page = "elfmesh/control/web/page/static"
+    assert inside >= {f"{page}/index.html", f"{page}/vendor/codemirror.js", f"{page}/vendor/LICENSES.txt"}
     assert not [name for name in inside if name.endswith((".c", ".h"))]
     outcome = probe(wheel, tmp_path / "installed", ELF_KERNEL="native")
     assert outcome.stdout.strip() == "elfmesh.cbt.kernel.native|[0, 1, 0]|", outcome.stderr

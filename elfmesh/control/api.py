@@ -76,6 +76,7 @@ class Backend(Protocol):
 BACKEND: web.AppKey[Backend] = web.AppKey("backend", Backend)
 TAPS: web.AppKey[TapSource] = web.AppKey("taps", TapSource)
 METRICS: web.AppKey[Callable[[], Callable[[], bytes]]] = web.AppKey("metrics")
+CHECKS = web.AppKey("checks", asyncio.Semaphore)
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 PROGRAMS: web.AppKey[ProgramHost] = web.AppKey("programs", ProgramHost)
 
@@ -99,6 +100,7 @@ def make_app(
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
     app.on_response_prepare.append(_as_it_is_called)
     app[BACKEND] = backend
+    app[CHECKS] = asyncio.Semaphore(1)  # who may only look must not take more than one processor with it
     if audit is not None:
         app[AUDIT] = audit
     job = "/v1/jobs/{namespace}/{name}"
@@ -222,7 +224,7 @@ async def _language(request: web.Request) -> web.StreamResponse:
 
 
 async def _check(request: web.Request) -> web.StreamResponse:
-    return await page.check(await json_body(request))
+    return await page.check(await json_body(request), request.app[CHECKS])
 
 
 async def _pause(request: web.Request) -> web.StreamResponse:

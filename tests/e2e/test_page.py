@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -153,6 +154,11 @@ def test_the_overlay_and_its_agents_are_drawn(page: Callable[[str], Browser], fl
     assert sorted(names) == sorted(agent.name for agent in fleet)
     text = chrome.run("document.querySelector('tbody').textContent")
     assert "role=web" in text
+    assert re.search(r"\d MB", text), "the memory of the process"
+    chrome.until(
+        r"/\d\s%/.test(document.querySelector('tbody').textContent)", "processor time, once asked twice"
+    )
+    assert chrome.run("document.getElementById('insecure').hidden")
     chrome = page("#/")
     chrome.until("document.querySelectorAll('.picture .mark text').length === 3")
     chrome.until("document.querySelectorAll('.picture .edge').length === 2")
@@ -301,13 +307,14 @@ def test_five_hundred_jobs_and_two_hundred_agents_stay_usable(chrome: Browser) -
         "agents": {"agents": agents, "asked": asked},
         "list": {"jobs": jobs, "asked": asked},
         "trees": {"trees": trees, "asked": asked},
-        "health": {"agent": "web000", "status": "ok"},
+        "health": {"agent": "web000", "status": "ok", "insecure": "INSECURE NETWORK"},
     }
     backend.replies |= {verb: Reply(0, 200, body) for verb, body in bodies.items()}
     with served(backend) as address:
         chrome.open(f"http://{address}/page/")
         chrome.until("document.querySelectorAll('tbody tr').length === 25")
         chrome.until("document.querySelectorAll('.picture .edge').length === 199")
+        chrome.until("document.getElementById('insecure').textContent.includes('web000')")
         chrome.run("document.querySelector('input[type=search]').focus()")
         chrome.type("job499")
         assert chrome.run(HEADS) == ["load/job499"]

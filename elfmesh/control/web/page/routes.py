@@ -112,8 +112,8 @@ def functions() -> list[dict[str, str]]:
     return sorted(found, key=lambda each: each["name"])
 
 
-async def check(body: dict[str, Any]) -> web.StreamResponse:
-    """Read a job's text as `apply` would, and change nothing.
+async def check(body: dict[str, Any], at_once: asyncio.Semaphore) -> web.StreamResponse:
+    """Read a job's text as `apply` would, and change nothing; `at_once` bounds how many are read at a time.
 
     Raises:
         UsageError: there is no text, or too much.
@@ -122,7 +122,8 @@ async def check(body: dict[str, Any]) -> web.StreamResponse:
     text = body.get("text")
     if not isinstance(text, str) or len(text.encode()) > TEXT_BYTES_MAX:
         raise UsageError(f"check needs the text of a job, at most {TEXT_BYTES_MAX} bytes")
-    return json_response(OK, await asyncio.to_thread(_checked, text))
+    async with at_once:
+        return json_response(OK, await asyncio.to_thread(_checked, text))
 
 
 def _checked(text: str) -> dict[str, Any]:

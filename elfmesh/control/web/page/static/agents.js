@@ -1,7 +1,7 @@
 // The agents of the overlay: labels, load, skew, version, and who does not answer.
 
 import { every } from "./api.js";
-import { bytes, fill, h, number, say, seconds, short } from "./text.js";
+import { bytes, fill, h, names, number, say, seconds, short } from "./text.js";
 import { Table } from "./table.js";
 
 export const SKEW_WARN_S = 1;
@@ -15,6 +15,8 @@ export function troubles(agent) {
   for (const [stream, source] of Object.entries(agent.sources ?? {}))
     for (const problem of Object.values(source.problems ?? {})) found.push(`${stream}: ${problem}`);
   for (const [stream, input] of Object.entries(agent.inputs ?? {})) if (input.problem) found.push(`${stream}: ${input.problem}`);
+  if (agent.load?.slowed?.length) found.push(`at its processor limit: ${names(agent.load.slowed, 2)} slowed down`);
+  if (agent.security?.problem) found.push(agent.security.problem);
   if (agent.memory?.problem) found.push(agent.memory.problem);
   if (Math.abs(agent.skew_seconds ?? 0) >= SKEW_WARN_S) found.push(`its clock is ${seconds(agent.skew_seconds)} off`);
   if ((agent.overlay_stats?.lag_s ?? 0) >= LAG_WARN_S) found.push(`busy: ${seconds(agent.overlay_stats.lag_s)} behind itself`);
@@ -27,12 +29,15 @@ export function everybody(world) {
   return [...world.agents, ...gone];
 }
 
-/** Messages a second between the last two answers of an agent. */
-function rate(agent) {
-  const { before, after } = agent;
-  if (!before || !after || before.incarnation !== after.incarnation || after.at === before.at) return null;
-  return Math.max(0, ((after.messages - before.messages) * 1000) / (after.at - before.at));
+/** A counter of an agent's load a second, between its last two answers and by its own clock. */
+function rate(agent, name) {
+  const { before, load } = agent;
+  if (!before || !load || before.incarnation !== agent.incarnation || load.clock_seconds <= before.load.clock_seconds) return null;
+  if (load[name] === null || before.load[name] === null) return null;
+  return Math.max(0, (load[name] - before.load[name]) / (load.clock_seconds - before.load.clock_seconds));
 }
+
+const cores = (agent) => (rate(agent, "cpu_seconds") === null ? "–" : `${(100 * rate(agent, "cpu_seconds")).toFixed(1)}\u00a0%`);
 
 const labels = (agent) => Object.entries(agent.labels ?? {}).map(([key, value]) => `${key}=${value}`);
 
@@ -49,7 +54,9 @@ const COLUMNS = [
   { key: "jobs", label: "Jobs", end: true, by: (a) => (a.jobs ?? []).length, cell: (a) => number((a.jobs ?? []).length) },
   { key: "leads", label: "Leads", end: true, title: "Jobs whose master it is", by: (a) => (a.masters ?? []).length, cell: (a) => number((a.masters ?? []).length) },
   { key: "lag", label: "Lag", end: true, title: "How late its loop comes to its work", by: (a) => a.overlay_stats?.lag_s, cell: (a) => seconds(a.overlay_stats?.lag_s) },
-  { key: "rate", label: "Msg/s", end: true, title: "Messages in and out", by: rate, cell: (a) => (rate(a) === null ? "–" : short(rate(a))) },
+  { key: "cpu", label: "CPU", end: true, title: "Of one core", by: (a) => rate(a, "cpu_seconds"), cell: cores },
+  { key: "rss", label: "Memory", end: true, title: "Of the process", by: (a) => a.load?.rss_bytes, cell: (a) => bytes(a.load?.rss_bytes) },
+  { key: "lines", label: "Lines/s", end: true, title: "Lines read", by: (a) => rate(a, "lines"), cell: (a) => (rate(a, "lines") === null ? "–" : short(Math.round(rate(a, "lines")))) },
   { key: "memory", label: "Intervals", end: true, title: "Memory of open intervals", by: (a) => a.memory?.open_intervals_bytes, cell: (a) => meter(a.memory?.open_intervals_bytes, a.memory?.limit_bytes, bytes(a.memory?.open_intervals_bytes)) },
   { key: "log", label: "Frame log", end: true, title: "Disk of what is sealed and not closed", by: (a) => a.frame_log?.bytes, cell: (a) => meter(a.frame_log?.bytes, a.frame_log?.limit_bytes, bytes(a.frame_log?.bytes)) },
   { key: "skew", label: "Skew", end: true, title: "Its clock against its peers'", by: (a) => Math.abs(a.skew_seconds ?? 0), cell: (a) => seconds(a.skew_seconds) },

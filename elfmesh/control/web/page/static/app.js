@@ -4,7 +4,7 @@ import { ApiError, every, get, hasToken, setToken } from "./api.js";
 import { agentsView } from "./agents.js";
 import { overviewView } from "./overview.js";
 import { jobView } from "./job.js";
-import { fill, h, say } from "./text.js";
+import { fill, h, names, say } from "./text.js";
 
 const main = document.getElementById("main");
 const dialog = document.getElementById("dialog");
@@ -38,7 +38,7 @@ export async function learnAgents(signal) {
   for (const [name, { agent }] of world.gone) if (!agent.id && !lacking(jobs).has(name)) world.gone.delete(name);
   for (const name of lacking(jobs)) if (!here.has(name) && !world.gone.has(name)) world.gone.set(name, { agent: { name, id: "" }, since: now });
   while (world.gone.size > GONE_MAX) world.gone.delete(world.gone.keys().next().value);
-  for (const [name, agent] of here) agent.before = seen.get(name)?.after ?? null, (agent.after = traffic(agent, now));
+  for (const [name, agent] of here) agent.before = before(seen.get(name), agent);
   seen = here;
   world.agents = answer.agents;
   world.asked = answer.asked;
@@ -48,9 +48,11 @@ export async function learnAgents(signal) {
 /** Who is missing from the newest result of a job: known also to a page that was opened after they had gone. */
 const lacking = (jobs) => new Set(jobs.flatMap((job) => job.missing ?? []));
 
-function traffic(agent, now) {
-  const { messages_in = 0, messages_out = 0 } = agent.transport ?? {};
-  return { at: now, messages: messages_in + messages_out, incarnation: agent.incarnation };
+/** What rates are counted from: an agent's last answer that is at least a second older. */
+function before(last, agent) {
+  if (!last?.load || !agent.load) return null;
+  const { load, incarnation } = last;
+  return agent.load.clock_seconds - load.clock_seconds >= 1 ? { load, incarnation } : last.before;
 }
 
 // -- who looks -----------------------------------------------------------------------------------------
@@ -63,10 +65,15 @@ async function learnMe() {
   const role = world.me.operate ? "operator" : world.me.submit ? `submitter of ${world.me.namespaces.join(", ")}` : "read-only";
   say(meButton, role);
   meButton.title = `You are ${world.me.name}, known by ${world.me.source}. Change it here.`;
-  const open = world.me.insecure_network || world.agents.some((each) => each.insecure_network);
+}
+
+/** The warning that no view can hide: agents that believe whoever reaches them. */
+function warn(health) {
+  const others = world.agents.filter((each) => String(each.security?.mode ?? "").startsWith("INSECURE")).map((each) => each.name);
+  const open = health.insecure || world.me?.insecure_network || others.length > 0;
   const banner = document.getElementById("insecure");
   banner.hidden = !open;
-  say(banner, open ? "Insecure network: this agent answers other hosts without certificates. Whoever reaches it is believed." : "");
+  say(banner, open ? `Insecure network: ${names(others.length ? others : [health.agent])} answers other hosts without certificates. Whoever reaches it is believed.` : "");
 }
 
 function openToken() {
@@ -153,6 +160,7 @@ async function beat() {
   try {
     const health = await get("/v1/health");
     world.agent = health.agent;
+    warn(health);
     pulse.className = `pulse ${health.status === "ok" ? "good" : "warn"}`;
     say(pulse, health.status === "ok" ? `live at ${health.agent}` : `${health.agent}: ${health.problem ?? health.status}`);
     if (!world.me) await learnMe();
