@@ -28,7 +28,7 @@ def test_the_same_items_come_out(count: int) -> None:
 
 
 def until_made(made: list[int], count: int) -> None:
-    """Wait for the thread's turn, however busy the machine is; then a moment in which it could make too many."""
+    """Wait for the thread's turn, however busy the machine is, then for a moment to make too many."""
     for _ in range(1000):
         if len(made) >= count:
             break

@@ -62,6 +62,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
         revs: (interval, rev): of intervals from `stop` on, or empty ones, what another version has said last.
         before: (told, restart, shed) of the frame before: what to go on from if this one is annulled.
         annuls: what earlier frames have for intervals from here on is void: another version evaluates them.
+        turns: where a replay of a part of [start, stop) must look up: errors belong to the newest interval.
     """
 
     job: str
@@ -81,6 +82,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
     revs: list[tuple[int, int]] = []
     before: Any = None
     annuls: int | None = None
+    turns: Any = None
 
     def below(self, void_from: int) -> Sealed:
         """What is left of it when another version evaluates the intervals from there on."""

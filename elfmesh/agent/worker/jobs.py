@@ -249,6 +249,7 @@ class LocalJob:
             return
         once = head.tally.once_below(ready)
         room = None if spool_bytes_max is None else spool_bytes_max - self.held_bytes
+        turns = worker.turns(start) if ready > start + 1 else ()
         entries = self._sealed(ready, room) if ready > start else []
         size = sum(len(payload) for entry in entries for payload in entry.payloads)
         if size > CONTRIBUTION_BYTES_MAX:
@@ -265,9 +266,8 @@ class LocalJob:
             for entry in entries:
                 late.sealed(_closed(entry), entry.rev)
         frame = self._frame(start, ready, at)
-        frame = msgspec.structs.replace(
-            frame, entries=[SealedInterval(*entry) for entry in entries], revised=revised, once=once
-        )
+        sealed = [SealedInterval(*entry) for entry in entries]
+        frame = msgspec.structs.replace(frame, entries=sealed, revised=revised, once=once, turns=turns)
         outcome.frames.append(frame)
         self._last = msgspec.structs.replace(frame, entries=[], revised=[])
         outcome.events += [self._saying.revised(each) for each in revised]
@@ -384,4 +384,5 @@ def _resumed(last: Sealed) -> Resumed:
         told=told_by(last, last.stop),
         carried=msgspec.convert(last.carried or (), tuple[Carried, ...]),
         revs=tuple(last.revs),
+        turns=positions_of(last.turns),
     )

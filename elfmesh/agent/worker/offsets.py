@@ -70,6 +70,11 @@ class Offsets:
             for pane, (start, end) in self._left_out
         )
 
+    def begun_from(self, pane: int) -> tuple[FilePosition, ...]:
+        """Where open panes from this one on have begun, in each file."""
+        begun = (each for at, each in self._begun.items() if at >= pane)
+        return tuple(dict.fromkeys(position for each in begun for position in each.values()))
+
     def shed(self) -> tuple[Stretch, ...]:
         """What was left out, is counted in what is sealed, and would be read again by a restart."""
         restart = {position.key: position.offset for position in self.restart()}

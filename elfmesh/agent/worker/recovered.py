@@ -155,6 +155,7 @@ def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
         told=told,
         revs=sorted(_revs_used(annulled, at).items()),
         annuls=at,
+        turns=list(positions_of(first.turns)),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.parsers import Parsed
-from elfmesh.agent.sources import Block
+from elfmesh.agent.sources import Block, FilePosition
 from elfmesh.agent.worker.late import LateRecords
 from elfmesh.agent.worker.offsets import Stretch, Told
 from elfmesh.agent.worker.tally import Carried
@@ -62,6 +62,7 @@ class Resumed:
         told: how far the sealed frames had read, each for the intervals that it had sealed.
         carried: what no replay counts and is not sealed.
         revs: of intervals from `next` on, the last revision that another version has said.
+        turns: where no block may reach across, beside what `told` and `shed` say.
     """
 
     next: int
@@ -69,6 +70,7 @@ class Resumed:
     told: tuple[Told, ...] = ()
     carried: tuple[Carried, ...] = ()
     revs: tuple[tuple[int, int], ...] = ()
+    turns: tuple[FilePosition, ...] = ()
 
 
 class StageWorker(JobWorker):

@@ -106,6 +106,7 @@ class StagedWorker:
         self._done = [0] * len(BUCKETS)
         self._dating = [statement for statement in statements if statement.window is not None]
         self._stream, self._places = around.stream, Offsets()
+        self._turns = resumed.turns
 
     @property
     def head(self) -> StageWorker:
@@ -230,7 +231,19 @@ class StagedWorker:
     @property
     def edges(self) -> tuple[FilePosition, ...]:
         """Offsets that no block may reach across when it is read again."""
-        return tuple(dict.fromkeys(edge for part in self._parts for edge in part.offsets.edges()))
+        edges = (edge for part in self._parts for edge in part.offsets.edges())
+        return tuple(dict.fromkeys((*edges, *self._turns)))
+
+    def turns(self, start: int) -> tuple[FilePosition, ...]:
+        """Where the intervals behind `start` have begun, before they are sealed.
+
+        Errors have no time, and belong to the newest interval when they are met. If a part of what is sealed
+        together is annulled, a replay that read across these places would count in another interval.
+        """
+        window = self.head.statement.window
+        slide = 1 if window is None else window.slide_us // window.pane_us
+        begun = self.head.offsets.begun_from((start + 1) * slide)
+        return tuple(dict.fromkeys((*self._turns, *begun)))
 
     @property
     def told(self) -> tuple[Told, ...]:
