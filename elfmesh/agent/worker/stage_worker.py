@@ -124,6 +124,11 @@ class StageWorker(JobWorker):
         if not heir:
             self._date_late()
 
+    @property
+    def groups(self) -> int:
+        """PAO rows held by the panes."""
+        return self._panes.rows
+
     def inherit(self) -> None:
         """The versions before it are sealed: what is late or lost is counted here from now on."""
         self._heir, self._start = False, self._job_start

@@ -169,11 +169,6 @@ class JobWorker:
         """Bytes held by the panes."""
         return self._panes.nbytes + (self.late.nbytes if self.late is not None else 0)
 
-    @property
-    def groups(self) -> int:
-        """PAO rows held by the panes."""
-        return self._panes.rows
-
     def feed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows | None = None) -> None:
         """Take the records of one block.
 
