@@ -324,7 +324,25 @@ def test_five_hundred_jobs_and_two_hundred_agents_stay_usable(chrome: Browser) -
         chrome.until("document.querySelector('tbody th').textContent === 'web050'")
 
 
-# -- last, because it changes the fleet ------------------------------------------------------------------
+# -- last, because they change the fleet -----------------------------------------------------------------
+
+
+def test_the_page_comes_back_to_an_agent_that_was_restarted(
+    page: Callable[[str], Browser], fleet: Fleet
+) -> None:
+    chrome = page(f"#/job/{JOB}")
+    live = "document.querySelector('.title .pulse').textContent"
+    chrome.until(f"{live} === 'live' && document.querySelector('.strip button')")
+    newest = "Math.max(...[...document.querySelectorAll('.strip button')].map((each) => +each.dataset.index))"
+    fleet[0].kill()
+    chrome.until(f"{live} === 'connection lost, trying again'")
+    before = chrome.run(newest)
+    fleet[0].start([fleet[1].overlay])
+    fleet[0].wait_ready()
+    chrome.until(f"{live} === 'live' && {newest} > {before}", timeout_s=60)
+    indices = chrome.run("[...document.querySelectorAll('.strip button')].map((each) => +each.dataset.index)")
+    assert indices == sorted(set(indices)), "every interval once, in order"
+    chrome.until("document.getElementById('pulse').textContent === 'live at agent-0'")
 
 
 def test_a_killed_agent_appears_as_missing(page: Callable[[str], Browser], fleet: Fleet) -> None:
@@ -336,9 +354,8 @@ def test_a_killed_agent_appears_as_missing(page: Callable[[str], Browser], fleet
     )
     chrome.until("document.querySelector('.picture .mark.gone text')?.textContent === 'agent-2'")
     chrome.run(f"location.hash = '#/job/{JOB}'")
-    chrome.until(
-        "document.querySelector('.strip .final_partial')?.title.includes('missing agent-2')", timeout_s=60
-    )
+    titles = "[...document.querySelectorAll('.strip .final_partial')].map((each) => each.title)"
+    chrome.until(f"{titles}.some((each) => each.endsWith('missing agent-2'))", timeout_s=60)
     chrome.until("document.querySelector('.tree tr.gone')?.textContent.includes('agent-2')")
     assert serious(chrome) == []
     chrome.until(
