@@ -30,7 +30,8 @@ from sqlglot.tokenizer_core import Token
 from elfmesh.control.ql.declared import TYPES, is_fenced
 from elfmesh.control.ql.text_source import SourceText
 from elfmesh.control.ql.types import type_name
-from elfmesh.errors import DataError, QueryError
+from elfmesh.control.results.plain_ipc import check_plain, unfold
+from elfmesh.errors import DataError, ProtocolError, QueryError
 from elfmesh.text import suggest
 
 if TYPE_CHECKING:
@@ -116,11 +117,12 @@ def unpacked(data: str, columns: tuple[tuple[str, pa.DataType], ...]) -> pa.Tabl
         return schema.empty_table()
     try:
         raw = base64.b64decode(data, validate=True)
-        plain = zstandard.ZstdDecompressor().decompress(raw, max_output_size=BYTES_MAX + (1 << 16))
+        plain = unfold(raw, BYTES_MAX + (1 << 16))
+        check_plain(plain)
         with pa.ipc.open_stream(plain) as reader:
             table = reader.read_all()
         table.validate(full=True)
-    except (binascii.Error, zstandard.ZstdError, pa.ArrowException, OSError, ValueError) as error:
+    except (binascii.Error, ProtocolError, pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"is damaged: {error}") from None
     if table.schema != schema:
         raise DataError("has other columns than it is declared with")

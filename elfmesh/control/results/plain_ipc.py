@@ -10,12 +10,28 @@ from __future__ import annotations
 import struct
 
 import pyarrow as pa
+import zstandard
 
 from elfmesh.errors import ProtocolError
 
 _I32, _U16 = struct.Struct("<i"), struct.Struct("<H")
 _HEADER, _COMPRESSION = 2, 3
 """Places of fields in the tables Message and RecordBatch of Arrow's Message.fbs."""
+
+
+def unfold(data: bytes, bytes_max: int) -> bytes:
+    """What a zstandard frame holds, whose head must say that it is no more than `bytes_max`.
+
+    Raises:
+        ProtocolError: it is more, does not say so, or is damaged.
+    """
+    try:
+        size = zstandard.frame_content_size(data)
+        if not 0 <= size <= bytes_max:
+            raise ProtocolError(f"a frame that unfolds to {size} bytes; {bytes_max} are allowed")
+        return zstandard.ZstdDecompressor().decompress(data)
+    except zstandard.ZstdError as error:
+        raise ProtocolError(f"malformed zstandard frame: {error}") from None
 
 
 def check_plain(data: bytes) -> None:

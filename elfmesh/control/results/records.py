@@ -17,9 +17,10 @@ from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
+import zstandard
 
-from elfmesh.control.results.plain_ipc import check_plain
-from elfmesh.errors import ProtocolError
+from elfmesh.control.results.plain_ipc import check_plain, unfold
+from elfmesh.errors import DataError, ProtocolError
 
 BUCKETS = (
     "contributed",
@@ -54,6 +55,9 @@ State = Literal["TENTATIVE", "FINAL", "FINAL_PARTIAL", "SKIPPED"]
 
 PAO = "pao"
 """The view of a result that is its partial aggregates."""
+
+PARTIALS_BYTES_MAX = 128 << 20
+"""Of one interval, unfolded."""
 
 _PARTIALS = b"elf.pao\n"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -240,21 +244,30 @@ def table_to_ipc(table: pa.Table) -> bytes:
 def with_partials(rows: bytes, partials: pa.Table) -> bytes:
     """The rows of a result with partial aggregates behind them: who reads rows does not see those.
 
-    A second Arrow IPC stream, compressed, then `_PARTIALS` and its length in 8 bytes.
+    A zstandard frame of a second Arrow IPC stream, then `_PARTIALS` and its length in 8 bytes.
+
+    Raises:
+        DataError: they are more than who reads them takes.
     """
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_stream(sink, partials.schema, options=options) as writer:
-        writer.write_table(partials)
-    data = sink.getvalue().to_pybytes()
+    plain = table_to_ipc(partials)
+    if len(plain) > PARTIALS_BYTES_MAX:
+        raise DataError(
+            f"the partial aggregates have {len(plain)} bytes; {PARTIALS_BYTES_MAX} are kept",
+            hint="Group by fewer keys, or leave KEEP PARTIALS out.",
+        )
+    data = zstandard.ZstdCompressor(level=3).compress(plain)
     return b"".join((rows, data, _PARTIALS, len(data).to_bytes(8)))
 
 
 def partials_of(data: bytes) -> bytes:
-    """The stream of partial aggregates behind rows, b"" if there is none. Cost: nothing without."""
+    """The stream of partial aggregates behind rows, b"" if there is none. Cost: nothing without.
+
+    Raises:
+        ProtocolError: they are damaged, or unfold to more than they may be.
+    """
     if data[-16:-8] != _PARTIALS:
         return b""
-    return data[-16 - int.from_bytes(data[-8:]) : -16]
+    return unfold(data[-16 - int.from_bytes(data[-8:]) : -16], PARTIALS_BYTES_MAX)
 
 
 def ipc_to_table(data: bytes) -> pa.Table:

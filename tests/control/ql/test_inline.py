@@ -122,6 +122,17 @@ def test_declarations_that_cannot_be_are_refused(change: tuple[str, str], messag
         parse(TEXT.replace(*change))
 
 
+def test_data_that_unfolds_within_is_refused() -> None:
+    sink = pa.BufferOutputStream()
+    table = pa.table({"name": ["a" * 100_000], "weight": [1]})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    data = base64.b64encode(zstandard.ZstdCompressor().compress(sink.getvalue())).decode()
+    with pytest.raises(QueryError, match="is damaged: an Arrow stream with compressed buffers"):
+        parse(TEXT.replace("weight BIGINT)", f"weight BIGINT) AS $$ {data} $$"))
+
+
 def test_data_of_other_columns_is_refused() -> None:
     data = packed(pa.table({"other": ["a"]}))
     with pytest.raises(QueryError, match="has other columns than it is declared with"):
