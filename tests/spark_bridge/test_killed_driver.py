@@ -48,16 +48,19 @@ def test_each_interval_is_in_the_sink_once_after_a_kill(agent: Any, tmp_path: Pa
     def drive(dies: str) -> int:
         """Run a driver in a group of its own, so that its JVM goes with it."""
         command = [sys.executable, "-c", DRIVER, agent.api, str(out), str(tmp_path / "checkpoint")]
-        process = subprocess.Popen(
-            [*command, dies, str(log)],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT, start_new_session=True,
-        )  # fmt: skip
+        errors = tmp_path / "errors"
+        with errors.open("ab") as stderr:  # no pipe: its JVM would hold that open after its death
+            process = subprocess.Popen(
+                [*command, dies, str(log)],
+                stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, cwd=ROOT, start_new_session=True,
+            )  # fmt: skip
         try:
-            _, errors = process.communicate(timeout=120)
+            process.wait(timeout=140)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        assert process.returncode in (0, -signal.SIGKILL), errors.decode()[-2000:]
+            process.wait()
+        assert process.returncode in (0, -signal.SIGKILL), errors.read_text()[-2000:]
         return process.returncode
 
     assert drive("written 1") == -signal.SIGKILL
