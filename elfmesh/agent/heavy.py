@@ -13,8 +13,10 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
+from time import time_ns
 from typing import Any, Protocol
 
+from elfmesh.agent import traces
 from elfmesh.agent.host import Executor
 from elfmesh.agent.metrics.timings import timed
 from elfmesh.cbt import Content
@@ -107,8 +109,11 @@ class HeavyWork:
         return [self._merged(each) if isinstance(each, MergeRequest) else self._timed(each) for each in batch]
 
     def _timed(self, effect: ctl.Finalise) -> ctl.Finalised:
+        began_ns = time_ns()
         with timed("finalise"):
-            return self._finalised(effect)
+            outcome = self._finalised(effect)
+        traces.span("finalise", effect.job, effect.interval, began_ns)
+        return outcome
 
     @property
     def waiting(self) -> dict[str, int]:

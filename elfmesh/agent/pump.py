@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from elfmesh.agent import traces
 from elfmesh.agent.core import AgentCore
 from elfmesh.agent.disk.durable import Durable
 from elfmesh.agent.disk.statelog import StateLog
@@ -31,7 +32,6 @@ from elfmesh.agent.net.transport import Transport
 from elfmesh.agent.programs import ProgramSessions
 from elfmesh.control import events as ctl
 from elfmesh.control.events_functions import FunctionsTried, TryFunctions
-from elfmesh.control.results.records import ResultRecord
 from elfmesh.errors import DiskFull, Unreachable
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Send, Tick
 from elfmesh.overlay.events import ConnectionLost, Joined, JoinFailed, Leave, Start
@@ -309,8 +309,9 @@ class Pump:
             case ctl.Append() | ctl.Persist():
                 # In a task: by now all that this turn of the loop has for the disk is there.
                 writes = [effect, *self._more_writes()]
-                await self._with_room(partial(self._write, writes))
-                self._closed([each.record for each in writes if isinstance(each, ctl.Append)])
+                appended = [each for each in writes if isinstance(each, ctl.Append)]
+                await self._with_room(partial(self._write, writes))  # takes out what is written
+                self._closed(appended)
             case ctl.DropLog():
                 await self._executor.run("store", partial(self._results.drop, effect.job))
             case ctl.ReadLog():
@@ -327,10 +328,12 @@ class Pump:
         with timed("store_sync"):
             self._durable.write(writes)
 
-    def _closed(self, records: list[ResultRecord]) -> None:
-        for record in records:
+    def _closed(self, appended: list[ctl.Append]) -> None:
+        for each in appended:
+            record = each.record
             if record.end_us is not None and record.state != "TENTATIVE":
                 observe("close_lag", (self._wall_us() - record.end_us) / 1e6)
+                traces.span(traces.CLOSE, each.job, record.index, record.end_us * 1000)
 
     @property
     def queues(self) -> dict[str, int]:

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
+from elfmesh.agent import traces
 from elfmesh.agent.api_server import ApiServer, cannot_bind
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.assembly import LocalAgent, Parts
@@ -227,6 +228,7 @@ def _metrics_page(
     page = AgentPage(partial(agent.facts, "agent"), queues, sinks.metrics)
     page.watch_loop()
     stack.callback(page.close)
+    traces.begin(str(agent.facts("agent")["name"]), stack)
     return page
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, time_ns
 
+from elfmesh.agent import traces
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.metrics.timings import observe, timed
 from elfmesh.agent.several import check_apart
@@ -174,6 +175,8 @@ class Stream:
             job.seal(place.positions, polled.now_us, outcome, self.spool_bytes_max)
             if len(outcome.frames) > frames:
                 observe("seal", perf_counter() - began)
+                if traces.is_on():
+                    self._trace(job, outcome, time_ns() - int((perf_counter() - began) * 1e9))
             job.report(outcome)
         except Exception as error:  # one bad job must not hurt the others
             if not isinstance(error, ElfError):
@@ -182,6 +185,12 @@ class Stream:
             outcome.events.append(ctl.WorkerReport(job.manifest.job_id, error=text))
             outcome.failed.append(job)
             job.failed = True
+
+    def _trace(self, job: LocalJob, outcome: Outcome, began_ns: int) -> None:
+        for event in outcome.events:
+            if isinstance(event, ctl.Sealed) and event.job == job.manifest.job_id:
+                for entry in event.parts[0].entries:
+                    traces.span("seal", event.job, entry.interval, began_ns)
 
     def given(self, event: Event) -> None:
         """An event of one of the jobs goes to the control plane now."""

@@ -1,0 +1,116 @@
+"""The way of an interval over agents as OpenTelemetry spans, where a collector is named (extra `otel`).
+
+Agents pass no context on: the trace of an interval is named by hashing its job and number, and so is the span
+of its closing, the parent of all others. Owns that naming and the exporter. Spans are per interval, never per
+record; without a collector `span` does nothing.
+
+Invariant: what cannot be exported is dropped after a bounded queue; no interval waits for a collector.
+
+Paper: none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+import elfmesh
+from elfmesh.errors import ConfigError
+
+SETTINGS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+"""OpenTelemetry's own settings: tracing is on where one of them is set."""
+
+CLOSE = "close"
+_traces: Traces | None = None
+
+
+def begin(agent: str, stack: AsyncExitStack) -> None:
+    """Export from now on, until the stack ends, if a collector is named.
+
+    Raises:
+        ConfigError: one is, but the extra is not installed.
+    """
+    global _traces
+    if not any(os.environ.get(name) for name in SETTINGS):
+        return
+    try:
+        _traces = Traces(agent)
+    except ImportError:
+        raise ConfigError(
+            "tracing needs OpenTelemetry", where=SETTINGS[1], hint="pip install 'elfmesh[otel]'"
+        ) from None
+    stack.callback(end)
+
+
+def end() -> None:
+    """Send what is left, export no more."""
+    global _traces
+    traces, _traces = _traces, None
+    if traces is not None:
+        traces.close()
+
+
+def span(what: str, job: bytes, interval: int, began_ns: int) -> None:
+    """Something was done for an interval from `began_ns` (wall clock) until now. Any thread."""
+    if _traces is not None:
+        _traces.span(what, job, interval, began_ns, time.time_ns())
+
+
+def is_on() -> bool:
+    """Whether spans go anywhere."""
+    return _traces is not None
+
+
+def ids_of(job: bytes, interval: int) -> tuple[int, int]:
+    """Number of the trace of an interval, and of the span of its closing."""
+    digest = hashlib.sha256(b"elfmesh interval" + job + str(interval).encode()).digest()
+    return int.from_bytes(digest[:16], "big"), int.from_bytes(digest[16:24], "big")
+
+
+class Traces:
+    """The exporter of one agent; raises ImportError without the extra."""
+
+    def __init__(self, agent: str) -> None:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        about = {
+            "service.name": "elfmesh",
+            "service.version": elfmesh.__version__,
+            "service.instance.id": agent,
+        }
+        self._resource = Resource.create(about)
+        self._processor = BatchSpanProcessor(OTLPSpanExporter())
+
+    def span(self, what: str, job: bytes, interval: int, began_ns: int, ended_ns: int) -> None:
+        """Hand a span over. Cost: a queue's."""
+        from opentelemetry.sdk.trace import ReadableSpan
+        from opentelemetry.trace import SpanContext, TraceFlags
+        from opentelemetry.trace.status import Status, StatusCode
+
+        trace, closing = ids_of(job, interval)
+        own = closing if what == CLOSE else int.from_bytes(os.urandom(8), "big") or 1
+        sampled = TraceFlags(TraceFlags.SAMPLED)
+        attributes: dict[str, Any] = {"elf.job": job.hex(), "elf.interval": interval}
+        self._processor.on_end(
+            ReadableSpan(
+                f"elf.{what}",
+                context=SpanContext(trace, own, is_remote=False, trace_flags=sampled),
+                parent=None
+                if what == CLOSE
+                else SpanContext(trace, closing, is_remote=True, trace_flags=sampled),
+                resource=self._resource,
+                attributes=attributes,
+                status=Status(StatusCode.OK),
+                start_time=min(began_ns, ended_ns),
+                end_time=ended_ns,
+            )
+        )
+
+    def close(self) -> None:
+        """Send what is queued, for a moment."""
+        self._processor.shutdown()  # type: ignore[no-untyped-call]  # the SDK declares nothing
