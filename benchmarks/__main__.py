@@ -24,6 +24,7 @@ NAMES = (
     "windows",
     "merge",
     "functions",
+    "spark",
 )
 WIDTH = 160
 """Columns of the table where nobody says how wide the terminal is."""
