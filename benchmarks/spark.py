@@ -1,8 +1,8 @@
 """ELF-QL over history on Spark, one core: against Spark's own reading and grouping of the same files.
 
-Parts are what the history is: JSON lines, and the same records as Parquet. Both sides run in one local session with
-one thread, count and sum per window and product, and must come to the same rows. Figures are million records a second
-of wall time, the median of several runs behind one that warms up.
+Parts are what the history is: JSON lines, and the same records as Parquet. Both sides run in one local
+session with one thread, count and sum per window and product, and must come to the same rows. Figures are
+million records a second of wall time, the median of several runs behind one that warms up.
 """
 
 from __future__ import annotations

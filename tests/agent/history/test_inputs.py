@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from elfmesh import spark_bridge
+from elfmesh.agent.cli import entry
 from elfmesh.agent.history.inputs import Input, files_of, given_inputs, pieces_of
 from elfmesh.errors import DataError, QueryError, UsageError
 from tests.agent.history.engines import Asked, by_run, by_shares
@@ -114,3 +115,33 @@ def test_tables_and_frames_are_streams_too(spark: Any, tmp_path: Path) -> None:
         assert [row.asDict() for row in found.select("id", "s", "m").collect()] == wanted[0][1]
     with pytest.raises(DataError, match="interval_start"):
         spark_bridge.sql(spark, "SELECT x AS interval_start FROM log", {"log": given})
+
+
+ACCESS = '10.0.0.{} - - [17/May/2015:10:05:{:02} +0000] "GET /{} HTTP/1.1" 200 {} "-" "curl/8"\n'
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("what", ["raw", "parsed"])
+def test_an_archive_is_the_log_it_was_made_of(what: str, spark: Any, tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    lines = [ACCESS.format(at % 3, at, "ab"[at % 2], at * 10) for at in range(30)]
+    log.write_text("".join(lines[:20]) + "no access line\n" + "".join(lines[20:]))
+    config = tmp_path / "agent.toml"
+    config.write_text(
+        f'data_dir = "{tmp_path}/data"\n[streams.access]\npath = "{log}"\nformat = "combined"\n'
+        f'[streams.access.archive]\npath = "{tmp_path}/archive"\nwhat = "{what}"\n'
+    )
+    assert entry.run(["archive", "-c", str(config)]) == 0
+    text = """SELECT path, count(*) AS n, sum(bytes) AS b, min(_source) AS s FROM access
+GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), path"""
+    given = given_inputs({"access": (str(log), "combined")})
+    archive = (f"{tmp_path}/archive/access", "parquet:combined" if what == "raw" else "parquet")
+    if what == "parsed":
+        text = text.replace(", min(_source) AS s", "")
+    (wanted,) = by_run(Asked(text, given))
+    found = spark_bridge.sql(spark, text, {"access": archive})
+    rows = [row.asDict() for row in found.collect()]
+    ours = [{"interval_index": index, **row} for index, rows in wanted for row in rows]
+    assert [{name: row[name] for name in ours[0]} for row in rows] == ours
