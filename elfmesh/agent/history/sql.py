@@ -19,6 +19,7 @@ from elfmesh.agent.history.frames import History, frame_of
 from elfmesh.agent.history.inputs import (
     ARCHIVE,
     PARQUET,
+    RESULTS,
     SPLIT_BYTES,
     Input,
     check_named,
@@ -171,6 +172,7 @@ def prepared(
     """
     statement = task.statement
     given = task.jobs.check(statement)
+    inputs = {name: each for name, each in inputs.items() if each.kind != RESULTS}
     streams = [name for name in statement.streams if name not in given]
     if len(inputs) == 1 and len(streams) == 1:  # as in `elf run`, any name means the one log
         (only,) = inputs.values()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from elfmesh import spark_bridge
 from elfmesh.agent.cli import entry
 from elfmesh.agent.cli.diff import parse as parse_line
 from elfmesh.agent.history.compare import DIFFERENT, EQUAL, HISTORY_ONLY, INCOMPLETE, OLDER, compare
@@ -154,6 +155,34 @@ def test_diff_says_equal_and_finds_what_differs(
     assert DIFFERENT in states
     assert entry.run([*words[:-1], "90..57", *lost[-4:-2]]) == 2
     assert entry.run(["diff", "ref/nothing", "--api", fleet[2].api, *lost[-4:-2]]) == 1
+
+
+@pytest.mark.spark
+def test_results_of_a_live_job_are_a_stream(
+    fleet: Fleet, published: dict[str, dict[int, Any]], spark: Any
+) -> None:
+    """What a job has published is read from the overlay, and joined as its newest result."""
+    name = next(name for name, text in jobs().items() if "LIMIT 10" in text and "TUMBLE" in text)
+    job = name.replace("/", ".")
+    text = f"SELECT sum(clicks) AS clicks FROM {job} GROUP BY TUMBLE(ts, INTERVAL '30' SECOND)"
+    answer = spark_bridge.sql(spark, text, {job: (fleet[1].api, "elf")}).collect()
+    wanted = {
+        index: sum(row["clicks"] for row in each["rows"])
+        for index, each in published[name].items()
+        if each["rows"]
+    }
+    found = {row["interval_index"]: row["clicks"] for row in answer}
+    assert {index: found[index] for index in wanted} == wanted
+    text = f"""SELECT c.product, count(*) AS n, max(b.clicks) AS before FROM clicks c
+JOIN LATEST {job} b ON c.product = b.product GROUP BY TUMBLE(c.ts, INTERVAL '30' SECOND), c.product"""
+    log = asked(fleet, name).inputs["clicks"].config.path
+    frame = spark_bridge.sql(spark, text, {job: (fleet[1].api, "elf"), "clicks": (log, "json")})
+    seen = {(row["interval_index"], row["product"]): row["before"] for row in frame.collect()}
+    for index, rows in live.items():
+        for row in rows:
+            if index + 1 in wanted and (index + 1, row["product"]) in seen:
+                assert seen[index + 1, row["product"]] == row["clicks"]
+    assert seen
 
 
 def test_a_difference_has_a_name() -> None:
