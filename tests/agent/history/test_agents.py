@@ -166,11 +166,8 @@ def test_results_of_a_live_job_are_a_stream(
     job = name.replace("/", ".")
     text = f"SELECT sum(clicks) AS clicks FROM {job} GROUP BY TUMBLE(ts, INTERVAL '30' SECOND)"
     answer = spark_bridge.sql(spark, text, {job: (fleet[1].api, "elf")}).collect()
-    wanted = {
-        index: sum(row["clicks"] for row in each["rows"])
-        for index, each in published[name].items()
-        if each["rows"]
-    }
+    live = {index: each["rows"] for index, each in published[name].items() if each["rows"]}
+    wanted = {index: sum(row["clicks"] for row in rows) for index, rows in live.items()}
     found = {row["interval_index"]: row["clicks"] for row in answer}
     assert {index: found[index] for index in wanted} == wanted
     text = f"""SELECT c.product, count(*) AS n, max(b.clicks) AS before FROM clicks c
