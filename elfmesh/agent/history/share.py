@@ -236,8 +236,8 @@ def _sealed(run: LogRun, task: Task, number: int, newest: bool) -> Iterator[dict
                 continue
             payload = b"" if interval.tables is None else encode_parts(interval.tables, 1)[0]
             yield _row(interval.index, number, interval.counts, payload)
-        if newest and worker.newest_us is not None:
-            yield _row(None, worker.newest_us, NOT_COUNTED, b"")
+        if newest and worker.times.newest_us is not None:
+            yield _row(None, worker.times.newest_us, NOT_COUNTED, b"")
 
 
 def _projected(run: LogRun, number: int) -> Iterator[dict[str, object]]:

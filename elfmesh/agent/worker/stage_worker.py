@@ -152,8 +152,8 @@ class StageWorker(JobWorker):
 
     def shed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
         """Leave a block out; it is counted where the open interval is evaluated."""
-        self._times.usable(records, block, self._time(block), now_us)
-        if self._mine(self._times.newest_index):
+        self.times.usable(records, block, self._time(block), now_us)
+        if self._mine(self.times.newest_index):
             super().shed(parsed, block, now_us, records)
         else:
             self.offsets.read(block)

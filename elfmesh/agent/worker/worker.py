@@ -76,7 +76,7 @@ class JobWorker:
         field_errors: values that did not fit their column and became null.
         replaced: lines in which malformed UTF-8 was replaced.
         late: what came late for sealed intervals.
-        tally: the counts.
+        tally: the counts. times: the newest event time, and the watermark.
         offsets: what of the sources was read, and what a restart must know of that.
     """
 
@@ -118,7 +118,7 @@ class JobWorker:
         size_us, slide_us = (window.size_us, window.slide_us) if window else (None, None)
         self._panes = Panes(statement.tables, size_us, slide_us, budget=budget, seed=seed)
         self._encode = encode
-        self._times = EventTimes(window, job.lateness_us if job else 0, idle_us, max_future_us)
+        self.times = EventTimes(window, job.lateness_us if job else 0, idle_us, max_future_us)
         self._start = start_index
         self._next = max(start_index, next_index)
         self.offsets = Offsets(told, shed)
@@ -140,17 +140,12 @@ class JobWorker:
     @property
     def watermark_us(self) -> int:
         """Event time below which this agent expects nothing more."""
-        return self._times.watermark.value_us
+        return self.times.watermark.value_us
 
     @property
     def next_index(self) -> int:
         """The first interval that is not sealed; FIRST as long as none is."""
         return self._next
-
-    @property
-    def newest_us(self) -> int | None:
-        """The largest event time so far."""
-        return self._times.newest_us
 
     @property
     def ready_index(self) -> int:
@@ -196,17 +191,17 @@ class JobWorker:
         if records.rows:
             refused, failed = self._insert(records, block, told_below)
             errors += refused
-            self._count(FUNCTION_ERROR, failed, self._times.newest_index, block, told_below)
+            self._count(FUNCTION_ERROR, failed, self.times.newest_index, block, told_below)
         if errors:
-            self._count(PARSE_ERROR, errors, self._times.newest_index, block, told_below)
+            self._count(PARSE_ERROR, errors, self.times.newest_index, block, told_below)
         self.offsets.read(block)
 
     def shed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:
         """Leave a block out because there is no room for it; what a restart reads again is taken."""
         told_below = self.offsets.told_below(block)
         if self._window is not None and told_below is None:
-            self._times.usable(records, block, self._time(block), now_us)
-        newest = self._times.newest_index
+            self.times.usable(records, block, self._time(block), now_us)
+        newest = self.times.newest_index
         if newest is None or self._window is None or told_below is not None:
             self.feed(parsed, block, now_us, records)
             return
@@ -218,7 +213,7 @@ class JobWorker:
     def lost(self, gaps: Sequence[Gap]) -> None:
         """Count what the sources have lost, one per gap, in the interval that is open now."""
         if gaps:
-            self._count_once(SOURCE_GAP, len(gaps), self._times.newest_index)
+            self._count_once(SOURCE_GAP, len(gaps), self.times.newest_index)
 
     def drop_closed(self) -> None:
         """What came late for intervals that are closed by now, and is in no revision, is late for good."""
@@ -245,15 +240,15 @@ class JobWorker:
         """
         present = {state.id: state for state in sources}
         self.offsets.keep(present)
-        return self._times.watermark.observe(((state.id, state.at_end) for state in present.values()), now_us)
+        return self.times.watermark.observe(((state.id, state.at_end) for state in present.values()), now_us)
 
     def pause(self, now_us: int) -> None:
         """The reader stops because of back-pressure; the watermark stands still."""
-        self._times.watermark.pause(now_us)
+        self.times.watermark.pause(now_us)
 
     def resume(self, now_us: int) -> None:
         """The reader goes on."""
-        self._times.watermark.resume(now_us)
+        self.times.watermark.resume(now_us)
 
     def seal(self, upto_index: int) -> list[SealedInterval]:
         """Close all intervals below `upto_index`; those with rows or counts are returned, in order.
@@ -294,7 +289,7 @@ class JobWorker:
     ) -> tuple[BlockRows, int]:
         """The records of open intervals, and how many have no usable time; those too late are counted."""
         column = self._time(block)
-        usable = self._times.usable(records, block, column, now_us)
+        usable = self.times.usable(records, block, column, now_us)
         undated = records.rows - usable.rows
         if undated:
             self._sample(f"no usable time in {column}")
