@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import elfmesh
@@ -52,7 +53,7 @@ def main(into: Path) -> None:
         directory = Path(name)
         hosts = [f"web{number}" for number in range(1, len(ZONES) + 1)]
         logs = ShopLogs({host: directory / f"{host}.ndjson" for host in hosts}, seed=5, rate_per_s=40)
-        options = {
+        options: dict[str, Sequence[str]] = {
             host: [
                 *("--label", "role=web", "--label", f"zone={zone}"),
                 *("--stream", f"{STREAM}={logs.paths[host]},format=json,idle=1 s"),

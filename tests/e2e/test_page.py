@@ -132,6 +132,9 @@ def test_results_arrive_without_a_reload(page: Callable[[str], Browser], fleet: 
     assert later > first
     fleet_says = fleet[0].results(JOB)[-1]["interval"]["index"]
     assert later <= fleet_says
+    chrome.until(
+        "/gathering contributions .* to this page \\d/.test(document.querySelector('.spent').textContent)"
+    )
 
 
 def test_a_key_from_a_log_is_text_and_nothing_else(page: Callable[[str], Browser], fleet: Fleet) -> None:
