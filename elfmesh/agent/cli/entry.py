@@ -62,6 +62,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "revoke": (_CLIENT, "End the versions of a job for good, by a tombstone."),
     "empty": (_CLIENT, "Begin a new batch on all agents at one boundary."),
     "delete": (_CLIENT, "End a job and forget its results."),
+    "page": ("elfmesh.control.cli.page:page_command", "An agent's live page, in a browser of this host."),
     "health": (_CLIENT, "Whether an agent is well; for health checks."),
     "leave": (_CLIENT, "Let an agent go for good: no interval misses it."),
     "program": ("elfmesh.control.cli.program:program_group", "Run a program of your own beside an agent."),

@@ -172,6 +172,11 @@ async function beat() {
 }
 
 window.addEventListener("hashchange", () => route().then(() => main.focus({ preventScroll: true })));
+if (location.hash.startsWith("#token=")) {
+  // Printed by `elf page`: taken out of the address before anything can keep it.
+  setToken(decodeURIComponent(location.hash.slice("#token=".length)));
+  window.history.replaceState(null, "", location.pathname);
+}
 await learnMe().catch(() => {});
 route();
 const always = new AbortController().signal;

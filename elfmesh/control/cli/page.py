@@ -1,0 +1,47 @@
+"""`elf page`: an agent's live page in a browser of this host, shown the user's own certificate or token."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import webbrowser
+
+import click
+
+from elfmesh.control.cli.common import api_option
+from elfmesh.control.client import Client
+from elfmesh.control.identity.credentials import default_credentials
+from elfmesh.errors import RuntimeFailure
+
+
+@click.command("page")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of this host [any that is free].")
+@click.option("--open/--no-open", "opens", default=True, help="Open the browser, or only say where.")
+@api_option
+def page_command(port: int, opens: bool, api: str | None) -> None:
+    """Serve the live page of the agent at --api on this host, until Ctrl-C.
+
+    Browsers have no certificate of yours. This command has (--cert, --key, --ca, or the token of your own
+    agent): it asks the agent for the page, on an address of this host, with a token that is in the printed
+    address alone.
+    """
+    Client(api).health()  # says at once what is wrong with the address or the certificate
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(api, port, opens))
+
+
+async def _serve(api: str | None, port: int, opens: bool) -> None:
+    from elfmesh.control.web.page.relay import Relay
+
+    done = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, done.set)
+    try:
+        async with Relay(api, default_credentials(), port) as relay:
+            click.echo(f"page {relay.url}")
+            if opens:
+                await asyncio.to_thread(webbrowser.open, relay.url)
+            await done.wait()
+    except OSError as error:
+        raise RuntimeFailure(f"cannot listen on port {port}: {error.strerror}", where="--port") from None
