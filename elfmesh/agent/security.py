@@ -55,7 +55,8 @@ class Security:
             from elfmesh.control.identity.names import parse_patterns
             from elfmesh.control.identity.trust import Files, Trust
 
-            files = Files(*(tls.path(name) for name in ("cert", "key", "ca", "deny")))
+            paths = (tls.path(name) for name in ("cert", "key", "ca", "deny"))
+            files = Files(*paths, deny_may_come=not tls.deny)
             self.trust = Trust(files, config.cluster, parse_patterns(tls.names))
         elif config.dangerously_insecure_network:
             log.warning("%s", INSECURE)

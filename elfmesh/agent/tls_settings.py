@@ -44,8 +44,7 @@ class TlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         explicit: str = getattr(self, name)
         if explicit or not self.dir:
             return explicit
-        path = Path(self.dir).expanduser() / (name if name == "deny" else f"{name}.pem")
-        return str(path) if name != "deny" or path.exists() else ""
+        return str(Path(self.dir).expanduser() / (name if name == "deny" else f"{name}.pem"))
 
     @property
     def life_s(self) -> float:

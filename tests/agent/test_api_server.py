@@ -21,7 +21,7 @@ from elfmesh.agent.tap import Taps
 from elfmesh.control.client import connect
 from elfmesh.control.events import Reply
 from elfmesh.control.identity.ca import Authority, create
-from elfmesh.control.identity.principal import Role
+from elfmesh.control.identity.principal import Principal, Role
 from elfmesh.control.identity.trust import Files
 from elfmesh.control.web.client import AsyncClient
 from elfmesh.control.web.programs import ProgramHost
@@ -38,6 +38,14 @@ class Backend:
     async def request(self, verb: str, body: dict[str, Any], timeout_s: float = 0.0) -> Reply:
         self.asked.append(verb)
         return Reply(0, 200, {"agents": [], "jobs": []})
+
+
+class Audit:
+    """Writes nothing down."""
+
+    async def record(self, caller: Principal, action: str, **said: Any) -> None:
+        assert caller.name
+        assert action
 
 
 @pytest.fixture
@@ -59,7 +67,9 @@ async def serving(told: AgentConfig) -> AsyncIterator[tuple[ApiServer, Security,
     async with contextlib.AsyncExitStack() as stack:
         security = Security(told)
         server = ApiServer(told, security, stack)
-        await server.start(cast(Pump, backend), cast(Taps, object()), None, cast(ProgramHost, object()))
+        await server.start(
+            cast(Pump, backend), cast(Taps, object()), None, cast(ProgramHost, object()), Audit()
+        )
         stack.push_async_callback(server.close)
         yield server, security, backend
 

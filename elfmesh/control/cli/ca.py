@@ -16,6 +16,7 @@ import click
 
 from elfmesh.control.cli.common import output_option, print_rows, say
 from elfmesh.control.client_base import api_address
+from elfmesh.control.identity.names import TOKEN_PREFIX
 from elfmesh.control.identity.principal import Role
 from elfmesh.control.signing import check_cryptography
 from elfmesh.errors import ConfigError, DataError, ElfError, RuntimeFailure, UsageError
@@ -193,11 +194,13 @@ def enroll_command(token: str, out: str) -> None:
 
 def token_text(given: str) -> str:
     """A join token, or that of the file that holds it: other users of a host can see arguments."""
-    path = Path(given)
+    if given.strip().startswith(TOKEN_PREFIX):
+        return given
     try:
-        return path.read_text(encoding="ascii") if len(given) < 512 and path.is_file() else given
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"holds no join token: {error}", where=given) from None
+        return Path(given).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError, ValueError):
+        hint = "`elf ca token` prints a token; --token takes that, or the file that holds it."
+        raise ConfigError("is no join token and no file with one", where="--token", hint=hint) from None
 
 
 @ca_group.command("list")

@@ -25,13 +25,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from elfmesh.control.identity.bearer import write_private
+from elfmesh.control.identity.names import TOKEN_PREFIX
 from elfmesh.control.identity.ca import CERT_DAYS, Authority
 from elfmesh.control.identity.names import check_name
 from elfmesh.control.identity.principal import Role
 from elfmesh.errors import ConfigError
 from elfmesh.ids import ID_BYTES
 
-PREFIX = "elfjoin1."
+PREFIX = TOKEN_PREFIX
 TOKEN_CHARACTERS_MAX = 2048
 CSR_BYTES_MAX = 16 << 10
 TTL_S = 3600.0

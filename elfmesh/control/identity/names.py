@@ -26,6 +26,9 @@ from elfmesh.errors import ConfigError
 from elfmesh.ids import ID_BYTES, named_agent_id
 
 SCHEME = "elf://"
+TOKEN_PREFIX = "elfjoin1."
+"""Begins a join token."""
+
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62})")
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"

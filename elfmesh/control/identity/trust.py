@@ -51,12 +51,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Paths, "" for none: certificate, key, CA, deny list."""
+    """Paths, "" for none: certificate, key, CA, deny list.
+
+    `deny_may_come`: nothing is denied until the list is there for the first time.
+    """
 
     cert: str
     key: str
     ca: str
     deny: str = ""
+    deny_may_come: bool = False
 
     def stamps(self) -> tuple[object, ...]:
         """Changes when a file does: time of change, size and number of each."""
@@ -102,6 +106,7 @@ class Trust:
         self._files, self._cluster, self._patterns, self._now_s = files, cluster, patterns, now_s
         self._known: dict[bytes, tuple[Facts, Bearer]] = {}
         self.problem = ""
+        self._listed = False
         self._stamps = files.stamps()
         self._load()
 
@@ -146,7 +151,8 @@ class Trust:
         files = self._files
         server = server_context(files.cert, files.key, files.ca)
         client = client_context(files.cert, files.key, files.ca, check_hostname=False)
-        denied = read_denied(files.deny) if files.deny else frozenset()
+        wanted = files.deny and (self._listed or not files.deny_may_come or Path(files.deny).exists())
+        denied = read_denied(files.deny) if wanted else frozenset()
         facts = facts_of(read_certificate(files.cert))
         try:
             me = bearer(facts.names, self._cluster, self._patterns)
@@ -161,6 +167,7 @@ class Trust:
         if facts.not_after <= self._now_s():
             raise ConfigError("has expired", where=files.cert, hint="`elf ca renew` makes a new one.")
         self.server, self.client, self._denied, self.me, self.facts = server, client, denied, me, facts
+        self._listed = bool(wanted)
 
 
 def facts_of(certificate: bytes) -> Facts:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import ssl
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from elfmesh.agent.cli.entry import run
 from elfmesh.control.identity.ca import Authority, create
-from elfmesh.control.identity.principal import Role
+from elfmesh.control.identity.principal import NotBelieved, Role
 from elfmesh.control.identity.trust import Files, Trust, facts_of, read_certificate, read_denied
 from elfmesh.errors import ConfigError, RuntimeFailure
 from tests.control.identity.certs import issued
@@ -141,7 +142,23 @@ def test_a_deny_list_that_disappears_keeps_what_it_said(ca: Authority) -> None:
     assert not trust.reload()
     assert "deny" in trust.problem
     der = read_certificate(str(ca.directory / "for" / "b" / "cert.pem"))
-    with pytest.raises(Exception, match="revoked"):
+    with pytest.raises(NotBelieved, match="revoked"):
+        trust.judge(der)
+
+
+def test_a_deny_list_may_come_later_and_then_stays(ca: Authority) -> None:
+    files = replace(issued(ca, "a", Role.AGENT), deny_may_come=True)
+    der = read_certificate(issued(ca, "b", Role.AGENT).cert)
+    Path(files.deny).unlink()
+    trust = Trust(files, "shop")
+    assert trust.judge(der).name == "b"
+    Path(files.deny).write_text(facts_of(der).serial)
+    assert trust.reload()
+    with pytest.raises(NotBelieved, match="revoked"):
+        trust.judge(der)
+    Path(files.deny).unlink()
+    assert not trust.reload()
+    with pytest.raises(NotBelieved, match="revoked"):
         trust.judge(der)
 
 

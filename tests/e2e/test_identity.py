@@ -1,0 +1,122 @@
+"""Three real agents with certificates, one of them by a join token, and people with and without."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from elfmesh.agent.local_agents import says_something
+from elfmesh.control.client import connect
+from elfmesh.control.identity.ca import Authority, create
+from elfmesh.control.identity.joining import make_token
+from elfmesh.control.identity.principal import Role
+from elfmesh.errors import ElfError, Unreachable
+from tests.control.identity.certs import issued
+from tests.e2e.fleet import Agent, Fleet
+
+JOB = """CREATE JOB shop.top EVERY '10 s' AS
+SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k"""
+LINES = 40
+
+
+def elf(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "elfmesh.agent", *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env={**os.environ, **environment},
+    )
+
+
+def member(fleet: Fleet, number: int, *extra: str) -> Agent:
+    directory = fleet.root / f"agent-{number}"
+    directory.mkdir(parents=True)
+    (directory / "log.ndjson").write_text(
+        "".join(
+            json.dumps({"ts": f"2015-05-17T10:00:{second:02}Z", "k": "a" if second % 2 else "b"}) + "\n"
+            for second in range(LINES)
+        )
+    )
+    agent = Agent(directory, number, [f"log={directory / 'log.ndjson'}"], ["--cluster", "shop", *extra])
+    fleet.agents.append(agent)
+    return agent
+
+
+def serving(ca: Authority) -> tuple[subprocess.Popen[bytes], str]:
+    command = [
+        sys.executable,
+        "-m",
+        "elfmesh.agent",
+        "ca",
+        "serve",
+        str(ca.directory),
+        "--listen",
+        "127.0.0.1:0",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert says_something(process.stdout, 60)
+    return process, process.stdout.readline().decode().strip().removeprefix("ready ca=")
+
+
+@pytest.mark.timeout(300)
+def test_agents_with_certificates_run_a_job_and_strangers_get_nothing(tmp_path: Path) -> None:
+    ca = create(tmp_path / "pki", "shop")
+    ann, rita = issued(ca, "ann", Role.OPERATOR), issued(ca, "rita", Role.READER)
+    listener, at = serving(ca)
+    try:
+        token = make_token(ca, "web3", at, now_s=time.time()).encode()
+        with Fleet(tmp_path) as fleet:
+            for number in (1, 2):
+                files = issued(ca, f"web{number}", Role.AGENT)
+                member(fleet, number, "--tls", str(Path(files.cert).parent))
+            member(fleet, 3, "--token", token)
+            first, *others = fleet.agents
+            first.start()
+            first.wait_ready(120)
+            for agent in others:
+                agent.start([first.overlay])
+            for agent in others:
+                agent.wait_ready(120)
+            shown = {"ELF_API": others[1].api, "ELF_CERT": ann.cert, "ELF_KEY": ann.key, "ELF_CA": ann.ca}
+            (tmp_path / "job.elfql").write_text(JOB)
+            done = elf("apply", "-f", str(tmp_path / "job.elfql"), **shown)
+            assert done.returncode == 0, done.stderr
+            operator = connect(first.api, cert=ann.cert, key=ann.key, ca=ann.ca)
+            interval = next(iter(operator.results("shop/top", follow=True, limit=1)))
+            assert interval["completeness"] == 1.0
+            assert interval["agents"]["in"] == 3
+            assert sorted((row["k"], row["n"]) for row in interval["rows"]) == [("a", 15), ("b", 15)]
+            reader = connect(first.api, cert=rita.cert, key=rita.key, ca=rita.ca)
+            modes = [row["security"]["mode"] for row in reader.get("agents")]
+            assert modes == ["mutual TLS 1.3"] * 3
+            with pytest.raises(ElfError, match="reader"):
+                reader.delete("shop/top")
+            with pytest.raises(Unreachable):
+                connect(first.api).get("agents")
+            stranger = member(fleet, 4)
+            stranger.extra += ["--join-timeout", "2 s"]
+            stranger.start([first.overlay])
+            assert stranger.process is not None
+            assert stranger.process.wait(90) == 69
+            refused = operator.agent()["transport"]
+            assert refused["refused_tls"] >= 1
+    finally:
+        listener.terminate()
+        listener.communicate(timeout=20)
+
+
+def test_addresses_of_others_need_certificates(tmp_path: Path) -> None:
+    for words in (["--listen", "0.0.0.0:0"], ["--join", "10.0.0.5:7400"]):
+        done = elf("agent", "--data-dir", str(tmp_path / "data"), "--api", "127.0.0.1:0", *words)
+        assert done.returncode == 78, done.stderr
+        assert "no certificates tell friend from foe" in done.stderr
+        assert "Traceback" not in done.stderr
