@@ -25,9 +25,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from elfmesh.control.identity.bearer import write_private
-from elfmesh.control.identity.names import TOKEN_PREFIX
 from elfmesh.control.identity.ca import CERT_DAYS, Authority
-from elfmesh.control.identity.names import check_name
+from elfmesh.control.identity.names import TOKEN_PREFIX, check_name
 from elfmesh.control.identity.principal import Role
 from elfmesh.errors import ConfigError
 from elfmesh.ids import ID_BYTES
