@@ -55,8 +55,8 @@ class Security:
             from elfmesh.control.identity.names import parse_patterns
             from elfmesh.control.identity.trust import Files, Trust
 
-            paths = (tls.path(name) for name in ("cert", "key", "ca", "deny"))
-            files = Files(*paths, deny_may_come=not tls.deny)
+            cert, key, ca, deny = (tls.path(name) for name in ("cert", "key", "ca", "deny"))
+            files = Files(cert, key, ca, deny, deny_may_come=not tls.deny)
             self.trust = Trust(files, config.cluster, parse_patterns(tls.names))
         elif config.dangerously_insecure_network:
             log.warning("%s", INSECURE)
