@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html
 import signal
+import tempfile
 import webbrowser
+from pathlib import Path
 
 import click
 
 from elfmesh.control.cli.common import api_option
 from elfmesh.control.client import Client
+from elfmesh.control.identity.bearer import write_private
 from elfmesh.control.identity.credentials import default_credentials
 from elfmesh.errors import RuntimeFailure
 
@@ -40,8 +44,23 @@ async def _serve(api: str | None, port: int, opens: bool) -> None:
     try:
         async with Relay(api, default_credentials(), port) as relay:
             click.echo(f"page {relay.url}")
-            if opens:
-                await asyncio.to_thread(webbrowser.open, relay.url)
-            await done.wait()
+            with tempfile.TemporaryDirectory(prefix="elf-page-") as place:
+                if opens:
+                    await asyncio.to_thread(webbrowser.open, leading_to(relay.url, Path(place)).as_uri())
+                await done.wait()
     except OSError as error:
         raise RuntimeFailure(f"cannot listen on port {port}: {error.strerror}", where="--port") from None
+
+
+def leading_to(url: str, place: Path) -> Path:
+    """A file of this user's own that leads a browser to `url`: other users see a browser's arguments.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = place / "page.html"
+    there = html.escape(url, quote=True)
+    refresh = f'<meta http-equiv="refresh" content="0; url={there}">'
+    text = f'<!doctype html><meta charset="utf-8">{refresh}<a href="{there}">elf page</a>\n'
+    write_private(path, text.encode())
+    return path

@@ -32,8 +32,8 @@ def issued(
     (directory / "cert.pem").write_bytes(ca.sign(wanted, key.public_key(), days))
     (directory / "ca.pem").write_bytes(ca.pem)
     (directory / "deny").touch()
-    names = ("cert.pem", "key.pem", "ca.pem", "deny")
-    return Files(*(str(directory / each) for each in names))
+    cert, key, root, deny = (str(directory / name) for name in ("cert.pem", "key.pem", "ca.pem", "deny"))
+    return Files(cert, key, root, deny)
 
 
 def credentials(files: Files) -> Credentials:

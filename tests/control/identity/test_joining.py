@@ -47,7 +47,8 @@ def token(ca: Authority, host: str, at: str, **options: float) -> Token:
 
 
 def files(place: Path) -> Files:
-    return Files(*(str(place / name) for name in ("cert.pem", "key.pem", "ca.pem")))
+    cert, key, root = (str(place / name) for name in ("cert.pem", "key.pem", "ca.pem"))
+    return Files(cert, key, root)
 
 
 async def refused(joining: Token, place: Path, why: str, kind: type[ElfError] = RuntimeFailure) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 import pytest_asyncio
 
+from elfmesh.control.cli.page import leading_to
 from elfmesh.control.identity.credentials import Credentials
 from elfmesh.control.web.page.relay import Relay
 from tests.control.fakes import FakeBackend, served
@@ -59,6 +62,50 @@ async def test_without_its_token_nothing_is_asked_of_the_agent(relay: Relay, sai
         assert "elf page" in (await answer.json())["hint"]
 
 
+PATHS = (
+    "/page/../v1/me",
+    "/./v1/me",
+    "/page/%2e%2e/v1/me",
+    "/page/./../v1/me",
+    "/page/x/../../v1/me",
+    "//v1/me",
+    "/%761/me",
+    "/metrics",
+    "/page/..%2fv1/me",
+    "/page/../metrics",
+)
+
+
+async def ask(base: str, method: str, target: str, said: str = "") -> bytes:
+    """The answer to a request that no client's library has made tidy."""
+    netloc = urlsplit(base).netloc
+    host, _, port = netloc.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    head = f"{method} {target} HTTP/1.1\r\nHost: {netloc}\r\nConnection: close\r\n{said}\r\n"
+    writer.write(head.encode())
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("target", PATHS)
+async def test_no_way_of_writing_a_path_leads_past_the_token(relay: Relay, method: str, target: str) -> None:
+    assert b" 401 " in (await ask(base(relay), method, target)).splitlines()[0]
+
+
+@pytest.mark.parametrize("target", ["/page/../v1/me", "/page/%2e%2e/v1/me"])
+async def test_with_its_token_a_path_is_asked_as_it_was_written(relay: Relay, target: str) -> None:
+    said = f"Authorization: {token(relay)['Authorization']}\r\n"
+    assert b" 404 " in (await ask(base(relay), "GET", target, said)).splitlines()[0]
+
+
+async def test_a_request_in_absolute_form_leads_nowhere_else(relay: Relay) -> None:
+    said = f"Authorization: {token(relay)['Authorization']}\r\n"
+    for target in (f"{base(relay)}/v1/me", "http://evil.example/v1/me"):
+        assert b" 400 " in (await ask(base(relay), "GET", target, said)).splitlines()[0]
+
+
 async def test_with_its_token_questions_and_bodies_go_through(relay: Relay) -> None:
     async with aiohttp.ClientSession(headers=token(relay)) as session:
         async with session.get(f"{base(relay)}/v1/me") as answer:
@@ -87,3 +134,10 @@ async def test_an_agent_that_is_gone_is_an_answer_of_the_relay() -> None:
         answer = await session.get(f"{base(relay)}/v1/me", headers=token(relay))
         assert answer.status == 503
         assert gone in (await answer.json())["error"]
+
+
+async def test_the_browser_is_not_given_the_token_as_an_argument(relay: Relay, tmp_path: Path) -> None:
+    page = leading_to(relay.url, tmp_path)
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert f"url={relay.url}" in page.read_text()
+    assert urlsplit(relay.url).fragment not in page.as_uri()

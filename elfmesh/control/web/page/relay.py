@@ -3,18 +3,21 @@
 Owns the relay between a browser on this host and an agent's API: the browser shows the relay's own token, the
 relay shows the agent the user's certificate (or token). Decides nothing about roles; the agent does.
 
-Invariants: it listens on loopback only; without its token nothing of /v1 is asked of the agent, so that other
-users of the host borrow no certificate; a page of another origin gets nothing.
+Invariants: it listens on loopback only; without its token nothing but the page's files is asked of the agent,
+so that other users of the host borrow no certificate; what is asked is the path that was judged, byte for
+byte; a page of another origin gets nothing.
 """
 
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 import socket
 
 import aiohttp
 from aiohttp import hdrs, web
+from yarl import URL
 
 from elfmesh.control.answers import UNAVAILABLE, error_of
 from elfmesh.control.answers import error_body as refused
@@ -31,6 +34,9 @@ ANSWERED = frozenset({"content-type", "cache-control", "etag", "vary", "retry-af
 
 KEPT = ("content-security-policy", "x-", "referrer-policy", "cross-origin-", "permissions-policy")
 CHUNK_BYTES = 64 << 10
+
+_FILE = re.compile(r"/(?:page/(?:[\w-][\w.-]*/)*(?:[\w-][\w.-]*)?)?", re.ASCII)
+"""Paths that need no token, as they are sent: no dot segment leads elsewhere, and nothing is encoded."""
 
 
 class Relay:
@@ -76,16 +82,18 @@ class Relay:
         origin = request.headers.get(hdrs.ORIGIN)
         if request.headers.get(hdrs.HOST) != self._own or origin not in (None, f"http://{self._own}"):
             return json_response(403, refused("requests of web pages are refused", where=request.path))
-        if request.path.startswith("/v1/") and not self._known(request.headers.get(hdrs.AUTHORIZATION, "")):
+        if not self._is_open(request) and not self._known(request.headers.get(hdrs.AUTHORIZATION, "")):
             hint = "Open the address that `elf page` has printed, with everything behind the #."
             return json_response(401, refused("this page does not know you", where=request.path, hint=hint))
         scheme = "http" if self._context is None else "https"
+        if not request.raw_path.startswith("/"):
+            return json_response(400, refused("the path of a request begins with /", where=request.path))
         headers = {name: request.headers[name] for name in ASKED if name in request.headers}
         headers["Accept-Encoding"] = request.headers.get("Accept-Encoding", "identity")
         try:
             async with self._session.request(
                 request.method,
-                f"{scheme}://{self._api}{request.raw_path}",
+                URL(f"{scheme}://{self._api}{request.raw_path}", encoded=True),  # nothing in it is resolved
                 data=await request.read() if request.can_read_body else None,
                 headers=headers | self._credentials.headers(self._api),
                 ssl=self._context or True,
@@ -95,6 +103,12 @@ class Relay:
                 return await _passed_on(request, answer)
         except aiohttp.ClientConnectionError as error:
             return json_response(UNAVAILABLE, error_of(unreachable(self._api, error)))
+
+    @staticmethod
+    def _is_open(request: web.Request) -> bool:
+        """Whether this asks for a file of the page: a browser fetches those without saying the token."""
+        path = request.raw_path.partition("?")[0]
+        return request.method in (hdrs.METH_GET, hdrs.METH_HEAD) and _FILE.fullmatch(path) is not None
 
     def _known(self, given: str) -> bool:
         scheme, _, token = given.partition(" ")
