@@ -32,8 +32,8 @@ def issued(
     (directory / "cert.pem").write_bytes(ca.sign(wanted, key.public_key(), days))
     (directory / "ca.pem").write_bytes(ca.pem)
     (directory / "deny").touch()
-    cert, key, root, deny = (str(directory / name) for name in ("cert.pem", "key.pem", "ca.pem", "deny"))
-    return Files(cert, key, root, deny)
+    cert, private, root, deny = (str(directory / name) for name in ("cert.pem", "key.pem", "ca.pem", "deny"))
+    return Files(cert, private, root, deny)
 
 
 def credentials(files: Files) -> Credentials:
