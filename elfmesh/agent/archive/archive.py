@@ -17,6 +17,7 @@ Paper: ELF 4.1 (the stream goes to the agents, and unchanged to storage). See gu
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
 import os
@@ -58,6 +59,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
         gaps: losses of bytes that nobody had read.
         overlong: lines left out because they exceed the limit.
         expired: files that went for their age or for the budget.
+        types: of parsed columns, an Arrow schema in base64: files of a later process have the same.
     """
 
     next: int = 1
@@ -66,6 +68,7 @@ class State(msgspec.Struct, forbid_unknown_fields=True):
     gaps: int = 0
     overlong: int = 0
     expired: int = 0
+    types: str = ""
 
 
 class Archive:
@@ -84,7 +87,7 @@ class Archive:
     Raises:
         RuntimeFailure: another process writes this archive.
         ConfigError: its columns are not said and the format does not fix them.
-        StorageError: its state is damaged.
+        StorageError: its state is damaged, or is gone while its files are there.
         OSError: the disk refuses; so do `step` and `flush`, which may be called again.
     """
 
@@ -111,8 +114,10 @@ class Archive:
         make_directory(self.directory)
         self._lock = self._locked()
         try:
-            self.state = self._read_state()
+            found = self._read_state()
+            self.state = State() if found is None else found
             self._remove_from(self.state.next)
+            self._settle_types()
         except BaseException:
             os.close(self._lock)
             raise
@@ -120,7 +125,7 @@ class Archive:
             path: path.stat() for path in sorted(self.directory.glob("date=*/*.parquet"), key=_number)
         }
         self._reader = StreamReader(pattern, formats)
-        begun = self.state.next > 1 or bool(self.state.positions)
+        begun = found is not None
         wanted = (RAW, *self._columns) if config.what == "parsed" else ()
         positions = self.state.positions
         self._reader.add(READER, wanted, positions=positions, read_from="resume" if begun else read_from)
@@ -246,6 +251,7 @@ class Archive:
             state,
             next=state.next + (1 if rows else 0),
             positions=positions,
+            types=self._types(),
             rows=state.rows + rows,
             gaps=state.gaps + self._new["gaps"],
             overlong=state.overlong + self._new["overlong"],
@@ -260,14 +266,39 @@ class Archive:
         self.state = after
         self._new = Counter()
 
-    def _read_state(self) -> State:
+    def _read_state(self) -> State | None:
+        """What the last writer has said; None: there was none."""
         path = self.directory / STATE
         if not path.exists():
-            return State()
+            # It is there before the first file: without it nobody knows which lines the files have.
+            if next(self.directory.glob("date=*/*.parquet"), None) is not None:
+                raise StorageError(
+                    "the archive has files, and its state is gone", where=str(path),
+                    hint="Bring it back from a backup, or move the directory away: a new one begins.",
+                )  # fmt: skip
+            return None
         try:
             return msgspec.json.decode(path.read_bytes(), type=State)
         except (msgspec.DecodeError, ValueError) as error:
             raise StorageError(f"the archive's state is damaged: {error}", where=str(path)) from None
+
+    def _types(self) -> str:
+        """The types that columns have by now."""
+        types = self._formats.schema.types if self.config.what == "parsed" else {}
+        own = [(name, types[name]) for name in self._columns if name in types]
+        return base64.b64encode(pa.schema(own).serialize().to_pybytes()).decode() if own else ""
+
+    def _settle_types(self) -> None:
+        """Columns keep the types of earlier files, whatever the first value is that comes now."""
+        if not self.state.types:
+            return
+        try:
+            found = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.state.types)))
+        except (pa.ArrowException, ValueError, OSError) as error:
+            where = str(self.directory / STATE)
+            raise StorageError(f"the archive's state is damaged: {error}", where=where) from None
+        schema = self._formats.schema
+        schema.types |= {each.name: each.type for each in found if each.name not in schema.declared}
 
     def _remove_from(self, number: int) -> None:
         """What a writer that died has left: its rows are read again."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from elfmesh.agent.archive.archive import Archive
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.own_thread import OwnThread
@@ -108,7 +110,7 @@ class Archives:
         while True:
             try:
                 taken = await each.thread.run(each.archive.step)
-            except (OSError, ElfError) as error:
+            except (OSError, ElfError, pa.ArrowException) as error:
                 reason = (
                     os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
                 )

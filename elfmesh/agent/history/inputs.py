@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from elfmesh.agent.config import StreamConfig, parse_stream
-from elfmesh.agent.parsers import AutoParser, StreamFormat
+from elfmesh.agent.parsers import AutoParser, Parser, StreamFormat
 from elfmesh.agent.parsers.formats import AUTO
 from elfmesh.agent.sources.blocks import check_readable, is_compressed
 from elfmesh.agent.sources.position import HEAD_BYTES
@@ -175,6 +175,29 @@ def pieces_of(each: Input, host: str, split_bytes: int = SPLIT_BYTES) -> Iterato
             continue
         for start in range(0, size, split_bytes):
             yield replace(whole, start=start, stop=min(size, start + split_bytes))
+
+
+def check_headless(parser: Parser, data: bytes, stream: str) -> None:
+    """Refuse an archive of lines whose columns stand in a header: its parts are read one without the other.
+
+    Args:
+        parser: has read nothing yet.
+        data: lines that it is going to read.
+        stream: whose they are.
+
+    Raises:
+        UsageError: with the format.
+    """
+    inner = parser
+    if isinstance(parser, AutoParser):
+        parser.choose(data)
+        inner = parser.inner or parser
+    if inner.known_columns() is None and inner.header_columns(data) is not None:
+        raise UsageError(
+            f"{stream}: lines of {inner.name} mean nothing without their header, and an archive of raw lines "
+            "is read in parts",
+            hint='Archive such a log with what = "parsed", or read the log itself.',
+        )
 
 
 def head_of(path: str) -> bytes:

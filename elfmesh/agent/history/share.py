@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from elfmesh.agent.disk.spill import SpillStore
 from elfmesh.agent.embedded import BLOCK_BYTES, LogRun
 from elfmesh.agent.functions.evaluator import local_evaluator
-from elfmesh.agent.history.inputs import ARCHIVE, Piece, head_of
+from elfmesh.agent.history.inputs import ARCHIVE, Piece, check_headless, head_of
 from elfmesh.agent.history.plan import CONTRIBUTION, Task, pack_error
 from elfmesh.agent.job_rows import JobRows
 from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
@@ -105,15 +105,15 @@ class ShareRun(LogRun):
             at for at in range(1, len(paths)) if (paths[at], hosts[at]) != (paths[at - 1], hosts[at - 1])
         ]
         for start, stop in itertools.pairwise([0, *changes, len(paths)] if paths else [0]):
-            parser = self._parser_of(stream, paths[start], hosts[start])
             lines = raw.slice(start, stop - start).to_pylist()
             block = Block("".join(f"{line}\n" for line in lines).encode(), paths[start], stream=stream)
+            parser = self._parser_of(stream, paths[start], hosts[start], block.data)
             parsed = parse_block(parser, block, self.statement.fields_of(stream))
             self._check(parser, stream)
             self._say_format(parser, paths[start], parsed)
             yield parsed, block, 0
 
-    def _parser_of(self, stream: str, path: str, host: str) -> Parser:
+    def _parser_of(self, stream: str, path: str, host: str, first: bytes) -> Parser:
         """The parser of a file of a host; those of one stream agree on its types."""
         parser = self._parsers.get((stream, path, host))
         if parser is None:
@@ -121,6 +121,7 @@ class ShareRun(LogRun):
             if formats is None:
                 formats = self._formats[stream, host] = settled_format(self._task, stream, host)
             parser = self._parsers[stream, path, host] = formats.parser(path)
+            check_headless(parser, first, stream)
         return parser
 
     def _opened(

@@ -22,6 +22,7 @@ from elfmesh.agent.history.inputs import (
     RESULTS,
     SPLIT_BYTES,
     Input,
+    check_headless,
     check_named,
     files_of,
     given_inputs,
@@ -316,6 +317,7 @@ def _settled_archive(
     data = "".join(f"{line}\n" for line in first if line is not None).encode()
     formats = each.format(host)
     parser = formats.parser(each.config.path)
+    check_headless(parser, data, each.stream)
     columns = discover_columns(parser, data)
     if not statement.star:
         wanted = statement.fields_of(each.stream)

@@ -5,8 +5,8 @@
 
 A whole partition directory is made beside the old one, and both change places by one call of the kernel
 (RENAME_EXCHANGE): who lists the directory sees the old files or the new ones, never both and never none. Then
-the commit log says so (`{"compacted": ...}`), and the old files go. Only days before that of the newest
-closed interval are taken: no interval of theirs is written again.
+the commit log says so (`{"compacted": ...}`), and the old files go. Only days before the newest that has a
+file are taken, and one that an interval is written to meanwhile stays as it is: the next run takes it.
 
 Owns these steps and what a run that was killed has left. Synchronous.
 
@@ -17,8 +17,10 @@ Paper: none. See guarantees D-17.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -81,7 +83,7 @@ def compact(
         dry_run: only say what would be done.
 
     Raises:
-        RuntimeFailure: there are no results there, or the file system cannot do it.
+        RuntimeFailure: there are no results there, another compaction runs, or the file system cannot do it.
         DataError: a day's files do not fit together.
         Unavailable: a sink holds the lock all the time.
         OSError: the disk refuses; what was begun is cleared away by the next run.
@@ -92,17 +94,39 @@ def compact(
             "there are no results of jobs", where=str(root), hint="Give the `path` of the sink."
         )
     for directory in logs:
-        commits = Commits(directory)
-        if not dry_run:
-            _clear(directory, commits)
-        name = directory.relative_to(root).as_posix()
-        for partition, files in _old_days(directory, commits, before):
-            day = partition.name.removeprefix(PARTITION)
-            if dry_run:
-                rows = sum(pq.read_metadata(path).num_rows for path in files)
-                yield Compacted(name, day, len(files), 1, rows)
-            else:
-                yield Compacted(name, day, len(files), *_compact_day(directory, commits, partition, files))
+        with _alone(directory):
+            yield from _compact_log(directory, root, before, dry_run)
+
+
+@contextlib.contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """One compaction at a time: another would clear away what this one is making."""
+    handle = os.open(directory / DIRECTORY / "compacting", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            hint = "Wait until it has ended."
+            raise RuntimeFailure("another process compacts this", where=str(directory), hint=hint) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def _compact_log(directory: Path, root: Path, before: date | None, dry_run: bool) -> Iterator[Compacted]:
+    commits = Commits(directory)
+    if not dry_run:
+        _clear(directory, commits)
+    name = directory.relative_to(root).as_posix()
+    for partition, files in _old_days(directory, commits, before):
+        day = partition.name.removeprefix(PARTITION)
+        if dry_run:
+            rows = sum(pq.read_metadata(path).num_rows for path in files)
+            yield Compacted(name, day, len(files), 1, rows)
+        else:
+            done = _compact_day(directory, commits, partition, files)
+            if done is not None:
+                yield Compacted(name, day, len(files), *done)
 
 
 def _old_days(directory: Path, commits: Commits, before: date | None) -> Iterator[tuple[Path, list[Path]]]:
@@ -117,10 +141,12 @@ def _old_days(directory: Path, commits: Commits, before: date | None) -> Iterato
             yield partition, files
 
 
-def _compact_day(directory: Path, commits: Commits, partition: Path, files: list[Path]) -> tuple[int, int]:
+def _compact_day(
+    directory: Path, commits: Commits, partition: Path, files: list[Path]
+) -> tuple[int, int] | None:
+    """How many files it was made into, and their rows; None: it was written to meanwhile, and stays."""
     made, rows = [], 0
-    names = "\n".join(f"{path.name} {path.stat().st_mtime_ns}" for path in files)
-    digest = hashlib.sha256(names.encode()).hexdigest()[:12]
+    digest = _state_of(files)
     day = partition.name.removeprefix(PARTITION)
     staging = directory / f"{STAGING}{day}-{digest}"
     shutil.rmtree(staging, ignore_errors=True)
@@ -137,13 +163,25 @@ def _compact_day(directory: Path, commits: Commits, partition: Path, files: list
     sync_directory(directory)
     reach("files.staged")
     with _locked(commits):
-        _exchange(staging, partition)
-        sync_directory(directory)
-        reach("files.swapped")
-        commits.compacted(note)
+        # The newest day may be of an open interval that was shown, so that the one before is written to yet.
+        unchanged = _state_of(sorted(partition.glob("*.parquet"), key=_first)) == digest
+        if unchanged:
+            _exchange(staging, partition)
+            sync_directory(directory)
+            reach("files.swapped")
+            commits.compacted(note)
+    if not unchanged:
+        shutil.rmtree(staging)
+        return None
     reach("files.named")
     shutil.rmtree(staging)
     return len(made), rows
+
+
+def _state_of(files: list[Path]) -> str:
+    """Tells the files of a day, as they are now, from any others."""
+    names = "\n".join(f"{path.name} {path.stat().st_mtime_ns}" for path in files)
+    return hashlib.sha256(names.encode()).hexdigest()[:12]
 
 
 def _batches(files: list[Path]) -> Iterator[tuple[list[pa.Table], list[Any], int, int]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -21,8 +22,9 @@ from elfmesh.agent.archive.config import ArchiveConfig
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.cli.archive import archive_command
 from elfmesh.agent.config import StreamConfig, config_of
+from elfmesh.agent.sources.tail import ReadFrom
 from elfmesh.agent.stream_formats import format_of
-from elfmesh.errors import ConfigError, RuntimeFailure
+from elfmesh.errors import ConfigError, RuntimeFailure, StorageError
 from tests.agent.sinks.rig import Died, die
 
 
@@ -37,11 +39,13 @@ class Rig:
             multiline=config.pop("multiline", ""),
         )
         self.config, self.now = ArchiveConfig(**config), 1_000.0
+        self.read_from: ReadFrom = "beginning"
 
     def open(self) -> Archive:
         return Archive(
             "app", self.stream.path, format_of(self.stream, name="app"), self.config,
             directory=self.root / "out", host="h1", clock=lambda: self.now,
+            read_from=self.read_from,
         )  # fmt: skip
 
     def write(self, *lines: str) -> None:
@@ -118,6 +122,59 @@ def test_a_kill_at_any_step_leaves_every_line_once_over_rotation(tmp_path: Path)
     assert numbers == Counter([*range(written), -1])
     places_seen = {(row["_inode"], row["_generation"], row["_offset"]) for row in rig.rows}
     assert len(places_seen) == written + 1
+
+
+def test_files_without_their_state_are_kept_and_named(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.write('{"a": 1}')
+    rig.once()
+    (tmp_path / "out/app/host=h1/_state.json").unlink()
+    with pytest.raises(StorageError, match="the archive has files, and its state is gone"):
+        rig.open()
+    assert len(rig.rows) == 1
+
+
+def test_lines_that_come_between_an_empty_start_and_the_next_are_not_passed_over(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.read_from = "end"
+    rig.open().close()
+    rig.write('{"a": 1}')
+    assert rig.once()["rows"] == 1
+
+
+def test_columns_keep_their_types_over_restarts(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, what="parsed", columns=("a",))
+    for line in ('{"a": 1}', '{"a": "x"}', '{"a": [2]}'):
+        rig.write(line)
+        rig.once()
+    kinds = [pq.read_schema(path).field("a").type for path in sorted(tmp_path.glob("out/app/*/*/*.parquet"))]
+    assert kinds[0] == "int64"
+    assert set(kinds) == {kinds[0]}
+    state = tmp_path / "out/app/host=h1/_state.json"
+    old = json.loads(state.read_text())
+    del old["types"]  # as it was written before there were types in it
+    state.write_text(json.dumps(old))
+    rig.open().close()
+    state.write_text(json.dumps({**old, "types": "AAAA"}))
+    with pytest.raises(StorageError, match="state is damaged"):
+        rig.open()
+
+
+async def test_what_arrow_refuses_is_a_problem_with_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_archive: Archive) -> int:
+        raise pa.ArrowInvalid("no such cast")
+
+    monkeypatch.setattr(Archive, "step", refused)
+    stream = StreamConfig(path=str(tmp_path / "log"), format="json", archive=ArchiveConfig())
+    archives = Archives(
+        {"app": stream}, lambda name, each: format_of(each, name=name), tmp_path / "out", "h1", again_s=60
+    )
+    archives.start()
+    await _until(archives.problems)
+    assert archives.problems() == {"archive app": "no such cast"}
+    await archives.close()
 
 
 def test_the_budget_takes_the_oldest_files_and_says_how_many(tmp_path: Path) -> None:

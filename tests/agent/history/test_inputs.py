@@ -16,7 +16,9 @@ import pytest
 from elfmesh import spark_bridge
 from elfmesh.agent.cli import entry
 from elfmesh.agent.history.inputs import Input, files_of, given_inputs, pieces_of
-from elfmesh.errors import DataError, QueryError, UsageError
+from elfmesh.agent.history.plan import Task, unpack_error
+from elfmesh.agent.history.share import contribute
+from elfmesh.errors import DataError, ElfError, QueryError, UsageError
 from tests.agent.history.engines import Asked, by_run, by_shares
 
 COUNT = "SELECT k, count(*) AS n, sum(x) AS s FROM log GROUP BY k"
@@ -74,6 +76,23 @@ def test_the_first_records_settle_types_for_all_pieces(tmp_path: Path) -> None:
     log.write_text('{"k": "a", "x": 1}\n' * 20 + '{"k": 7, "x": 1.5}\n' * 20)
     each = Asked(COUNT, inputs(log))
     assert by_shares(each, 64) == by_run(each)
+
+
+@pytest.mark.parametrize(
+    ("format", "text"), [("csv", "k,x\na,1\n"), ("auto", "k,x\na,1\nb,2\n"), ("w3c", "#Fields: k x\na 1\n")]
+)
+@pytest.mark.parametrize("cut", [0, 1], ids=["from the header", "behind it"])
+def test_raw_lines_that_need_a_header_are_refused(format: str, text: str, cut: int) -> None:
+    """An archive is read in parts: behind the first, such lines would be nobody's."""
+    lines = text.splitlines()[cut:]
+    rows = pa.table({"_raw": lines, "_path": ["log"] * len(lines), "_host": ["h"] * len(lines)})
+    each = given_inputs({"log": ("out", f"parquet:{format}")})
+    task = Task(COUNT, 0, "query", "h", inputs=each)
+    found = contribute(task, (), (("log", batch) for batch in rows.to_batches()))
+    (said,) = [row["error"] for batch in found for row in batch.to_pylist()]
+    message = "cannot be told from its first lines" if format == "auto" and cut else "without their header"
+    with pytest.raises(ElfError, match=message):
+        raise unpack_error(said)
 
 
 def test_a_directory_is_its_files(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from datetime import date
@@ -16,7 +17,7 @@ from click.testing import CliRunner
 
 from elfmesh.agent import failpoints
 from elfmesh.agent.cli.compact import compact_command
-from elfmesh.agent.sinks.base import Position
+from elfmesh.agent.sinks.base import Item, Position
 from elfmesh.agent.sinks.commits import Commits
 from elfmesh.agent.sinks.compact import compact
 from elfmesh.agent.sinks.config import ParquetSink
@@ -35,6 +36,13 @@ async def filled(root: Path, days: int = 3, each: int = 5) -> ParquetFiles:
         start = START_US + index // each * DAY_US + index % each * 1_000_000
         assert await out.write(LOG, item(index, start_us=start, end_us=start + 1_000_000))
     return out
+
+
+async def _write(root: Path, late: Item) -> None:
+    """As another process does."""
+    out = ParquetFiles("other", ParquetSink(jobs=("*",), path=str(root)))
+    assert await out.write(LOG, late)
+    await out.close()
 
 
 def rows(root: Path) -> list[dict[str, Any]]:
@@ -127,6 +135,37 @@ async def test_what_does_not_fit_together_stays_as_it_is(tmp_path: Path) -> None
     with pytest.raises(DataError, match="columns of different types"):
         list(compact(tmp_path))
     assert files(tmp_path)["interval_date=2015-05-17"] == 2
+
+
+async def test_a_day_that_is_written_to_meanwhile_stays_as_it_is(tmp_path: Path) -> None:
+    out = await filled(tmp_path, days=1)
+    midnight = START_US + DAY_US
+    shown = item(6, start_us=midnight, end_us=midnight + 1, state="TENTATIVE", rev=1)
+    assert await out.write(LOG, shown)
+    last = item(5, start_us=midnight - 1, end_us=midnight)
+
+    def write() -> None:
+        writer = threading.Thread(target=lambda: asyncio.run(_write(tmp_path, last)))
+        writer.start()
+        writer.join()
+
+    with failpoints.armed("files.staged", write):
+        assert list(compact(tmp_path)) == []
+    assert not staged(tmp_path)
+    assert {row["interval_index"] for row in rows(tmp_path)} == set(range(7))
+    assert [done.files for done in compact(tmp_path)] == [6]
+    assert {row["interval_index"] for row in rows(tmp_path)} == set(range(7))
+
+
+async def test_two_compactions_do_not_clear_each_other_away(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    before = rows(tmp_path)
+    other = compact(tmp_path)
+    next(other)
+    with pytest.raises(RuntimeFailure, match="another process compacts this"):
+        list(compact(tmp_path))
+    assert len(list(other)) == 1
+    assert rows(tmp_path) == before
 
 
 def test_a_directory_without_results_is_refused(tmp_path: Path) -> None:
