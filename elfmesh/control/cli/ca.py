@@ -121,12 +121,16 @@ def renew_command(directory: str, name: str, days: float) -> None:
 @_DIRECTORY
 @click.argument("name", metavar="NAME|FILE")
 def revoke_command(directory: str, name: str) -> None:
-    """Put a certificate on the deny list, DIR/deny: copy that to all agents, which then refuse it."""
+    """Put a certificate on the deny list, DIR/deny: copy that to all agents, which then refuse it.
+
+    All certificates of its key go with it: who has stolen the key has those from before a renewal, too.
+    """
     authority = _authority(directory)
     path = _issued(authority, name)
-    serial = authority.revoke(_read(path))
-    say(f"{serial} is revoked where {authority.directory / 'deny'} is the deny list")
-    click.echo(serial)
+    serials = authority.revoke(_read(path))
+    say(f"{len(serials)} revoked where {authority.directory / 'deny'} is the deny list")
+    for serial in serials:
+        click.echo(serial)
 
 
 @ca_group.command("token")

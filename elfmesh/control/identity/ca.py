@@ -11,6 +11,7 @@ nobody but the CA chooses it; a private key is written with mode 0600 and never 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import ipaddress
 import json
 import os
@@ -24,12 +25,13 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from elfmesh.control.identity.bearer import read_private, write_private
 from elfmesh.control.identity.names import SCHEME, Nameless, agent_uri, bearer, check_name, role_uri
 from elfmesh.control.identity.principal import EVERY_NAMESPACE, Role
-from elfmesh.control.identity.trust import facts_of
+from elfmesh.control.identity.trust import facts_of, read_denied
 from elfmesh.errors import ConfigError, DataError, RuntimeFailure
 from elfmesh.ids import ID_BYTES
 
@@ -176,7 +178,7 @@ class Authority:
         except (ValueError, TypeError, InvalidSignature):
             raise DataError("is no certificate of this CA") from None
         facts = facts_of(old.public_bytes(serialization.Encoding.DER))
-        if facts.serial in self.denied():
+        if self.is_denied(old):
             raise DataError("is revoked", hint="`elf ca issue` makes another one.")
         alternative = old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         uris = [uri for uri in facts.names if uri.startswith(SCHEME)]
@@ -203,29 +205,47 @@ class Authority:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def denied(self) -> frozenset[str]:
-        """Serials that are revoked."""
-        path = self.directory / "deny"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return frozenset(line.partition("#")[0].strip() for line in lines) - {""}
+        """Serials and fingerprints that are revoked.
 
-    def revoke(self, pem: bytes) -> str:
-        """Put a certificate's serial on the deny list; it is on disk when this returns.
+        Raises:
+            ConfigError: the deny list cannot be read.
+        """
+        path = self.directory / "deny"
+        return read_denied(str(path)) if path.exists() else frozenset()
+
+    def is_denied(self, certificate: x509.Certificate) -> bool:
+        """Whether a certificate is revoked."""
+        known = {f"{certificate.serial_number:x}", certificate.fingerprint(hashes.SHA256()).hex()}
+        return bool(known & self.denied())
+
+    def revoke(self, pem: bytes) -> list[str]:
+        """Put a certificate's serial on the deny list, and those of all others that were issued for its key.
+
+        Whoever has stolen a key has the certificates from before a renewal, too. The list is on disk when
+        this returns.
 
         Raises:
             DataError: it cannot be read.
+            ConfigError: the deny list cannot be read.
         """
         try:
             parsed = x509.load_pem_x509_certificate(pem)
         except ValueError:
             raise DataError("is no certificate") from None
-        serial = f"{parsed.serial_number:x}"
-        path = self.directory / "deny"
-        before = path.read_bytes() if path.exists() else b""
-        if serial not in self.denied():
-            name = parsed.subject.rfc4514_string().encode("ascii", "replace").decode()
-            write_private(path, before + f"{serial}  # {name}\n".encode())
+        key, uris = key_digest(parsed.public_key()), _uris(parsed)
+        found = {f"{parsed.serial_number:x}": None}
+        for row in self.issued():  # lists of earlier versions do not name keys
+            if row.get("key") == key or ("key" not in row and row["uris"] == uris):
+                found[str(row["serial"])] = None
+        path, known = self.directory / "deny", self.denied()
+        name = parsed.subject.rfc4514_string().encode("ascii", "replace").decode()
+        more = "".join(f"{serial}  # {name}\n" for serial in found if serial not in known)
+        if more:
+            before = path.read_text() if path.exists() else ""
+            gap = "\n" if before and not before.endswith("\n") else ""
+            write_private(path, f"{before}{gap}{more}".encode())
             path.chmod(0o644)
-        return serial
+        return list(found)
 
     def _keep(self, wanted: Wanted, certificate: x509.Certificate, pem: bytes) -> None:
         place = self.directory / "issued" / wanted.name
@@ -233,6 +253,7 @@ class Authority:
         entry = {
             "serial": f"{certificate.serial_number:x}",
             "fingerprint": certificate.fingerprint(hashes.SHA256()).hex(),
+            "key": key_digest(certificate.public_key()),
             "name": wanted.name,
             "uris": wanted.uris,
             "not_after": certificate.not_valid_after_utc.isoformat(),
@@ -273,6 +294,20 @@ def create(directory: str | Path, cluster: str, days: float = CA_DAYS) -> Author
     )
     write_public(place / "ca.pem", certificate.public_bytes(serialization.Encoding.PEM))
     return Authority(place)
+
+
+def key_digest(public: CertificatePublicKeyTypes) -> str:
+    """SHA-256 of a public key, hexadecimal."""
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return hashlib.sha256(public.public_bytes(serialization.Encoding.DER, form)).hexdigest()
+
+
+def _uris(certificate: x509.Certificate) -> list[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return names.get_values_for_type(x509.UniformResourceIdentifier)
 
 
 def new_key(path: Path) -> ec.EllipticCurvePrivateKey:

@@ -39,6 +39,8 @@ log = logging.getLogger("elf.ca")
 TIMEOUT_S = 30.0
 ANSWER_BYTES_MAX = 64 << 10
 LISTENER_DAYS = 30.0
+_KEPT_AS = "_enrolment"
+"""No name of a host: what was issued for one called "ca" is not written over."""
 
 
 class Listener:
@@ -91,7 +93,7 @@ class Listener:
 
     def _context(self) -> ssl.SSLContext:
         """The listener's own certificate, made for this life of it and never kept."""
-        wanted = Wanted("ca", (_listener_name(self._authority.cluster),), server=True)
+        wanted = Wanted(_KEPT_AS, (_listener_name(self._authority.cluster),), server=True)
         with tempfile.TemporaryDirectory() as place:
             key = new_key(Path(place) / "key.pem")
             (Path(place) / "cert.pem").write_bytes(

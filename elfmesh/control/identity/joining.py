@@ -5,7 +5,8 @@ the client that carry it are in `enrolment`. A token names a host, the CA's fing
 address, and holds a secret; the CA keeps the secret's hash, and the agent's id that it has chosen.
 
 Invariants: what a token is for is read from the CA's own record, never from the token; it is spent on disk,
-for one key, before that key is signed. Who asks again with the same key (the answer was lost) gets an answer.
+for one key, before that key is signed. Who asks again with the same key (the answer was lost) gets the same
+certificate again, unless it is revoked: a token makes one, however long it is good.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ from pathlib import Path
 
 import msgspec
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from elfmesh.control.identity.bearer import write_private
-from elfmesh.control.identity.ca import CERT_DAYS, Authority
+from elfmesh.control.identity.ca import CERT_DAYS, Authority, key_digest
 from elfmesh.control.identity.names import TOKEN_PREFIX, check_name
 from elfmesh.control.identity.principal import Role
 from elfmesh.errors import ConfigError
@@ -146,21 +146,28 @@ def admit(
         days: how long the certificate is good.
 
     Raises:
-        NotAdmitted: the token is unknown, expired, of another host, or spent for another key.
+        NotAdmitted: the token is unknown, expired, of another host, or spent for another key, or what it was
+            spent for is revoked.
     """
     record = _record(authority, number, secret)
     if now_s >= record.expires:
         raise NotAdmitted("the token has expired")
     public = _requested(request, record.host)
-    key = hashlib.sha256(
-        public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    ).hexdigest()
+    key = key_digest(public)
     if _spend(_place(authority) / f"{number}.spent", key) != key:
         raise NotAdmitted("the token is spent: another key was certified with it")
+    made = _place(authority) / f"{number}.pem"
+    if made.exists():
+        pem = made.read_bytes()
+        if authority.is_denied(x509.load_pem_x509_certificate(pem)):
+            raise NotAdmitted("the token is spent, and its certificate is revoked")
+        return pem
     wanted = authority.wanted(
         record.host, [(Role.AGENT, "")], dns=record.dns, ips=record.ips, agent=bytes.fromhex(record.agent)
     )
-    return authority.sign(wanted, public, days)
+    pem = authority.sign(wanted, public, days)
+    write_private(made, pem)
+    return pem
 
 
 def _record(authority: Authority, number: str, secret: bytes) -> _Record:

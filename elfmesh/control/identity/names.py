@@ -9,7 +9,8 @@ among the subject's alternative names, which every tool shows:
     elf://CLUSTER/submitter/NAMESPACE       `*`: of every namespace
 
 Names of another CA (SPIFFE ids, DNS names) become roles by patterns such as "spiffe://example.org/elf/{name}".
-Where there are patterns, they are all that counts.
+Where there are patterns, they are all that counts; none of them means every namespace, so that a wildcard
+certificate is worth no more than any other.
 
 Invariant: an agent cannot choose its id. In our own names the CA has written it; for others' names it is the
 hash of the name, which their CA gave.
@@ -32,6 +33,8 @@ TOKEN_PREFIX = "elfjoin1."
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62})")
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+_LABEL = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}"
+"""Of a DNS name: what is below a name may be somebody else's zone."""
 PLACEHOLDERS = {"name", "namespace"}
 
 
@@ -90,9 +93,9 @@ def parse_patterns(patterns: Mapping[str, str], *, where: str = "tls.names") -> 
             raise ConfigError(f"{{{unknown.pop()}}} is no placeholder", where=place, hint="Use {name}.")
         if used.count(wanted) != 1 or len(used) != len(set(used)):
             raise ConfigError(f"has not {{{wanted}}} in it exactly once", where=place)
+        one = _LABEL if text.startswith("dns:") else _PART
         expression = "".join(
-            f"(?P<{part}>{_PART}|\\*)" if part == "namespace" and number % 2
-            else f"(?P<{part}>{_PART})" if number % 2
+            f"(?P<{part}>{one})" if number % 2
             else re.escape(part)
             for number, part in enumerate(_PLACEHOLDER.split(text))
         )  # fmt: skip

@@ -10,6 +10,7 @@ certificate that has expired or is denied is refused from then on, on connection
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import ssl
@@ -27,6 +28,7 @@ from elfmesh.errors import ConfigError
 
 KNOWN_MAX = 4096
 """Certificates that were read once; beyond it all are read again."""
+_DNS = "dns:"
 _DENIED = re.compile(r"[0-9a-f]{1,64}")
 
 
@@ -120,6 +122,8 @@ class Trust:
             self._load()
         except ConfigError as error:
             self.problem = str(error)
+            with contextlib.suppress(ConfigError):  # who is on a list that can be read is not believed
+                self._denied |= self._read_denied()
             return False
         self.problem = ""
         return True
@@ -151,8 +155,7 @@ class Trust:
         files = self._files
         server = server_context(files.cert, files.key, files.ca)
         client = client_context(files.cert, files.key, files.ca, check_hostname=False)
-        wanted = files.deny and (self._listed or not files.deny_may_come or Path(files.deny).exists())
-        denied = read_denied(files.deny) if wanted else frozenset()
+        denied = self._read_denied()
         facts = facts_of(read_certificate(files.cert))
         try:
             me = bearer(facts.names, self._cluster, self._patterns)
@@ -167,7 +170,15 @@ class Trust:
         if facts.not_after <= self._now_s():
             raise ConfigError("has expired", where=files.cert, hint="`elf ca renew` makes a new one.")
         self.server, self.client, self._denied, self.me, self.facts = server, client, denied, me, facts
-        self._listed = bool(wanted)
+
+    def _read_denied(self) -> frozenset[str]:
+        """What the deny list says now; once it was there, it has to be."""
+        path = self._files.deny
+        if not path or not (self._listed or not self._files.deny_may_come or Path(path).exists()):
+            return frozenset()
+        found = read_denied(path)
+        self._listed = True
+        return found
 
 
 def facts_of(certificate: bytes) -> Facts:
@@ -183,8 +194,9 @@ def facts_of(certificate: bytes) -> Facts:
         except x509.ExtensionNotFound:
             names: tuple[str, ...] = ()
         else:
+            hosts = alternative.get_values_for_type(x509.DNSName)
             uris = alternative.get_values_for_type(x509.UniformResourceIdentifier)
-            names = (*uris, *(f"dns:{name}" for name in alternative.get_values_for_type(x509.DNSName)))
+            names = (*(uri for uri in uris if not _is_dns(uri)), *(f"{_DNS}{host.lower()}" for host in hosts))
     except ValueError as error:
         raise Nameless(f"its certificate cannot be read: {error}") from None
     return Facts(
@@ -194,6 +206,11 @@ def facts_of(certificate: bytes) -> Facts:
         not_before=parsed.not_valid_before_utc.timestamp(),
         not_after=parsed.not_valid_after_utc.timestamp(),
     )
+
+
+def _is_dns(uri: str) -> bool:
+    """Whether a URI is spelled as we spell DNS names: a CA may check those and leave URIs to who asks."""
+    return uri.lower().startswith(_DNS)
 
 
 def read_certificate(path: str) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import ssl
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -174,3 +175,47 @@ def test_files_that_are_no_certificates_are_named(tmp_path: Path, ca: Authority)
         Trust(files, "shop")
     with pytest.raises(ConfigError, match="cannot be read"):
         Trust(Files(files.cert, files.key, str(tmp_path / "gone")), "shop")
+
+
+def test_a_revoked_key_is_no_good_by_an_earlier_certificate_of_it(ca: Authority) -> None:
+    """Renewal keeps the key: what was copied with it before a renewal must not outlive the revocation."""
+    place = str(ca.directory)
+    assert run(["ca", "issue", place, "eve", "--role", "operator"]) == 0
+    cert = ca.directory / "issued" / "eve" / "cert.pem"
+    earlier = read_certificate(str(cert))
+    assert run(["ca", "renew", place, "eve"]) == 0
+    renewed = read_certificate(str(cert))
+    assert run(["ca", "revoke", place, "eve"]) == 0
+    files = issued(ca, "a", Role.AGENT)
+    shutil.copy(ca.directory / "deny", files.deny)
+    trust = Trust(files, "shop")
+    for certificate in (earlier, renewed):
+        with pytest.raises(NotBelieved, match="revoked"):
+            trust.judge(certificate)
+    assert trust.judge(read_certificate(files.cert)).name == "a", "others of the CA stay good"
+
+
+@pytest.mark.parametrize("spelled", [str.upper, lambda text: "00" + text, lambda text: f"0x{text}  # eve"])
+def test_a_line_that_agents_obey_the_ca_obeys(ca: Authority, spelled: Callable[[str], str]) -> None:
+    assert run(["ca", "issue", str(ca.directory), "eve", "--role", "operator"]) == 0
+    cert = ca.directory / "issued" / "eve" / "cert.pem"
+    (ca.directory / "deny").write_text(spelled(facts_of(read_certificate(str(cert))).serial))
+    assert run(["ca", "renew", str(ca.directory), "eve"]) == 65
+
+
+def test_a_fingerprint_is_as_good_as_a_serial_to_the_ca(ca: Authority) -> None:
+    assert run(["ca", "issue", str(ca.directory), "eve", "--role", "operator"]) == 0
+    cert = ca.directory / "issued" / "eve" / "cert.pem"
+    (ca.directory / "deny").write_text(facts_of(read_certificate(str(cert))).fingerprint)
+    assert run(["ca", "renew", str(ca.directory), "eve"]) == 65
+
+
+def test_a_revocation_counts_though_the_other_new_files_are_no_good(ca: Authority) -> None:
+    files = issued(ca, "a", Role.AGENT)
+    eve = read_certificate(issued(ca, "eve", Role.AGENT).cert)
+    trust = Trust(files, "shop")
+    Path(files.cert).write_text("half a certif")
+    Path(files.deny).write_text(facts_of(eve).serial)
+    assert not trust.reload()
+    with pytest.raises(NotBelieved, match="revoked"):
+        trust.judge(eve)

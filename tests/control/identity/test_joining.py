@@ -14,12 +14,22 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    EllipticCurvePrivateKey,
+    generate_private_key,
+)
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509.oid import NameOID
 
-from elfmesh.control.identity.ca import Authority, create
+from elfmesh.control.identity.ca import Authority, create, new_key
 from elfmesh.control.identity.enrolment import Listener, enrol
 from elfmesh.control.identity.joining import PREFIX, NotAdmitted, Token, admit, make_token, parse_token
+from elfmesh.control.identity.names import bearer
 from elfmesh.control.identity.principal import Role
-from elfmesh.control.identity.trust import Files, Trust
+from elfmesh.control.identity.trust import Files, Trust, facts_of
 from elfmesh.errors import ConfigError, ElfError, RuntimeFailure, Unreachable
 from tests.control.identity.certs import issued
 
@@ -181,3 +191,59 @@ def test_a_token_survives_being_a_word(ca: Authority) -> None:
     record = (ca.directory / "tokens" / f"{joining.number}.json").read_bytes()
     assert joining.secret not in record
     assert base64.b64encode(joining.secret) not in record
+
+
+def certified(ca: Authority, joining: Token, place: Path) -> bytes:
+    """What the CA answers to the key in `place`."""
+    place.mkdir(exist_ok=True)
+    path = place / "key.pem"
+    key = new_key(path) if not path.exists() else load_pem_private_key(path.read_bytes(), None)
+    assert isinstance(key, EllipticCurvePrivateKey)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, joining.host)])
+    csr = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    return admit(ca, joining.number, joining.secret, csr.public_bytes(Encoding.PEM), now_s=NOW)
+
+
+def test_a_token_does_not_bring_back_what_was_revoked(ca: Authority, tmp_path: Path) -> None:
+    """Who has a host's key and its token could have it certified again until the token expires."""
+    joining = make_token(ca, "web1", "127.0.0.1:1", now_s=NOW, ttl_s=1e6)
+    pem = certified(ca, joining, tmp_path / "host")
+    assert certified(ca, joining, tmp_path / "host") == pem, "the answer was lost: the same again"
+    assert len(ca.issued()) == 1
+    ca.revoke(pem)
+    with pytest.raises(NotAdmitted, match="revoked"):
+        certified(ca, joining, tmp_path / "host")
+
+
+def test_what_a_signing_request_asks_for_beside_its_key_counts_for_nothing(ca: Authority) -> None:
+    joining = make_token(ca, "web1", "127.0.0.1:1", now_s=NOW, dns=("web1.example.org",))
+    key = generate_private_key(SECP256R1())
+    wishes = x509.SubjectAlternativeName(
+        [
+            x509.UniformResourceIdentifier("elf://shop/operator/web1"),
+            x509.UniformResourceIdentifier(f"elf://shop/agent/web1/{'00' * 20}"),
+            x509.DNSName("bank.example.org"),
+        ]
+    )
+    csr = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "web1")]))
+        .add_extension(wishes, critical=True)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = admit(ca, joining.number, joining.secret, csr.public_bytes(Encoding.PEM), now_s=NOW)
+    parsed = x509.load_pem_x509_certificate(pem)
+    names = facts_of(parsed.public_bytes(Encoding.DER)).names
+    who = bearer(names, "shop")
+    assert who.roles == {Role.AGENT}
+    assert who.agent != bytes(20)
+    assert "dns:bank.example.org" not in names
+    assert not parsed.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+
+
+async def test_a_host_that_is_called_as_the_listener_keeps_its_own_certificate(ca: Authority) -> None:
+    issued(ca, "ca", Role.AGENT)
+    before = (ca.directory / "issued" / "ca" / "cert.pem").read_bytes()
+    async with listening(ca):
+        assert (ca.directory / "issued" / "ca" / "cert.pem").read_bytes() == before

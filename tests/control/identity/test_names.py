@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
 from elfmesh.control.identity.names import Nameless, bearer, parse_patterns
 from elfmesh.control.identity.principal import Role
+from elfmesh.control.identity.trust import facts_of
 from elfmesh.errors import ConfigError
 from elfmesh.ids import named_agent_id
 
@@ -107,3 +115,61 @@ def test_where_there_are_patterns_nothing_else_counts(name: str) -> None:
 def test_patterns_that_would_make_all_the_same_are_refused(pattern: str, role: str) -> None:
     with pytest.raises(ConfigError, match=r"tls\.names"):
         parse_patterns({pattern: role})
+
+
+@pytest.mark.parametrize("name", ["dns:*.teams.example.org", "spiffe://example.org/team/*"])
+def test_a_wildcard_certificate_is_not_of_every_namespace(name: str) -> None:
+    patterns = parse_patterns(
+        {
+            "dns:{namespace}.teams.example.org": "submitter",
+            "spiffe://example.org/team/{namespace}": "submitter",
+        }
+    )
+    with pytest.raises(Nameless):
+        bearer([name], "shop", patterns)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dns:a.b.teams.example.org",
+        "dns:shop.teams.example.org.",
+        "dns:sh\u043ep.teams.example.org",
+        "spiffe://example.org/team/a%2Fb",
+        "spiffe://example.org/team/shop/",
+        "spiffe://example.org/team/shop?x",
+        "spiffe://example.org/team/shop\n",
+        "spiffe://example.org//team/shop",
+    ],
+)
+def test_a_placeholder_is_one_plain_part_of_a_name(name: str) -> None:
+    patterns = parse_patterns(
+        {
+            "dns:{namespace}.teams.example.org": "submitter",
+            "spiffe://example.org/team/{namespace}": "submitter",
+        }
+    )
+    with pytest.raises(Nameless):
+        bearer([name], "shop", patterns)
+
+
+def certificate_of(*names: x509.GeneralName) -> bytes:
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x")])
+    made = x509.CertificateBuilder().subject_name(subject).issuer_name(subject).public_key(key.public_key())
+    made = made.serial_number(7).not_valid_before(now).not_valid_after(now + datetime.timedelta(1))
+    made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return made.sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+@pytest.mark.parametrize("uri", ["dns:w7.web.example.org", "DNS:w7.web.example.org"])
+def test_a_uri_that_is_spelled_as_a_dns_name_is_none(uri: str) -> None:
+    """A CA that checks who owns a host's name may let its clients choose their URIs."""
+    assert facts_of(certificate_of(x509.UniformResourceIdentifier(uri))).names == ()
+
+
+def test_a_host_has_one_id_however_its_name_is_written() -> None:
+    spelled = ("W7.web.Example.org", "w7.WEB.example.org")
+    assert {facts_of(certificate_of(x509.DNSName(name))).names for name in spelled} == {
+        ("dns:w7.web.example.org",)
+    }
