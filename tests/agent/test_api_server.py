@@ -164,7 +164,7 @@ async def test_a_revoked_operator_is_refused_on_the_open_connection(ca: Authorit
         assert security.trust is not None
         async with AsyncClient(server.address, credentials=credentials(ann)) as client:
             await client.get("agents")
-            serial = ca.revoke((ca.directory / "for" / "ann" / "cert.pem").read_bytes())
+            (serial,) = ca.revoke((ca.directory / "for" / "ann" / "cert.pem").read_bytes())
             (ca.directory / "for" / "web1" / "deny").write_text(serial)
             assert security.trust.reload()
             with pytest.raises(ElfError, match="revoked"):
