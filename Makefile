@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages test-deploy try-wheel $(SANITIZED) demo test test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
+.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages test-deploy try-wheel try-fleet $(SANITIZED) demo test test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -110,6 +110,10 @@ try-wheel: wheel ## install that wheel where there is nothing else, and run it
 	@cd build/fresh && printf '{"k":"a"}\n{"k":"b"}\n{"k":"a"}\n' > log.ndjson && \
 		ELF_KERNEL=native bin/elf run -o csv "SELECT k, COUNT(*) AS n FROM log GROUP BY k ORDER BY n DESC" log.ndjson
 
+try-fleet: try-wheel $(NATIVE) ## five hosts with certificates, each in a network namespace, run that wheel (root; 2 minutes)
+	@build/fresh/bin/python -m pip --disable-pip-version-check install --quiet --only-binary :all: "$$(ls dist/*.whl)[signing]"
+	@ELF_WHEEL_ELF=$(CURDIR)/build/fresh/bin/elf $(BIN)/python -m pytest -q tests/fleet
+
 lint: $(NATIVE) ## style
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check --no-cache .
@@ -120,7 +124,7 @@ types: $(NATIVE) ## types, strict
 imports: $(NATIVE) ## who may import whom
 	@$(BIN)/lint-imports
 
-check: test test-numpy lint types imports sanitize try-wheel ## everything .ci/run does
+check: test seeds test-numpy lint types imports sanitize try-fleet ## everything .ci/run does
 
 sim: $(NATIVE) ## 1,000 simulated agents and 100 jobs (minutes)
 	ELF_SIM_AGENTS=1000 ELF_SIM_JOBS=100 $(BIN)/python -m pytest -q tests/sim --timeout 3600
