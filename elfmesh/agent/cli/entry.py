@@ -52,6 +52,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "What an agent sealed for intervals closed without it.",
     ),
     "compact": ("elfmesh.agent.cli.compact:compact_command", "Make few files of a Parquet sink's many."),
+    "backup": (
+        "elfmesh.agent.cli.backup:backup_command",
+        "Copy what a data directory can give to a new agent.",
+    ),
+    "restore": ("elfmesh.agent.cli.backup:restore_command", "A new agent's data directory from a backup."),
     "audit": ("elfmesh.agent.cli.audit:audit_group", "Who did what on an agent; whether its log is whole."),
     "archive": (
         "elfmesh.agent.cli.archive:archive_command",
