@@ -37,6 +37,9 @@ RETRY_S = 0.5
 NEXT, REVISION = "X-Elf-Next", "X-Elf-Revision"
 """Headers of a page of results: the interval and the revision to go on from."""
 
+INCARNATION = "X-Elf-Incarnation"
+"""Header of an Arrow stream: whose rows they are, of jobs that had the same name."""
+
 LINE_BYTES_MAX = 256 << 20
 BLOCK_BYTES = 1 << 16
 KINDS = ("jobs", "agents", "streams", "trees")

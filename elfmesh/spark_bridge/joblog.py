@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 
 import pyarrow as pa
 
-from elfmesh.control.client import NEXT, Client
+from elfmesh.control.client import INCARNATION, NEXT, Client
 from elfmesh.control.client_base import job_path
 from elfmesh.control.manifest import split_name
 from elfmesh.errors import ConfigError, DataError, ElfError, RuntimeFailure, Unreachable, UsageError
@@ -163,7 +163,13 @@ class JobLog:
             return int(response.headers[NEXT]) - 1
 
     def batches(
-        self, after: int, upto: int, *, only: Collection[str] | None = None, revision: int | None = None
+        self,
+        after: int,
+        upto: int,
+        *,
+        only: Collection[str] | None = None,
+        revision: int | None = None,
+        incarnation: str = "",
     ) -> Iterator[pa.RecordBatch]:
         """The rows of the intervals in `(after, upto]`, read as they arrive. Cost: one batch in memory.
 
@@ -172,6 +178,11 @@ class JobLog:
             upto: the last interval.
             only: states wanted; None: all.
             revision: tentative results newer than this come, too; None: only final ones.
+            incarnation: of the job whose rows are wanted; "": whichever there is.
+
+        Raises:
+            RuntimeFailure: the job was made again since the read was planned.
+            Unreachable: the answer broke off.
         """
         query: dict[str, Any] = {"from": after, "to": upto, **self._viewed}
         if only is not None:
@@ -179,6 +190,9 @@ class JobLog:
         if revision is not None:
             query |= {"state": "all", "revision": revision}
         with self._open("arrow", **query) as response:
+            now = response.headers.get(INCARNATION) or incarnation  # agents did not always say it
+            if incarnation and now != incarnation:
+                raise recreated(self.job, incarnation, now)
             try:
                 with pa.ipc.open_stream(response) as reader:
                     yield from reader
@@ -274,10 +288,10 @@ class JobLog:
 
 
 def recreated(job: str, was: str, now: str) -> RuntimeFailure:
-    """The error of a stream whose checkpoint belongs to an earlier job of the same name."""
+    """The error of a read whose checkpoint or plan belongs to an earlier job of the same name."""
     return RuntimeFailure(
         f"{JOB_RECREATED}: job {job!r} was deleted and created again since this query's checkpoint "
-        f"(incarnation {was}, now {now}). Start the query with a new checkpoint."
+        f"or plan (incarnation {was}, now {now}). Run a batch again; start a stream with a new checkpoint."
     )
 
 

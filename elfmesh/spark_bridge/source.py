@@ -61,6 +61,7 @@ class Range(InputPartition):  # type: ignore[misc]  # mypy skips PySpark
         turn: which agent is asked first.
         revision: tentative results newer than this are wanted, too; None: they are not.
         only: states wanted; None: all.
+        incarnation: of the job that the read was planned for; "": nobody knows.
     """
 
     after: int
@@ -68,6 +69,7 @@ class Range(InputPartition):  # type: ignore[misc]  # mypy skips PySpark
     turn: int = 0
     revision: int | None = None
     only: frozenset[str] | None = None
+    incarnation: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,11 @@ class _Reads:
         if isinstance(partition, Range):  # Spark sends an empty partition when there is nothing to read
             log = self.log.turned(partition.turn)
             for batch in log.batches(
-                partition.after, partition.upto, only=partition.only, revision=partition.revision
+                partition.after,
+                partition.upto,
+                only=partition.only,
+                revision=partition.revision,
+                incarnation=partition.incarnation,
             ):
                 yield conform(batch, self.schema)
 
@@ -186,8 +192,7 @@ class BatchReader(_Reads, DataSourceReader):  # type: ignore[misc]  # mypy skips
             open_after, open_upto = self.bounds.clip(max(held.latest, after), last)
             if open_after < open_upto:
                 ranges.append(Range(open_after, open_upto, len(ranges), revision=0))
-        only = self.bounds.states
-        return [replace(each, only=only) for each in ranges] if only is not None else ranges
+        return [replace(each, only=self.bounds.states, incarnation=held.incarnation) for each in ranges]
 
 
 class PushingBatchReader(BatchReader):
@@ -273,7 +278,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         if newest > before:
             last = END if self.options.end is None else self.options.end
             ranges.append(Range(upto, last, len(ranges), revision=before, only=frozenset({TENTATIVE})))
-        return ranges
+        return [replace(each, incarnation=held.incarnation) for each in ranges]
 
     def _offset(self, interval: int, held: Offsets, *, first: bool = False) -> dict[str, Any]:
         """An offset as a checkpoint holds it; those of final intervals know no revisions."""

@@ -30,6 +30,9 @@ class FakeBackend:
         self.records: list[tuple[ResultRecord, bytes]] = []
         self.expired: int | None = None
         self.deleted = False
+        self.incarnation = "a1"
+        self.remade_after: int | None = None
+        """Pages of results after which the job is another one."""
         self.down = 0
         self.loop: asyncio.AbstractEventLoop
         """Where it is served, once it is."""
@@ -88,6 +91,10 @@ class FakeBackend:
         following = found[-1][0].index + 1 if found else max(start, 0)
         indices = [each[0].index for each in self.records]
         body = {"earliest": min(indices, default=0), "latest": max(indices, default=-1)}
+        body["incarnation"] = self.incarnation
+        if self.remade_after is not None:
+            self.remade_after -= 1
+            self.incarnation = "a1" if self.remade_after > 0 else "b2"
         return Reply(0, 200, {**body, "next": following, "expired": self.expired}, encode_page(found))
 
     def _schema(self) -> Reply:
@@ -97,7 +104,8 @@ class FakeBackend:
 
         schemas = [ipc_schema(rows) for _, rows in self.records]
         merged = pa.unify_schemas(schemas, promote_options="permissive").serialize().to_pybytes()
-        return Reply(0, 200, {"arrow": base64.b64encode(merged).decode()})
+        encoded = base64.b64encode(merged).decode()
+        return Reply(0, 200, {"arrow": encoded, "incarnation": self.incarnation})
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from decimal import Decimal
 from typing import Any
 
+import aiohttp
 import pyarrow as pa
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -187,6 +188,18 @@ async def test_arrow_says_what_expired_and_is_empty_without_results(api: Api, ba
     backend.expired = 9
     assert (await api.get("/v1/jobs/shop/top/arrow?from=8&to=20")).status == 410
     assert (await api.get("/v1/jobs/shop/top/arrow?from=9&to=20")).status == 200
+
+
+async def test_arrow_never_mixes_two_jobs_of_one_name(api: Api, backend: FakeBackend) -> None:
+    for index in range(12):
+        backend.publish(index, table(("apple", 1)))
+    answer = await api.get("/v1/jobs/shop/top/arrow?from=-1&to=11")
+    assert answer.headers["X-Elf-Incarnation"] == "a1"
+    assert pa.ipc.open_stream(await answer.read()).read_all().num_rows == 12
+    backend.remade_after = 1
+    with pytest.raises(aiohttp.ClientError):
+        await (await api.get("/v1/jobs/shop/top/arrow?from=-1&to=11")).read()
+    assert backend.incarnation == "b2"
 
 
 async def test_the_schema_is_sparks_and_arrows(api: Api, backend: FakeBackend) -> None:

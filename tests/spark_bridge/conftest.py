@@ -80,6 +80,9 @@ class FakeAgent:
                 self.send_response(status)
                 if url.path.endswith("/results"):
                     self.send_header("X-Elf-Next", body.decode())
+                if url.path.endswith("/arrow") and status == 200:
+                    job = agent.jobs["/".join(url.path.split("/")[3:5])]
+                    self.send_header("X-Elf-Incarnation", job.incarnation)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body[: len(body) // 2] if agent.breaks_off else body)

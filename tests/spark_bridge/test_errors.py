@@ -28,6 +28,18 @@ def test_an_unknown_job_is_named(agent: Any) -> None:
         JobLog.of("shop/nope", agent.api).ddl()
 
 
+def test_rows_of_another_job_of_the_same_name_are_refused(agent: Any) -> None:
+    agent.create("shop/top")
+    agent.publish("shop/top", [("a", 0)])
+    log = JobLog.of("shop/top", agent.api)
+    planned = log.offsets().incarnation
+    assert [batch.num_rows for batch in log.batches(-1, 0, incarnation=planned)] == [1]
+    agent.create("shop/top", incarnation="b2")
+    agent.publish("shop/top", [("other", 0)])
+    with pytest.raises(RuntimeFailure, match=r"^ELF_JOB_RECREATED: .*\(incarnation a1, now b2\)"):
+        list(log.batches(-1, 0, incarnation=planned))
+
+
 def test_no_agent_is_exit_code_69_and_says_where() -> None:
     address = f"127.0.0.1:{free_port()}"
     with pytest.raises(Unreachable, match=f"^ELF_UNREACHABLE: no agent answers at {address}") as caught:

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from elfmesh.control import spark_types
 from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, error_body, error_of
-from elfmesh.control.client import NEXT, REVISION
+from elfmesh.control.client import INCARNATION, NEXT, REVISION
 from elfmesh.control.events import Reply
 from elfmesh.control.results.pages import decode_page
 from elfmesh.control.results.records import encode_json, ipc_to_table, partials_of, to_json
@@ -130,6 +130,8 @@ async def arrow(
 ) -> web.StreamResponse:
     """The rows of some intervals as one Arrow stream; 410 if the first has expired.
 
+    X-Elf-Incarnation says whose rows; a job that is made again meanwhile breaks the stream off.
+
     Args:
         request: the client's.
         ask: a job's master.
@@ -153,7 +155,10 @@ async def arrow(
         return json_response(CONFLICT, error_of(error))
     except pa.ArrowException as error:
         return json_response(CONFLICT, error_body(f"results of different types in one column: {error}"))
-    response = web.StreamResponse(headers={"Content-Type": ARROW})
+    whose = reply.body.get("incarnation")
+    if known.status == OK and known.body.get("incarnation") != whose:
+        return json_response(UNAVAILABLE, error_body("the job is being made again"))
+    response = web.StreamResponse(headers={"Content-Type": ARROW, INCARNATION: str(whose or "")})
     await response.prepare(request)
     with pa.ipc.new_stream(sink, columns) as writer:
         tables = first
@@ -165,7 +170,7 @@ async def arrow(
             if reply.body.get("revision") is not None:
                 question |= {"revision": reply.body["revision"]}
             reply = await ask("results", question)
-            if reply.status != OK:
+            if reply.status != OK or reply.body.get("incarnation") != whose:
                 raise ConnectionAbortedError("the results log broke off")
             tables = await _in_thread(lambda page: _tables(page, columns, view, only), reply.payload)
     await response.write(sink.take())
