@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +64,37 @@ def cannot_bind(key: str, address: str, error: OSError) -> RuntimeFailure:
     return RuntimeFailure(f"cannot listen on {address}: {os.strerror(error.errno or 0)}", where=key)
 
 
+def bind_socket(path: str) -> socket.socket:
+    """A listening unix socket that only this user and root can reach, in place of an earlier life's.
+
+    Raises:
+        RuntimeFailure: it cannot be had, or another process answers there.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                if probe.connect_ex(path) == 0:
+                    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+            Path(path).unlink()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        sock.close()
+        raise cannot_bind("api_socket", path, error) from None
+    before = os.umask(0o177)  # from the first moment nobody else may connect
+    try:
+        sock.bind(path)
+        sock.listen(128)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise cannot_bind("api_socket", path, error) from None
+    finally:
+        os.umask(before)
+    return sock
+
+
 class ApiServer:
     """The API of one agent.
 
@@ -81,6 +113,11 @@ class ApiServer:
     def __init__(self, config: AgentConfig, security: Security, stack: contextlib.AsyncExitStack) -> None:
         self._config, self._security, self._socket = config, security, bind_api(config)
         stack.callback(self._socket.close)
+        self._local: socket.socket | None = None
+        if path := config.api_socket:
+            self._local = bind_socket(path)
+            stack.callback(_remove_socket, path)
+            stack.callback(self._local.close)
         self._server: asyncio.Server | None = None
         self._serving: Callable[..., asyncio.BaseProtocol] | None = None
         self._context = None if security.trust is None else security.trust.server
@@ -131,6 +168,9 @@ class ApiServer:
         self._serving = runner.server
         await self._listen()
         self._close.callback(self._stop_listening)
+        if self._local is not None:
+            local = await asyncio.get_running_loop().create_unix_server(self._serving, sock=self._local)
+            self._close.callback(local.close)
 
     def reconsider(self) -> None:
         """Judge open requests again; new connections get the newest certificate."""
@@ -173,6 +213,11 @@ class ApiServer:
             log.info("no place for a note of the API token: clients need --token-file %s", file)
         self._close.callback(remove_note, note, file)
         return token
+
+
+def _remove_socket(path: str) -> None:
+    with contextlib.suppress(OSError):
+        Path(path).unlink()
 
 
 def _api_log() -> logging.Logger:

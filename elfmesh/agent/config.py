@@ -116,6 +116,8 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         advertise: what other agents are told to connect to, where that is another address than `listen`: a
             forwarded port of a container, a tunnel, a proxy. "" tells them `listen`.
         api: address of the local HTTP API.
+        api_socket: path of a unix socket at which the API answers as well: the agent's own user and root
+            operate there without certificate or token, nobody else reaches it; "" for none.
         join: addresses of agents already in the overlay; none makes this agent the first.
         join_timeout: how long to try before giving up (exit 69).
         cluster: name all agents of one overlay share.
@@ -133,6 +135,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     listen: str = LISTEN_DEFAULT
     advertise: str = ""
     api: str = API_DEFAULT
+    api_socket: str = ""
     join: tuple[str, ...] = ()
     join_timeout: str = "30 s"
     cluster: str = "elf"

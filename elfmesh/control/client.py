@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 from elfmesh.control.client_base import api_address, error_from, job_path, parse_json, unreachable
 from elfmesh.control.identity.credentials import Credentials, default_credentials
+from elfmesh.control.unix_socket import HOST, PREFIX, UnixConnection, socket_path
 from elfmesh.errors import Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Client:
     """Asks one agent, which answers for the whole overlay. No connection outlives a call.
 
     Args:
-        address: "HOST:PORT" of an agent's API.
+        address: "HOST:PORT" of an agent's API, or "unix:PATH".
         timeout_s: how long an answer may take.
         credentials: what to show it; default: as `connect`.
     """
@@ -84,13 +85,16 @@ class Client:
         timeout_s: float = TIMEOUT_S,
         credentials: Credentials | None = None,
     ) -> None:
-        self._host, self._port = api_address(address)
+        self._path = socket_path(address)
+        self._host, self._port = api_address(address) if self._path is None else (HOST, 0)
         self._timeout_s = timeout_s
         self._credentials = credentials or default_credentials()
 
     @property
     def address(self) -> str:
-        """HOST:PORT."""
+        """HOST:PORT, or unix:PATH."""
+        if self._path is not None:
+            return PREFIX + self._path
         return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
 
     def apply(
@@ -358,14 +362,9 @@ class Client:
             Unreachable: no agent answers.
             ConfigError: the certificate or the token file cannot be used.
         """
-        context = self._credentials.context()
-        connection = (
-            http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
-            if context is None
-            else http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=context)
-        )
+        connection = self._connection(timeout_s)
         data = None if body is None else json.dumps(body).encode()
-        headers = self._credentials.headers(self.address)
+        headers = {} if self._path is not None else self._credentials.headers(self.address)
         headers |= {} if data is None else {"Content-Type": "application/json"}
         try:
             connection.request(method, target, data, headers)
@@ -373,6 +372,14 @@ class Client:
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise unreachable(self.address, error) from None
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        if self._path is not None:
+            return UnixConnection(self._path, timeout=timeout_s)
+        context = self._credentials.context()
+        if context is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=context)
 
 
 def _place(line: bytes) -> tuple[int, bool]:

@@ -18,6 +18,7 @@ import aiohttp
 from elfmesh.control.client import REVISION, TIMEOUT_S, Client
 from elfmesh.control.client_base import api_name, error_from, job_path, parse_json, unreachable
 from elfmesh.control.identity.credentials import Credentials, default_credentials
+from elfmesh.control.unix_socket import HOST, PREFIX, socket_path
 
 if TYPE_CHECKING:
     from elfmesh.control.web.live import LiveAnswer
@@ -27,7 +28,7 @@ class AsyncClient:
     """As `Client`, for asyncio programs; use it as an async context manager.
 
     Args:
-        address: "HOST:PORT" of an agent's API.
+        address: "HOST:PORT" of an agent's API, or "unix:PATH".
         timeout_s: how long an answer may take.
         credentials: what to show it; default: as `connect`.
     """
@@ -39,15 +40,18 @@ class AsyncClient:
         timeout_s: float = TIMEOUT_S,
         credentials: Credentials | None = None,
     ) -> None:
-        self._address = api_name(address)
+        self._path = socket_path(address)
+        self._address = api_name(address) if self._path is None else PREFIX + self._path
         self._credentials = credentials or default_credentials()
-        self._context = self._credentials.context()
-        self._base = f"{'http' if self._context is None else 'https'}://{self._address}"
+        self._context = self._credentials.context() if self._path is None else None
+        host = self._address if self._path is None else HOST
+        self._base = f"{'http' if self._context is None else 'https'}://{host}"
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> AsyncClient:
-        self._session = aiohttp.ClientSession()
+        connector = None if self._path is None else aiohttp.UnixConnector(self._path)
+        self._session = aiohttp.ClientSession(connector=connector)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -186,7 +190,7 @@ class AsyncClient:
                 self._base + target,
                 json=body if isinstance(body, dict) else None,
                 data=io.BytesIO(body) if isinstance(body, bytes) else None,
-                headers=self._credentials.headers(self._address),
+                headers={} if self._path is not None else self._credentials.headers(self._address),
                 ssl=self._context or True,
                 allow_redirects=False,
                 timeout=timeout,
