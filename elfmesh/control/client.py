@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 
 from elfmesh.control.client_base import api_address, error_from, job_path, parse_json, unreachable
 from elfmesh.control.identity.credentials import Credentials, default_credentials
-from elfmesh.control.unix_socket import HOST, PREFIX, UnixConnection, socket_path
+from elfmesh.control.web.unix_socket import HOST, PREFIX, UnixConnection, socket_path
 from elfmesh.errors import Unreachable, UsageError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import aiohttp
 from elfmesh.control.client import REVISION, TIMEOUT_S, Client
 from elfmesh.control.client_base import api_name, error_from, job_path, parse_json, unreachable
 from elfmesh.control.identity.credentials import Credentials, default_credentials
-from elfmesh.control.unix_socket import HOST, PREFIX, socket_path
+from elfmesh.control.web.unix_socket import HOST, PREFIX, socket_path
 
 if TYPE_CHECKING:
     from elfmesh.control.web.live import LiveAnswer
