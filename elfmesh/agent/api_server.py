@@ -118,9 +118,6 @@ class ApiServer:
             self._local = bind_socket(path)
             stack.callback(_remove_socket, path)
             stack.callback(self._local.close)
-        self._server: asyncio.Server | None = None
-        self._serving: Callable[..., asyncio.BaseProtocol] | None = None
-        self._context = None if security.trust is None else security.trust.server
         self._identifier: Identifier | None = None
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -144,6 +141,7 @@ class ApiServer:
         from elfmesh.control.api import make_app
         from elfmesh.control.identity.identify import Identifier
         from elfmesh.control.web.door import Door
+        from elfmesh.control.web.doorstep import Doorstep
 
         door, trust = Door(), self._security.trust
         if trust is None:
@@ -165,36 +163,16 @@ class ApiServer:
         self._close.push_async_callback(runner.cleanup)
         assert runner.server is not None
         self._close.push_async_callback(await door.watch(runner.server))
-        self._serving = runner.server
-        await self._listen()
-        self._close.callback(self._stop_listening)
+        doorstep = Doorstep(self._socket, runner.server, lambda: None if trust is None else trust.server)
+        self._close.push_async_callback(doorstep.close)
         if self._local is not None:
-            local = await asyncio.get_running_loop().create_unix_server(self._serving, sock=self._local)
+            local = await asyncio.get_running_loop().create_unix_server(runner.server, sock=self._local)
             self._close.callback(local.close)
 
     def reconsider(self) -> None:
-        """Judge open requests again; new connections get the newest certificate."""
-        trust = self._security.trust
+        """Judge open requests again."""
         if self._identifier is not None:
             self._identifier.reconsider()
-        if trust is not None and trust.server is not self._context:
-            self._context = trust.server
-            task = asyncio.get_running_loop().create_task(self._listen())
-            self._close.push_async_callback(asyncio.wait, [task])
-
-    def _stop_listening(self) -> None:
-        if self._server is not None:
-            self._server.close()
-
-    async def _listen(self) -> None:
-        """Take connections with the newest certificate; the kernel's queue stays, nobody is turned away."""
-        assert self._serving is not None
-        before = self._server
-        self._server = await asyncio.get_running_loop().create_server(
-            self._serving, sock=self._socket.dup(), backlog=128, ssl=self._context
-        )
-        if before is not None:
-            before.close()
 
     async def close(self) -> None:
         """Stop to listen, end what is open, take the token back."""

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import hmac
 import http.client
 import json
 import logging
+import socket
 import ssl
 import tempfile
 import time
-from contextlib import closing
 from pathlib import Path
 
 from aiohttp import web
@@ -33,7 +34,10 @@ from elfmesh.control.identity.ca import CERT_DAYS, Authority, Wanted, new_key, w
 from elfmesh.control.identity.joining import CSR_BYTES_MAX, NotAdmitted, Token, admit
 from elfmesh.control.identity.names import SCHEME
 from elfmesh.control.identity.trust import facts_of
-from elfmesh.errors import ConfigError, RuntimeFailure, Unreachable
+from elfmesh.control.web.door import Door
+from elfmesh.control.web.doorstep import Doorstep
+from elfmesh.control.web.responses import json_body
+from elfmesh.errors import ConfigError, RuntimeFailure, Unreachable, UsageError
 
 log = logging.getLogger("elf.ca")
 TIMEOUT_S = 30.0
@@ -61,24 +65,34 @@ class Listener:
         Raises:
             OSError: the address cannot be had.
         """
-        app = web.Application(client_max_size=2 * CSR_BYTES_MAX)
+        door = Door()
+        app = web.Application(client_max_size=2 * CSR_BYTES_MAX, middlewares=[door.middleware])
         app.router.add_get("/ca.pem", self._root)
         app.router.add_post("/v1/enrol", self._enrol)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        context, sock = self._context(), _listening(host, port)
+        ends = contextlib.AsyncExitStack()
+        ends.callback(sock.close)
+
+        async def end(app: web.Application) -> None:
+            await ends.aclose()
+
+        app.on_shutdown.append(end)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, auto_decompress=False)
         await runner.setup()
-        site = web.TCPSite(runner, host, port, ssl_context=self._context())
-        await site.start()
-        return runner, int(runner.addresses[0][1])
+        assert runner.server is not None
+        ends.push_async_callback(await door.watch(runner.server))
+        ends.push_async_callback(Doorstep(sock, runner.server, lambda: context).close)
+        return runner, int(sock.getsockname()[1])
 
     async def _root(self, request: web.Request) -> web.Response:
         return web.Response(body=self._authority.pem, content_type="application/x-pem-file")
 
     async def _enrol(self, request: web.Request) -> web.Response:
         try:
-            body = await request.json()
+            body = await json_body(request)
             number, secret = str(body["number"]), base64.b64decode(body["secret"], validate=True)
             csr = str(body["request"]).encode()
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, UsageError):
             return web.json_response({"error": "number, secret and request are wanted"}, status=400)
         async with self._signing:
             try:
@@ -103,6 +117,13 @@ class Listener:
             context.minimum_version = ssl.TLSVersion.TLSv1_3
             context.load_cert_chain(Path(place) / "cert.pem", Path(place) / "key.pem")
         return context
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.create_server((host, port), family=family)
+    sock.setblocking(False)
+    return sock
 
 
 def enrol(token: Token, place: Path) -> None:
@@ -174,7 +195,9 @@ def _request(
 ) -> tuple[int, bytes]:
     """Status and body of an answer; where the context believes a root, only of the listener's own."""
     host, port = api_address(token.at)
-    with closing(http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)) as connection:
+    with contextlib.closing(
+        http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=context)
+    ) as connection:
         try:
             connection.connect()
             if context.verify_mode == ssl.CERT_REQUIRED:
