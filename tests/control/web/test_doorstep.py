@@ -39,7 +39,7 @@ def ca(tmp_path: Path) -> Authority:
 
 @contextlib.asynccontextmanager
 async def opened(files: Files | None, **limits: float) -> AsyncIterator[tuple[Doorstep, str, int]]:
-    context = files and server_context(files.cert, files.key, files.ca)
+    context = None if files is None else server_context(files.cert, files.key, files.ca)
     with socket.create_server(("127.0.0.1", 0)) as sock:
         sock.setblocking(False)
         step = Doorstep(sock, Echo, lambda: context, **limits)  # type: ignore[arg-type]  # numbers only
