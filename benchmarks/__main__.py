@@ -25,6 +25,7 @@ NAMES = (
     "merge",
     "functions",
     "spark",
+    "tls",
 )
 WIDTH = 160
 """Columns of the table where nobody says how wide the terminal is."""
