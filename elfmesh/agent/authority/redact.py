@@ -13,7 +13,6 @@ Cost: nothing for columns that are not read. Of text, one regex over the column;
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -22,20 +21,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import re2
 
+from elfmesh.agent.authority.words import Words, spelled
 from elfmesh.agent.parsers.base import LazyArrays, Parsed, Parser
 from elfmesh.agent.parsers.formats import found_columns
 from elfmesh.control.authority.fields import FieldRules
 from elfmesh.control.authority.policy import META, RAW
 
-BLANK = "***"
 UNSHOWN = "a line that cannot be shown: its format has hidden fields"
 DEPTH_MAX = 32
 """Of JSON in JSON in JSON; what is deeper is blanked as a whole."""
-
-_WHOLE_LINE = ("cookie", "cookies", "authorization")
-"""Their values have blanks and semicolons of their own: everything up to the quote or the line's end."""
 
 
 class Redactor:
@@ -47,15 +42,9 @@ class Redactor:
 
     def __init__(self, rules: FieldRules) -> None:
         self._rules = rules
-        names = "|".join(sorted(map(_spelled, rules.deny), key=len, reverse=True))
-        quote = r"""\\*["']?"""
+        names = "|".join(sorted(map(spelled, rules.deny), key=len, reverse=True))
         self._suspect = rf"(?i)(?:{names}|\\u00)"
-        whole = "|".join(_spelled(name) for name in _WHOLE_LINE)
-        self._long = re2.compile(rf"(?i)([\w-]*(?:{whole}))({quote}\s*[:=]\s*{quote})([^\"'\r\n\\]+)")
-        self._short = re2.compile(
-            rf"(?i)([\w.-]*(?:{names}))({quote}\s*[:=]\s*)"
-            r"""(\\*"(?:[^"\\]|\\[^"])*\\*"|'[^']*'|[^\s,;&"'}\])]+)"""
-        )
+        self._words = Words(rules.deny, rules.hides_path)
 
     def __call__(self, parser: Parser, parsed: Parsed) -> Parsed:
         """A block without the values of hidden fields."""
@@ -128,21 +117,3 @@ class Redactor:
             found = self._json(value, depth + 1)
             return self._words(value) if found is None else found
         return value
-
-    def _words(self, text: str) -> str:
-        """Words behind the names of hidden fields, blanked."""
-        text = self._long.sub(self._blanked, text)
-        return str(self._short.sub(self._blanked, text))
-
-    def _blanked(self, match: Any) -> str:
-        name = match.group(1)
-        if not self._rules.hides_path(name):
-            return str(match.group(0))
-        return f"{name}{match.group(2)}{BLANK}"
-
-
-def _spelled(pattern: str) -> str:
-    """A name as it is compared, as the regex of its spellings: letters with what is none between them."""
-    return r"[-_. ]?".join(
-        r"[\w-]*" if letter == "*" else r"\w" if letter == "?" else re.escape(letter) for letter in pattern
-    )

@@ -17,14 +17,19 @@ DENIED = (
     "*cookie",
     "cookies",
     "*password",
+    "*passwords",
     "*passwd",
     "pwd",
-    "passphrase",
+    "*passphrase",
     "*token",
     "*secret",
+    "*secrets",
+    "*secret_key",
+    "*access_key",
     "*api_key",
-    "private_key",
-    "credentials",
+    "*private_key",
+    "*credentials",
+    "jwt",
 )
 """Compared without case and without what is neither letter nor digit: `*cookie` is `Set-Cookie`, too."""
 

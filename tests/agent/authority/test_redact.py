@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -26,6 +29,24 @@ def parsed(block: str, *columns: str, form: str = "json", hide: Redactor = HIDE)
 def column(block: str, name: str, **other: Any) -> list[Any]:
     values: list[Any] = parsed(block, name, **other).arrays[name].to_pylist()
     return values
+
+
+def steps(work: Callable[[], object]) -> int:
+    """Lines of Python that it takes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
 
 
 @pytest.mark.parametrize(
@@ -104,6 +125,71 @@ def test_words_of_a_line_behind_such_a_name(line: str) -> None:
     (found,) = column(f"ts=2020-01-01T00:00:00Z {line}\n", "_raw", form="logfmt")
     assert SECRET not in found
     assert found.startswith("ts=2020-01-01T00:00:00Z ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x "password"=>"SECRET" y',
+        '{:password=>"SECRET"}',
+        'INFO {"password":"ab\\"SECRET"}',
+        'msg="{\\"password\\":\\"ab\\\\\\"SECRET\\"}"',
+        '{"k":"{\\"password\\": \\"SECRET"}',
+        "password='a\\'SECRET' n=1",
+        'password="SECRET and no end',
+        "password := SECRET",
+        "password\t=\tSECRET",
+        "password[]=SECRET",
+        "user[password]=SECRET",
+        "user%5Bpassword%5D=SECRET",
+        "api__key=SECRET",
+        "aws_secret_access_key=SECRET",
+        "<password>SECRET</password>",
+        "run --password SECRET --n 1",
+        "token: Bearer SECRET",
+        "token={'a': 'SECRET', 'b': {}} n=1",
+        "tokens n, secrets=[a, SECRET]",
+        'Authorization: Digest username="bob", response="SECRET"',
+        'authorization: OAuth a="x", oauth_signature="SECRET"',
+        'Cookie: sid="a"; s=SECRET',
+        '"Cookie": "a=\\"b\\"; c=SECRET"',
+        "Authorization: Bearer\n SECRET",
+        "Authorization: Bearer\r\n\tSECRET\r\nHost: x",
+        '"pass\\u0077ord": "SECRET" and text',
+        "password: `SECRET`",
+    ],
+)
+def test_however_a_program_writes_names_and_values(text: str) -> None:
+    shown = HIDE.text(text.replace("SECRET", SECRET))
+    assert SECRET not in shown
+    assert "***" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('"GET /" "Authorization: Basic SECRET" 200', '"GET /" "Authorization: ***" 200'),
+        ('x "password": "SECRET", "n": 1', 'x "password": ***, "n": 1'),
+        ("<password>SECRET</password> n", "<password>***</password> n"),
+        ("Cookie: a=SECRET\nHost: x", "Cookie: ***\nHost: x"),
+        ("token=SECRET&n=1", "token=***&n=1"),
+        ("<a:token>SECRET</a:token> n > 1", "<a:token>***</a:token> n > 1"),
+        ("the password of ann has expired", None),
+        ("tokens > 5 and \\u0041", None),
+    ],
+)
+def test_what_stands_beside_a_value_stays(text: str, shown: str | None) -> None:
+    assert HIDE.text(text.replace("SECRET", SECRET)) == (text if shown is None else shown)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ['"cookie: ', "password=(x) ", "password=(", 'password="\\', "--password ", '\\"token\\":', "a" * 9],
+)
+def test_no_line_costs_more_than_its_length(part: str) -> None:
+    """Steps of the interpreter, not seconds: they grow with the length."""
+    costs = [steps(lambda text=part * count: HIDE.text(text)) for count in (500, 2000)]
+    assert costs[1] < 6 * costs[0] + 1000
 
 
 def test_what_holds_nothing_hidden_stays_byte_for_byte() -> None:
