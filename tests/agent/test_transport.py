@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -13,6 +11,7 @@ from elfmesh.agent.net.dataplane import CHUNK, LAST
 from elfmesh.agent.net.transport import TcpTransport
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
+from tests.agent.transports import fleet, until
 
 
 class Say(Message, frozen=True, tag="test.say"):
@@ -49,23 +48,6 @@ class Peer:
 
     def numbers(self) -> list[int]:
         return [number for _, number, _ in self.heard]
-
-
-@asynccontextmanager
-async def fleet(*peers: Peer) -> AsyncIterator[None]:
-    for peer in peers:
-        await peer.start()
-    try:
-        yield
-    finally:
-        for peer in peers:
-            await peer.transport.close()
-
-
-async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not condition():  # noqa: ASYNC110 - a condition on counters, nothing sets an event
-            await asyncio.sleep(0.005)
 
 
 async def test_messages_and_payloads_arrive_in_order_and_answers_use_the_same_connection() -> None:

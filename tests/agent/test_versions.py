@@ -12,7 +12,8 @@ from elfmesh.agent.net.transport import TcpTransport
 from elfmesh.control.manifest import Manifest
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
-from tests.agent.test_transport import Peer, Say, fleet, until
+from tests.agent.test_transport import Peer, Say
+from tests.agent.transports import fleet, until
 
 
 class New(Message, frozen=True, tag="test.new"):

@@ -8,7 +8,8 @@ import pytest
 
 from elfmesh.agent.net import transport as net
 from elfmesh.machine import Contact
-from tests.agent.test_transport import Peer, fleet, until
+from tests.agent.test_transport import Peer
+from tests.agent.transports import fleet, until
 
 
 async def test_silent_strangers_do_not_keep_others_out(monkeypatch: pytest.MonkeyPatch) -> None:

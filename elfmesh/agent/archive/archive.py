@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 
 from elfmesh.agent.archive.config import ArchiveConfig
 from elfmesh.agent.archive.rows import RAW, parsed_rows, raw_rows
+from elfmesh.agent.disk.whole import whole_file
 from elfmesh.agent.failpoints import reach
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sinks.commits import make_directory
@@ -228,20 +229,10 @@ class Archive:
         day = datetime.fromtimestamp(self._clock(), UTC).date().isoformat()
         path = self.directory / f"date={day}" / f"{self.state.next:08d}.parquet"
         make_directory(path.parent)
-        beside = path.with_name(f".{path.name}.new")
         schema = pa.schema([field.with_type(plain_type(field.type)) for field in table.schema])
-        try:
-            with beside.open("wb") as file:
-                reach("archive.write")
-                pq.write_table(table.cast(schema), file, compression="zstd")
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            raise
-        sync_directory(path.parent)
+        with whole_file(path) as file:
+            reach("archive.write")
+            pq.write_table(table.cast(schema), file, compression="zstd")
         return path
 
     def _write_state(self, positions: tuple[FilePosition, ...], rows: int = 0) -> None:

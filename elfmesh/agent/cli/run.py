@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elfmesh.control.cli.common import read_text
+from elfmesh.control.cli.common import output_option, read_text
 from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
 from elfmesh.text import printable
 
@@ -58,14 +58,7 @@ EXAMPLE = """elf run "SELECT status, count(*) FROM log GROUP BY status" access.l
 @click.option(
     "--pattern", "patterns", multiple=True, metavar="NAME=REGEX", help="A grok pattern of your own."
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="How to write the results.",
-)
+@output_option
 @click.option(
     "--memory",
     default="16 MB",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elfmesh.control.cli.common import read_text
+from elfmesh.control.cli.common import output_option, read_text
 from elfmesh.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
@@ -61,14 +61,7 @@ def spark_group() -> None:
     "-f", "--file", "job_file", metavar="FILE", help="Read the query or jobs from FILE; - is stdin."
 )
 @spark_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="How to write the results.",
-)
+@output_option
 def run_command(
     query: str | None,
     job_file: str | None,

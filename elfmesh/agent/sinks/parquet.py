@@ -16,9 +16,7 @@ Paper: none. See guarantees D-5, D-17.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -28,6 +26,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from elfmesh.agent.disk.whole import whole_file
 from elfmesh.agent.failpoints import reach
 from elfmesh.agent.own_thread import OwnThread
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit
@@ -143,23 +142,13 @@ def _with_record(table: pa.Table, log: LogName, item: Item) -> pa.Table:
 def _put(path: Path, table: pa.Table) -> str:
     """Write a file beside its name, durably, then give it the name; returns its SHA-256."""
     make_directory(path.parent)
-    beside = path.with_name(f".{path.name}.new")
     buffer = pa.BufferOutputStream()
     try:
         pq.write_table(table, buffer, compression="zstd")
     except pa.ArrowException as error:
         raise Refused(f"has no form in Parquet: {error}") from None
     data = buffer.getvalue()
-    try:
-        with beside.open("wb") as file:
-            reach("sink.write", "parquet")
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
-    sync_directory(path.parent)
+    with whole_file(path) as file:
+        reach("sink.write", "parquet")
+        file.write(data)
     return hashlib.sha256(data).hexdigest()

@@ -11,8 +11,6 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -23,6 +21,7 @@ from elfmesh.control.identity.principal import Role
 from elfmesh.control.identity.trust import Trust
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
+from tests.agent.transports import fleet, until
 from tests.control.identity.certs import issued
 
 
@@ -64,23 +63,6 @@ class Peer:
 
     def count(self, name: str) -> int:
         return self.transport.stats().get(name, 0)
-
-
-@asynccontextmanager
-async def fleet(*peers: Peer) -> AsyncIterator[None]:
-    for peer in peers:
-        await peer.start()
-    try:
-        yield
-    finally:
-        for peer in peers:
-            await peer.transport.close()
-
-
-async def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not condition():  # noqa: ASYNC110 - a condition on counters, nothing sets an event
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture
