@@ -25,7 +25,7 @@ from elfmesh.control.answers import (
     error_body,
     respond,
 )
-from elfmesh.control.asks_versions import CHANGING_VERBS, VERBS, Versions
+from elfmesh.control.asks_versions import CHANGING_VERBS, VERBS, Versions, runs_already
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.describe import agent_row, description, job_row, stream_row
 from elfmesh.control.election import Lost
@@ -100,7 +100,7 @@ class Asks:
             asked = ((waiting.token, waiting.origin.id) for waiting in self._busy[job])
             if (message.token, message.origin.id) not in asked:
                 self._busy[job].append(message)
-        elif problem := not_for_readers(manifest, master):
+        elif problem := not_for_readers(manifest, master) or runs_already(message, master):
             self._refuse(message.origin, message.token, CONFLICT, problem)
         elif self._once.was_passed(message.origin, message.token) and self._leads(job):
             self._ask_anew(message)
@@ -186,7 +186,7 @@ class Asks:
         else:
             self._once.made(message.origin, message.token, message.manifest.incarnation)
             self._busy[message.manifest.job_id] = [message]
-            self._begin(message.manifest, FIRST, "new")
+            self._begin(message.manifest, message.start, "new")
 
     def _begin(self, manifest: Manifest, start: int, state: str) -> None:
         """Have a job registered; who asked for it meanwhile is answered after whoever asked first."""

@@ -23,9 +23,19 @@ from elfmesh.control.messages import Ask, Submit
 from elfmesh.control.office import Office
 from elfmesh.control.once import Once, word, words
 from elfmesh.control.ql.changes import RESET, Difference, compare
+from elfmesh.control.results.records import FIRST
 
 CHANGING_VERBS = ("undo", "empty")
 VERBS = ("rollout", *CHANGING_VERBS)
+
+
+def runs_already(message: Submit, master: Master | None) -> str:
+    """Why a savepoint cannot be restored over a job, "" if this is no restoring or was asked for before."""
+    if master is None or message.start == FIRST:
+        return ""
+    if message.manifest.incarnation == master.manifest.incarnation:
+        return ""
+    return f"{master.manifest.qualified} runs: end it first, or restore the savepoint under another name"
 
 
 class Versions:

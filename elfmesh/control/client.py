@@ -105,10 +105,12 @@ class Client:
         dry_run: bool = False,
         source: str = "query",
         signed: str = "",
+        first: int | None = None,
     ) -> dict[str, Any]:
         """Submit a job, or update it in place; returns when all agents have acknowledged.
 
-        `signed`: the envelope of `elf sign`, where the job needs one.
+        `signed`: the envelope of `elf sign`, where the job needs one. `first`: of a job from a savepoint, its
+        first interval; a job of that name must not run.
 
         Raises:
             QueryError: the text is wrong.
@@ -116,6 +118,7 @@ class Client:
         """
         body: dict[str, Any] = {"text": text, "dry_run": dry_run, "source": source}
         body |= ({"creator": creator} if creator else {}) | ({"signed": signed} if signed else {})
+        body |= {} if first is None else {"first": first}
         return self._ask("POST", "/v1/jobs", body)
 
     def update(

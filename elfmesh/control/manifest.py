@@ -56,6 +56,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         signed: the envelope of its signatures (`signing`), as it was given; agents check it for themselves.
         asked: the words of clients that made the last versions (`once.word`), oldest first: a master that
             takes over knows by them what was done already.
+        resumed: it goes on from a savepoint: agents that begin with it read all that they still have, rotated
+            files too, whatever their streams say of where to begin.
     """
 
     namespace: Name
@@ -71,6 +73,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     narrowed: tuple[tuple[str, str], ...] = ()
     signed: bytes = b""
     asked: tuple[bytes, ...] = ()
+    resumed: bool = False
 
     @property
     def qualified(self) -> str:
@@ -108,8 +111,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _UNPACK = msgspec.msgpack.Decoder(Manifest)
-_ADDED = ("asked",)
-"""Fields that wire version 1 began without."""
+_ADDED = ("asked", "resumed")
+"""Fields that were added since wire version 1 began."""
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Manifest)}
 
 

@@ -33,6 +33,7 @@ class Submit(Message, frozen=True, tag="ctl.submit"):
     dry_run: bool = False
     hops: Count = 0
     update: bool = False
+    start: Index = FIRST
 
 
 class Announce(Message, frozen=True, tag="ctl.announce"):

@@ -37,7 +37,8 @@ from elfmesh.control.manifest import CREATOR, Manifest, canary_of, new_manifest,
 from elfmesh.control.messages import Answered, Ask, AskAll, Submit
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import read_job
-from elfmesh.control.results.records import encode_json
+from elfmesh.control.results.records import FIRST, encode_json
+from elfmesh.control.resuming import resumed_at
 from elfmesh.control.signing import decode_envelope
 from elfmesh.errors import DataError, ProtocolError, QueryError
 from elfmesh.machine import Contact
@@ -185,6 +186,13 @@ class Requests:
         manifest = new_manifest(job, text, creator, created=event.wall_us, incarnation="", signed=signed)
         if canary := event.body.get("canary"):
             manifest = canary_of(manifest, {str(key): str(value) for key, value in dict(canary).items()})
+        first = FIRST
+        if (asked_first := event.body.get("first")) is not None:
+            try:
+                manifest, first = resumed_at(manifest, asked_first)
+            except QueryError as error:
+                self._reply(event.token, BAD_REQUEST, error_of(error))
+                return
         dry_run, wanted = bool(event.body.get("dry_run")), event.body.get("job")
         if wanted is not None and wanted != f"{job.namespace}/{job.name}":
             text = f"this is the text of {job.namespace}/{job.name}, not of {wanted}"
@@ -197,7 +205,7 @@ class Requests:
         def send(token: int) -> None:
             if token not in asked:  # what was asked for anew may begin another incarnation
                 asked[token] = replace(manifest, incarnation=f"{self._office.rng.getrandbits(64):016x}")
-            message = Submit(asked[token], self._office.me, token, dry_run, 0, update)
+            message = Submit(asked[token], self._office.me, token, dry_run, 0, update, first)
             self._office.route(manifest.job_id, message)
 
         self._ask(event.token, send)

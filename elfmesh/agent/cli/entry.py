@@ -66,6 +66,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": (_CLIENT, "Go on with a paused job."),
     "revoke": (_CLIENT, "End the versions of a job for good, by a tombstone."),
     "empty": (_CLIENT, "Begin a new batch on all agents at one boundary."),
+    "savepoint": (
+        "elfmesh.control.cli.savepoint:savepoint_group",
+        "A job's text and results in a file; go on from it.",
+    ),
     "delete": (_CLIENT, "End a job and forget its results."),
     "page": ("elfmesh.control.cli.page:page_command", "An agent's live page, in a browser of this host."),
     "health": (_CLIENT, "Whether an agent is well; for health checks."),

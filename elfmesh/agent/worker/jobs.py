@@ -166,7 +166,7 @@ class LocalJob:
             self.key,
             self.fields_of(self.stream),
             positions=restart,
-            read_from="resume" if last else stream.config.read_from,
+            read_from="resume" if last or self.manifest.resumed else stream.config.read_from,
             boundaries=self.worker.edges if last else (),
         )
         stream.jobs[self.key] = self
