@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_every_byte_counts(tmp_path: Path) -> None:
 
 
 def part(body: bytes) -> bytes:
-    return savepoint._PART.pack(len(body), savepoint.zlib.crc32(body)) + body
+    return savepoint._PART.pack(len(body), zlib.crc32(body)) + body
 
 
 @pytest.mark.parametrize(
