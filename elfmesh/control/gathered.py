@@ -115,6 +115,10 @@ class Gathered:
         """The highest attempt that anything has come from for an interval."""
         return max(attempt for attempt, cover in self._covers.items() if attempt == 0 or cover.at(interval))
 
+    def newest(self, interval: int) -> int:
+        """The agents that are inside the highest attempt that anything has come from."""
+        return self._covers[self.attempt(interval)].at(interval)
+
     def frontier(self, number: int) -> int:
         """First open interval that lacks this agent."""
         return max(cover.frontier(number, self._start) for cover in self._covers.values())
@@ -201,6 +205,14 @@ def covered_in_all(trees: Sequence[Gathered], interval: int, *, every_attempt: b
     covered = -1
     for tree in trees:
         covered &= tree.everywhere(interval) if every_attempt else tree.covered(interval)
+    return covered
+
+
+def newest_in_all(trees: Sequence[Gathered], interval: int) -> int:
+    """The agents that are inside the newest collection of an interval in every tree of a job."""
+    covered = -1
+    for tree in trees:
+        covered &= tree.newest(interval)
     return covered
 
 

@@ -219,3 +219,32 @@ def test_a_revision_goes_up_by_itself_and_again_with_everything() -> None:
     bench.up.begin(3, 2, 0)
     assert [(each.segment.start, each.segment.stop) for each in bench.said()] == [(0, 2), (2, 3), (3, 4)]
     assert not bench.up.revise(Revised(JOB, "x", 9, 2, (part,), COUNTS, 2))
+
+
+def test_what_begins_behind_a_gap_waits_until_the_gap_is_closed_and_is_asked_for_once() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 5)
+    assert bench.up.joined(sealed(6, 7)) is None, "interval 5 is open, and nobody has said what is in it"
+    assert bench.up.joined(sealed(7, 9)) is None
+    assert not bench.up.can_catch_up()
+    bench.up.release(5)
+    assert not bench.up.can_catch_up()
+    bench.up.release(6)
+    assert [bench.up.can_catch_up(), bench.up.can_catch_up()] == [True, False]
+    for again in (sealed(6, 7), sealed(7, 9)):
+        joined = bench.up.joined(again)
+        assert joined is not None
+        bench.up.add(joined)
+    assert bench.intervals() == [6, 7, 8]
+    assert bench.up.frontier == 9
+
+
+def test_what_is_said_after_all_need_not_be_asked_for() -> None:
+    bench = Bench()
+    bench.up.begin(3, 1, 5)
+    assert bench.up.joined(sealed(6, 7)) is None, "of a worker that is being begun anew"
+    for event in (sealed(5, 6), sealed(6, 7)):
+        assert bench.up.joined(event) == event
+        bench.up.add(event)
+    bench.up.release(7)
+    assert not bench.up.can_catch_up()

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.control.cover import END, Cover, numbers
 from elfmesh.control.gathered import Gathered
+from elfmesh.control.master.judge import Judge
+from elfmesh.control.master.roster import RosterBook
+from elfmesh.control.office import Office
+from elfmesh.machine import Contact
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.messages import Entry, Segment
 
@@ -88,6 +94,22 @@ def test_a_later_attempt_replaces_the_earlier_when_it_covers_as_much() -> None:
     tree.add(segment(0b110, 4, attempt=1), (b"y",))
     assert masks(tree, 4) == [0b001, 0b110]
     assert tree.covered(4) == 0b111
+
+
+def test_who_is_only_in_a_collection_that_lacks_the_dead_is_not_waited_for() -> None:
+    """0 is dead and in the first collection only; 2 came since, and is in the second one only."""
+    tree = Gathered(0)
+    tree.add(segment(0b011, 4), (b"x",))
+    tree.add(segment(0b110, 4, attempt=1), (b"y",))
+    assert (tree.covered(4), tree.newest(4)) == (0b011, 0b110)
+    office = Office(Contact(b"m" * 20, "sim", 1), "agent-1", random.Random(1), lambda topic: {})
+    judge = Judge(office, RosterBook(()), "skip", 5.0, lambda: None)
+    assert judge.lost(0b111, 4, [tree]) == 0, "0 lives: the second collection may have it any moment"
+    judge._dead[0] = 0.0
+    assert judge.lost(0b111, 4, [tree]) == 0b001
+    assert judge.lost(0b1111, 4, [tree]) == 0, "3 lives, and is in neither"
+    tree.add(segment(0b001, 4, attempt=1), (b"y",))
+    assert judge.lost(0b111, 4, [tree]) == 0, "nobody is lacking"
 
 
 def test_what_is_closed_is_forgotten() -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 from elfmesh.agent.disk.framelog import FILE_NAME, FrameLog
 from elfmesh.agent.disk.frames import Forgotten, Frame, Sealed
 from elfmesh.agent.disk.storage import DiskStorage
+from elfmesh.control.events import Persist
+from elfmesh.srt.events import Unsubscribe
 from tests.sim.swarm.history import History, standing
+from tests.sim.swarm.told import goes_out_last
 
 JOB = f"{b'j'.hex()}:1"
 KEY = ("h1", ("sim/ids", "1"))
@@ -58,3 +61,12 @@ def test_frames_that_were_annulled_count_again_if_that_was_lost(tmp_path: Path) 
 
 def test_what_a_deleted_job_had_contributed_stays(tmp_path: Path) -> None:
     assert after(tmp_path, [Sealed(JOB, 1, 0, 1), Forgotten(JOB)], 2) == [(0, 1, 1)]
+
+
+def test_what_goes_out_in_front_of_an_epochs_write_does_not_tell_of_it() -> None:
+    before, after = Unsubscribe(b"a" * 20), Unsubscribe(b"b" * 20)
+    epoch, roster = Persist("epoch", b"j" * 20, b"\5"), Persist("member", b"j" * 20, b"")
+    assert goes_out_last([before, epoch, roster], behind_an_epoch=True) is None
+    assert goes_out_last([before, epoch, after, roster], behind_an_epoch=True) is after
+    assert goes_out_last([before, roster], behind_an_epoch=False) is before
+    assert goes_out_last([roster], behind_an_epoch=False) is None

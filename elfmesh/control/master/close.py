@@ -304,7 +304,8 @@ class Closer:
         return self._revising.is_settled(index) and self.latest.has_read(index)
 
     def _verdict(self, at: int, missing: int, due: float) -> State | None:
-        verdict, again = self.judge.judge(missing, due, lambda number: frontier_in_all(self.trees, number))
+        judged = self.judge.lost(self._book.required(at), at, self.trees) or missing
+        verdict, again = self.judge.judge(judged, due, lambda number: frontier_in_all(self.trees, number))
         # The missing have to be behind themselves, and not only held up on the way to us.
         held_up = self.frontiers.beyond(missing, at) or not self._haste.waited(at, self._office.now)
         if verdict == "SKIPPED" and held_up and self._office.now - due < HORIZON_S:

@@ -11,10 +11,11 @@ not a parent by a threshold of two intervals, because coverage is complete only 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from elfmesh.control.cover import numbers
+from elfmesh.control.gathered import Gathered, newest_in_all
 from elfmesh.control.master.roster import RosterBook
 from elfmesh.control.office import Office
 from elfmesh.control.results.records import State
@@ -128,6 +129,15 @@ class Judge:
     def forget(self, number: int) -> None:
         """The member was evicted."""
         self.revive(number)
+
+    def lost(self, required: int, interval: int, trees: Sequence[Gathered]) -> int:
+        """Whom the newest collection of an interval lacks, if all of them are dead; 0 otherwise.
+
+        What the dead had is in no newer collection than the one they answered to, and who came since is in no
+        older one: these are never inside together, however long the living are waited for.
+        """
+        lacks = required & ~newest_in_all(trees, interval)
+        return 0 if any(number not in self._dead for number in numbers(lacks)) else lacks
 
     def judge(
         self, missing: int, due_since: float, frontier: Callable[[int], int]

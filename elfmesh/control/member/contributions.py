@@ -69,6 +69,8 @@ class Contributions:
         self._backlog: deque[Kept] = deque()
         self._closed: int | None = None
         self._epoch = self._number = self._first = 0
+        self._missed: int | None = None
+        """Where the first range began that was refused: what lies before it is open, and was not said."""
         self._arrived = [0, 0]
         self._timer: Timer | None = None
 
@@ -130,6 +132,28 @@ class Contributions:
             self._send(kept, self.frontier)
         self.frontier = event.stop
         self._kept.append(kept)
+
+    def joined(self, event: Sealed) -> Sealed | None:
+        """A range that touches what was said so far; None if what lies between is open.
+
+        A worker that begins behind the first interval of a term, or has closed ranges of another version to
+        say, leaves a gap. Once the gap is closed nobody waits for it, and it is said to be empty.
+        """
+        if self.frontier is not None and event.start > self.frontier:
+            if self._closed is None or event.start > self._closed:
+                self._missed = event.start if self._missed is None else min(self._missed, event.start)
+                return None
+            event = replace(event, start=self.frontier)
+        if self._missed is not None and event.stop > self._missed:
+            self._missed = None
+        return event
+
+    def can_catch_up(self) -> bool:
+        """Whether what was refused may go up now, if the worker says it again; true once."""
+        if self._missed is None or self._closed is None or self._closed < self._missed:
+            return False
+        self._missed = None
+        return True
 
     @property
     def undecided(self) -> int | None:

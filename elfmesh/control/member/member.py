@@ -200,9 +200,7 @@ class Member:
 
         `meant`: the newest version wants an agent with our labels; if not, the roster says how long we stay.
         """
-        if (terms.epoch, terms.version) < (self.epoch, self.version):
-            return self._acknowledgement()
-        if terms == self.terms:
+        if (terms.epoch, terms.version) < (self.epoch, self.version) or terms == self.terms:
             return self._acknowledgement()
         new_term = terms.epoch > self.epoch
         self._leaving |= not meant
@@ -277,6 +275,8 @@ class Member:
         for tree in self.manifest.trees:
             self._office.emit(Release(tree, closed, self.epoch))
         self._freed()
+        if self.contributions.can_catch_up():
+            self._start_worker()
 
     def _freed(self) -> None:
         """The worker may forget what is closed and settled, once it has said what it has from before."""
@@ -319,11 +319,10 @@ class Member:
         """What is sealed goes up, as far as it was evaluated by the version of its intervals (D-16)."""
         open_from = event.start if self.closed is None else max(event.start, self.closed)
         stop = valid_until(self.stages, event.evaluated, open_from, event.stop)
-        frontier = self.contributions.frontier
         if stop < event.stop:
             self._office.stats["control.other_version"] += 1
-        if stop > event.start and (frontier is None or event.start <= frontier):
-            self.contributions.add(self._placed(until(event, stop)))
+        if stop > event.start and (joined := self.contributions.joined(until(event, stop))) is not None:
+            self.contributions.add(self._placed(joined))
 
     def revised(self, event: Revised) -> None:
         """Records came late for what the worker has sealed (D-12)."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from elfmesh.agent.assembly import LocalAgent
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Forgotten, Frame, Sealed
-from elfmesh.agent.pump import Store
 from elfmesh.control import events as ctl
 from elfmesh.control.master.master import Master
 from elfmesh.control.register.value import Cell
 from elfmesh.control.results.records import FIRST, ResultRecord
 from elfmesh.machine import Effect, Event, Send
+from tests.sim.swarm.told import goes_out_last
 
 Incarnation = tuple[str, str]
 """A job's name and the incarnation of its results."""
@@ -277,7 +277,7 @@ class History:
             knew.update(new)
             if new:
                 waiting.append((None, new))
-            last = next((each for each in reversed(effects) if not isinstance(each, Store)), None)
+            last = goes_out_last(effects, behind_an_epoch=bool(new))
             if last is not None and waiting and waiting[-1][0] is None:
                 waiting.append((last, {}))
             return effects

@@ -53,6 +53,16 @@ REGRESSIONS: dict[str, str] = {
     " successor made it once more, and the version that was taken back came back",
     "errors-of-a-part": "a part of what was sealed together was annulled by two changes: bad lines of the"
     " part that stayed counted once more, because a replay read across where the interval had turned",
+    "closed-behind-a-change": "what was closed was said to be empty by the version that followed: the member"
+    " left it out, and with the gap everything it sealed from then on",
+    "begun-behind-its-term": "a new master numbered a member from an interval before the one its worker had"
+    " begun with: what it sealed never touched, and every interval waited a minute for it",
+    "torn-by-the-dead": "who had been cut off was only in a collection that lacked the dead, whom only the"
+    " one before had: each such interval waited a minute for who had said everything",
+    "founded-when-most-had-left": "most agents had left for good: the others are no majority of those that"
+    " were there, and found jobs five minutes later, as is promised; it was taken for a job that nobody runs",
+    "told-before-it-was-written": "what a step had wanted in front of an epoch's write went out, and the"
+    " history took the epoch for told; a crash before the write made it unknown, as it may",
 }
 
 OPEN: dict[str, str] = {}

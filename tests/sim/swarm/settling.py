@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from elfmesh.control import acquaintances
 from elfmesh.control.events import Reply
 from elfmesh.control.results.records import FIRST
 from elfmesh.errors import ElfError
-from tests.sim.swarm.history import Incarnation
+from tests.sim.swarm.history import History, Incarnation
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.invariants import LIVENESS_S
 from tests.sim.swarm.scenario import Job, Scenario
@@ -21,6 +22,10 @@ from tests.sim.wall import EPOCH_US
 
 ANSWERS_S = 90.0
 """How soon after the faults a job that was deleted, or whose end nobody knows, runs."""
+
+FORGOTTEN_S = acquaintances.FORGOTTEN_S
+"""How long an agent that is away for good counts as one of the fleet: D-4 and D-15 promise that nobody founds
+a job without a majority of those that were there in the last 5 minutes."""
 
 REQUEST_S = 35.0
 """After this, no agent makes a change any more whose client has given up: a pause would undo a resume."""
@@ -30,6 +35,7 @@ class Swarm(Protocol):
     """What is settled."""
 
     scenario: Scenario
+    history: History
     hosts: list[Host]
     jobs: dict[Incarnation, Job]
     current: dict[str, Incarnation]
@@ -64,7 +70,7 @@ class Settling:
         if self._swarm.pausing:
             await asyncio.sleep(REQUEST_S)
         for job in self._swarm.scenario.jobs:
-            await self._begun(job, loop.time() + ANSWERS_S)
+            await self._begun(job, max(loop.time(), self._counted_until()) + ANSWERS_S)
         self._swarm.fall_silent()
         await asyncio.sleep(0)
         for host in self._swarm.hosts:
@@ -87,6 +93,19 @@ class Settling:
     def _waits_for(self, closed: dict[Incarnation, float | None]) -> bool:
         lost = self._swarm.lost
         return any(seconds is None and key[0] not in lost for key, seconds in closed.items())
+
+    def _counted_until(self) -> float:
+        """Until when so many that are gone for good count that the others are no majority and found nothing.
+
+        An agent that was restarted cannot know since when the others are away: it counts from its own start.
+        """
+        gone = sorted(self._swarm.history.gone.values())
+        running = [host for host in self._swarm.hosts if host.up]
+        starts = [up for host in running for _, up in host.away]
+        until = 0.0
+        while gone and len(running) <= len(gone):
+            until = max(gone.pop(0), *starts, 0.0) + FORGOTTEN_S
+        return until
 
     async def _begun(self, job: Job, deadline: float) -> None:
         """See that a job runs: a delete without an answer is asked for again, as any client would."""
