@@ -42,7 +42,7 @@ from aiohttp import web
 
 from elfmesh import ids
 from elfmesh.control.answers import BAD_REQUEST, FAILED, UNAVAILABLE, error_body, error_of
-from elfmesh.control.authority.web import AUDIT, Recorder, authorised, undistinguished
+from elfmesh.control.authority.web import AUDIT, Recorder, authorised, disbelieved, undistinguished
 from elfmesh.control.events import Reply
 from elfmesh.control.identity.identify import Identifier, identifying
 from elfmesh.control.manifest import TEXT_BYTES_MAX
@@ -95,7 +95,7 @@ def make_app(
     Without `programs` none can attach; without `audit` nothing is written down. `identifier` finds out who
     calls: `request[PRINCIPAL]`; agents have one, and without it everybody is an operator.
     """
-    known = undistinguished if identifier is None else identifying(identifier)
+    known = undistinguished if identifier is None else identifying(identifier, disbelieved)
     middlewares = [(door or Door()).middleware, _errors, _local_only, known, authorised]
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
     app.on_response_prepare.append(_as_it_is_called)

@@ -33,8 +33,11 @@ NAME, HEAD = "audit.log", "audit.head"
 GENESIS = "0" * 64
 TEXT_MAX = 512
 REFUSALS_A_MINUTE = 60
-"""Refused requests that get a line of their own; of more only the number is kept, so that who has no rights
-cannot make the log forget."""
+"""Refused requests that get a line of their own; of more only the number is kept."""
+REFUSED_DAYS = 30
+"""So many days of nothing but refusals, as long as they can be made, fill the files: of a day that has had
+its share only the number is kept, so that who has no rights cannot make the log forget."""
+_DAY = 24 * 60
 
 _JSON = msgspec.json.Encoder(order="deterministic")
 
@@ -107,6 +110,7 @@ class AuditLog:
         self._bytes_max, self._files = file_bytes_max, files
         self._lock = threading.Lock()
         self._minute, self._refused, self._unsaid = 0, 0, 0
+        self._day, self._refused_bytes = 0, 0
         self._file = storage.open(NAME)
         self._head = self._recovered()
 
@@ -134,10 +138,11 @@ class AuditLog:
             if self._unsaid:
                 unsaid, self._unsaid = self._unsaid, 0
                 self._add(who="", source="", what="refused", allowed=False, count=unsaid)
-            self._add(
+            size = self._add(
                 who=_cut(who), source=_cut(source), what=_cut(what), allowed=allowed, job=_cut(job),
                 version=version, digest=digest, why=_cut(why),
             )  # fmt: skip
+            self._refused_bytes += 0 if allowed else size
 
     def describe(self) -> dict[str, Any]:
         """The newest line's number and hash, for whoever keeps them elsewhere."""
@@ -151,18 +156,24 @@ class AuditLog:
         minute = self._wall_us() // 60_000_000
         if minute != self._minute:
             self._minute, self._refused = minute, 0
+        if minute // _DAY != self._day:
+            self._day, self._refused_bytes = minute // _DAY, 0
         self._refused += 1
-        return self._refused > REFUSALS_A_MINUTE
+        share = self._bytes_max * self._files // REFUSED_DAYS
+        return self._refused > REFUSALS_A_MINUTE or self._refused_bytes >= share
 
-    def _add(self, **fields: Any) -> None:
+    def _add(self, **fields: Any) -> int:
+        """Write a line; its bytes."""
         if self._file.size() >= self._bytes_max:
             self._rotate()
         head = self._head
         entry = Entry(seq=head.seq + 1, at=self._wall_us(), before=head.hash, **fields).hashed()
-        self._file.append(_JSON.encode(entry) + b"\n")
+        line = _JSON.encode(entry) + b"\n"
+        self._file.append(line)
         self._file.sync()
         self._head = _Head(entry.seq, entry.hash)
         self._storage.write(HEAD, msgspec.json.encode(self._head))
+        return len(line)
 
     def _rotate(self) -> None:
         """Begin another file; the oldest goes. A crash in between leaves a copy, which a start drops."""
@@ -201,6 +212,12 @@ class AuditLog:
                 f"has {found.seq} lines, and had {kept.seq}",
                 where=NAME,
                 hint="Somebody has cut it: look at it, then move audit.log and audit.head away.",
+            )
+        if found.seq == kept.seq and found.hash != kept.hash:
+            raise StorageError(
+                "its last line is another than was written",
+                where=NAME,
+                hint="Somebody has changed it: look at it, then move audit.log and audit.head away.",
             )
         return found
 

@@ -9,6 +9,7 @@ Invariant: the namespace that is authorised is the one that the handler will act
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,6 +30,9 @@ UNIDENTIFIED, FORBIDDEN = 401, 403
 NOBODY = Principal("nobody", frozenset())
 """Who calls, if nothing has looked who it is."""
 
+
+UNPROVED = Principal("unknown", frozenset(), source="not believed")
+"""Who shows a token or a certificate that is not good."""
 
 LOCAL = Principal("local", frozenset({Role.OPERATOR}))
 """Who calls an API that was made without anything to tell callers apart; no agent's is."""
@@ -81,6 +85,14 @@ async def authorised(request: web.Request, handler: Handler) -> web.StreamRespon
         except ElfError as error:
             return json_response(UNAVAILABLE, error_of(error))
     return await handler(request) if allowed else _refused(caller, line, hint)
+
+
+async def disbelieved(request: web.Request, why: str) -> None:
+    """Write down that a token or a certificate was shown which is not good; it is refused in any case."""
+    if (recorder := request.app.get(AUDIT)) is not None:
+        what = f"{request.method} {request.path}"
+        with contextlib.suppress(ElfError):
+            await recorder.record(UNPROVED, what, allowed=False, why=why)
 
 
 def _refused(caller: Principal, line: str, hint: str) -> web.Response:

@@ -16,7 +16,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
@@ -104,14 +104,20 @@ class Identifier:
         return TOKEN_OPERATOR
 
 
-def identifying(identifier: Identifier) -> Middleware:
-    """The middleware that puts the caller's `Principal` at `request[PRINCIPAL]`."""
+Refused = Callable[[web.Request, str], Awaitable[None]]
+"""Hears of a request whose sender was not believed, and why."""
+
+
+def identifying(identifier: Identifier, refused: Refused | None = None) -> Middleware:
+    """The middleware that puts the caller's `Principal` at `request[PRINCIPAL]`; of others `refused` hears."""
 
     @web.middleware
     async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             request[PRINCIPAL] = identifier.principal(request)
         except NotBelieved as error:
+            if refused is not None:
+                await refused(request, str(error))
             hint = "An agent's token is api.token in its data directory; give it by --token-file."
             response = json_response(
                 UNAUTHORISED, error_body(f"not believed: {error}", where=request.path, hint=hint)

@@ -6,6 +6,7 @@ import errno
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -15,7 +16,9 @@ from elfmesh.agent.authority.audit import (
     HEAD,
     NAME,
     REFUSALS_A_MINUTE,
+    REFUSED_DAYS,
     AuditLog,
+    Entry,
     files_of,
     read_entries,
     verify,
@@ -153,6 +156,34 @@ def test_who_has_no_rights_cannot_make_it_forget(tmp_path: Path) -> None:
         ("pause", 1),
         ("GET /v1/jobs", 1),
     ]
+
+
+def test_who_has_no_rights_cannot_make_it_forget_in_days_either(tmp_path: Path) -> None:
+    now = [0]
+    storage = DiskStorage(tmp_path)
+    log = AuditLog(storage, lambda: now[0], file_bytes_max=30_000, files=3)
+    log.write("sam", "token", "delete", allowed=True, job="shop/a")
+    for minute in range(REFUSED_DAYS // 2 * 24 * 60):
+        now[0] = minute * 60_000_000
+        for _ in range(3 if minute % 60 == 0 else 0):
+            log.write("mallory" * 70, "not believed", "x" * 500, allowed=False, why="y" * 500)
+    log.close()
+    storage.close()
+    entries = [entry for path in files_of(tmp_path) for _, entry in read_entries(path)]
+    assert ("sam", "delete") in [(each.who, each.what) for each in entries]
+    assert sum(each.count for each in entries if each.what == "refused") > 100
+    assert verify(tmp_path)[0] == 1
+
+
+def test_a_log_whose_last_line_was_written_anew_is_not_written_on(tmp_path: Path) -> None:
+    log_of(tmp_path, 3).close()
+    path = tmp_path / NAME
+    *lines, last = path.read_bytes().splitlines(keepends=True)
+    entry = msgspec.json.decode(last, type=Entry)
+    forged = msgspec.structs.replace(entry, who="somebody else").hashed()
+    path.write_bytes(b"".join(lines) + msgspec.json.encode(forged, order="deterministic") + b"\n")
+    with pytest.raises(StorageError, match="another than was written"):
+        log_of(tmp_path, 1)
 
 
 def test_names_of_others_are_shown_without_what_moves_a_cursor(tmp_path: Path) -> None:

@@ -10,9 +10,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 
+from elfmesh.control.api import make_app
 from elfmesh.control.identity.identify import Identifier, _loopback, identifying
 from elfmesh.control.identity.principal import PRINCIPAL, Principal, Role
+from tests.control.fakes import FakeBackend
 
 TOKEN = "a-token-of-this-agent"
 
@@ -127,3 +130,19 @@ async def test_two_headers_do_not_pass_where_one_is_wrong() -> None:
 )
 def test_what_this_host_is(host: str, expected: bool) -> None:
     assert _loopback(host) is expected
+
+
+async def test_a_token_that_is_not_good_is_written_down() -> None:
+    """Who tries tokens must leave a trace."""
+    lines: list[tuple[str, str, bool, str]] = []
+
+    class Audit:
+        async def record(self, caller: Principal, action: str, *, allowed: bool, **said: str) -> None:
+            lines.append((caller.source, action, allowed, said["why"]))
+
+    app = make_app(FakeBackend(), audit=Audit(), identifier=Identifier(TOKEN))
+    async with TestClient(TestServer(app, host="127.0.0.1")) as client:
+        answer = await client.delete("/v1/jobs/shop/top", headers={"Authorization": "Bearer guess"})
+        assert answer.status == 401
+    assert lines == [("not believed", "DELETE /v1/jobs/shop/top", False, "the token is not this agent's")]
+    assert "guess" not in str(lines)
