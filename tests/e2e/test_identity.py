@@ -13,6 +13,7 @@ import pytest
 
 from elfmesh.agent.local_agents import says_something
 from elfmesh.control.client import connect
+from elfmesh.control.identity.bearer import write_private
 from elfmesh.control.identity.ca import Authority, create
 from elfmesh.control.identity.joining import make_token
 from elfmesh.control.identity.principal import Role
@@ -78,7 +79,8 @@ def test_agents_with_certificates_run_a_job_and_strangers_get_nothing(tmp_path: 
             for number in (1, 2):
                 files = issued(ca, f"web{number}", Role.AGENT)
                 member(fleet, number, "--tls", str(Path(files.cert).parent))
-            member(fleet, 3, "--token", token)
+            write_private(tmp_path / "web3.token", token.encode())
+            member(fleet, 3, "--token", str(tmp_path / "web3.token"))
             first, *others = fleet.agents
             first.start()
             first.wait_ready(120)

@@ -213,7 +213,8 @@ def certify(hosts: Hosts) -> None:
             hosts.elf("ca", "issue", ca, web, "--role", "agent", "--ip", address, "-o", tls, tls=None)
     at = f"{hosts.network.address(OFFICE)}:7402"
     address = hosts.network.address("web5")
-    token = hosts.elf("ca", "token", ca, "web5", "--at", at, "--ip", address, tls=None).strip()
+    token = str(hosts.root / "web5.token")
+    hosts.elf("ca", "token", ca, "web5", "--at", at, "--ip", address, "-o", token, tls=None)
     desk = subprocess.Popen(
         hosts.network.command(OFFICE, [WHEEL, "ca", "serve", ca, "--listen", at]), stdout=subprocess.PIPE
     )

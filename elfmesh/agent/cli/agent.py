@@ -50,7 +50,9 @@ from elfmesh.errors import UsageError
 @click.option("--cluster", help="Name all agents of one overlay share [elf].")
 @click.option("--tls", "tls_dir", metavar="DIR", help="Certificates: cert.pem, key.pem, ca.pem [none].")
 @click.option(
-    "--token", metavar="TOKEN", help="Get the certificates of --tls first, if there are none [DATA_DIR/tls]."
+    "--token",
+    metavar="FILE",
+    help="Holds a join token: get the certificates of --tls first, if there are none [DATA_DIR/tls].",
 )
 @click.option(
     "--dangerously-insecure-network",

@@ -137,19 +137,30 @@ def revoke_command(directory: str, name: str) -> None:
 @_DIRECTORY
 @click.argument("host", metavar="HOST")
 @click.option("--at", required=True, metavar="HOST:PORT", help="Where `elf ca serve` will answer.")
+@click.option("-o", "--out", metavar="FILE", help="Write it there, mode 0600, instead of to stdout.")
 @click.option("--ttl", default="1 h", show_default=True, metavar="DURATION", help="Good for so long.")
 @click.option("--dns", multiple=True, metavar="HOST", help="What the agent's API is called; repeatable.")
 @click.option("--ip", "ips", multiple=True, metavar="ADDRESS", help="Where it is called; repeatable.")
 def token_command(
-    directory: str, host: str, at: str, ttl: str, dns: tuple[str, ...], ips: tuple[str, ...]
+    directory: str, host: str, at: str, out: str | None, ttl: str, dns: tuple[str, ...], ips: tuple[str, ...]
 ) -> None:
-    """Print a token with which HOST gets one certificate, of an agent. Whoever has it is HOST."""
+    """Make a token with which HOST gets one certificate, of an agent. Whoever has it is HOST."""
     authority = _authority(directory)
     from elfmesh.control.identity.joining import make_token
 
     ttl_s = parse_duration_us(ttl) / 1e6
     api_address(at)
-    click.echo(make_token(authority, host, at, now_s=time.time(), ttl_s=ttl_s, dns=dns, ips=ips).encode())
+    made = make_token(authority, host, at, now_s=time.time(), ttl_s=ttl_s, dns=dns, ips=ips).encode()
+    if out is None:
+        click.echo(made)
+        return
+    from elfmesh.control.identity.bearer import write_private
+
+    try:
+        write_private(Path(out), f"{made}\n".encode())
+    except OSError as error:
+        raise RuntimeFailure(error.strerror or str(error), where=out) from None
+    click.echo(out)
 
 
 @ca_group.command("serve")
@@ -184,7 +195,7 @@ async def _serve(authority: Authority, host: str, port: int, days: float) -> Non
 
 
 @ca_group.command("enroll")
-@click.option("--token", required=True, metavar="TOKEN", help="Of `elf ca token`, or a file that holds it.")
+@click.option("--token", required=True, metavar="FILE", help="Holds the token, mode 0600; -: stdin.")
 @click.option("-o", "--out", required=True, metavar="DIR", help="Where cert.pem, key.pem and ca.pem go.")
 def enroll_command(token: str, out: str) -> None:
     """Make a key on this host and get a certificate for it. `elf agent --token` does the same."""
@@ -197,14 +208,25 @@ def enroll_command(token: str, out: str) -> None:
 
 
 def token_text(given: str) -> str:
-    """A join token, or that of the file that holds it: other users of a host can see arguments."""
-    if given.strip().startswith(TOKEN_PREFIX):
-        return given
-    try:
-        return Path(given).read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError, ValueError):
-        hint = "`elf ca token` prints a token; --token takes that, or the file that holds it."
-        raise ConfigError("is no join token and no file with one", where="--token", hint=hint) from None
+    """The join token that a file holds which nobody else may read; "-" is stdin.
+
+    Never of the command line: every user of a host sees the arguments of all processes, and whoever is first
+    is the host.
+
+    Raises:
+        ConfigError: there is no such file, or others may read it.
+        UsageError: it is the token itself.
+    """
+    from elfmesh.control.identity.bearer import read_private
+    from elfmesh.control.identity.joining import PREFIX, TOKEN_CHARACTERS_MAX
+
+    if given.strip().startswith(PREFIX):
+        hint = "Write it to a file of mode 0600 and name that (`elf ca token -o FILE` does), or - for stdin."
+        raise UsageError("--token names the file that holds the token: others see arguments", hint=hint)
+    if given == "-":
+        return sys.stdin.read(TOKEN_CHARACTERS_MAX + 2)
+    data = read_private(given, what="the join token", bytes_max=TOKEN_CHARACTERS_MAX + 2)
+    return data.decode("ascii", "replace")
 
 
 @ca_group.command("list")

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
+from elfmesh.agent.cli.entry import run
 from elfmesh.control.identity.ca import Authority, create, new_key
 from elfmesh.control.identity.enrolment import Listener, enrol
 from elfmesh.control.identity.joining import PREFIX, NotAdmitted, Token, admit, make_token, parse_token
@@ -247,3 +248,24 @@ async def test_a_host_that_is_called_as_the_listener_keeps_its_own_certificate(c
     before = (ca.directory / "issued" / "ca" / "cert.pem").read_bytes()
     async with listening(ca):
         assert (ca.directory / "issued" / "ca" / "cert.pem").read_bytes() == before
+
+
+def test_a_token_is_in_a_file_that_nobody_else_reads_and_in_no_argument(
+    ca: Authority, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "web1.token"
+    made = ("ca", "token", str(ca.directory), "web1", "--at", "127.0.0.1:1", "-o", str(path))
+    assert run(list(made)) == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    word = path.read_text().strip()
+    assert word not in capsys.readouterr().out
+    host = str(tmp_path / "host")
+    assert run(["ca", "enroll", "--token", word, "-o", host]) == 2
+    assert run(["agent", "--token", word, "--data-dir", host]) == 2
+    said = capsys.readouterr().err
+    assert "arguments" in said
+    assert word not in said
+    assert run(["ca", "enroll", "--token", str(path), "-o", host]) == 69, "it is read, and nobody answers"
+    path.chmod(0o640)
+    assert run(["ca", "enroll", "--token", str(path), "-o", host]) == 78
+    assert "others may read the join token" in capsys.readouterr().err
