@@ -218,9 +218,9 @@ def token_text(given: str) -> str:
         UsageError: it is the token itself.
     """
     from elfmesh.control.identity.bearer import read_private
-    from elfmesh.control.identity.joining import PREFIX, TOKEN_CHARACTERS_MAX
+    from elfmesh.control.identity.joining import TOKEN_CHARACTERS_MAX
 
-    if given.strip().startswith(PREFIX):
+    if given.strip().startswith(TOKEN_PREFIX):
         hint = "Write it to a file of mode 0600 and name that (`elf ca token -o FILE` does), or - for stdin."
         raise UsageError("--token names the file that holds the token: others see arguments", hint=hint)
     if given == "-":

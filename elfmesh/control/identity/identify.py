@@ -109,7 +109,7 @@ Refused = Callable[[web.Request, str], Awaitable[None]]
 
 
 def identifying(identifier: Identifier, refused: Refused | None = None) -> Middleware:
-    """The middleware that puts the caller's `Principal` at `request[PRINCIPAL]`; `refused` hears who is not."""
+    """The middleware that sets the caller's `Principal`: `request[PRINCIPAL]`; `refused` hears of others."""
 
     @web.middleware
     async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
