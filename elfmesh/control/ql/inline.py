@@ -20,7 +20,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,9 +32,6 @@ from elfmesh.control.ql.types import type_name
 from elfmesh.control.results.plain_ipc import check_plain, unfold
 from elfmesh.errors import DataError, ProtocolError, QueryError
 from elfmesh.text import suggest
-
-if TYPE_CHECKING:
-    from elfmesh.control.ql.lookup import LookupSource
 
 WORD = "TABLE"
 DATA_CHARS_MAX = 96 << 10
@@ -127,20 +123,6 @@ def unpacked(data: str, columns: tuple[tuple[str, pa.DataType], ...]) -> pa.Tabl
     if table.schema != schema:
         raise DataError("has other columns than it is declared with")
     return table
-
-
-def with_tables(tables: Sequence[InlineTable], others: LookupSource | None) -> LookupSource:
-    """What gives the tables of a text, and those of the host."""
-    own = {each.name: each for each in tables}
-
-    def source(name: str, columns: tuple[str, ...]) -> pa.Table:
-        if name in own:
-            return own[name].table().select(list(columns))
-        if others is None:
-            raise DataError(f"there is no lookup table {name} here")
-        return others(name, columns)
-
-    return source
 
 
 def check_uses(table: InlineTable, columns: Sequence[str], keys: Sequence[str]) -> str:

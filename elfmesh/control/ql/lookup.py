@@ -6,7 +6,7 @@ record stays one record; a table in which a key comes twice is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 from elfmesh.control.ql.block import BlockRows
 from elfmesh.control.ql.columns import Bools
 from elfmesh.control.ql.compiler import Compiler, read_column
+from elfmesh.control.ql.inline import InlineTable
 from elfmesh.control.ql.joining import Ints, row_codes, taken
 from elfmesh.control.ql.nodes import Field, place_of, walk
 from elfmesh.control.ql.operand import Env, Operand, convert
@@ -24,6 +25,20 @@ from elfmesh.errors import DataError
 
 LookupSource: TypeAlias = Callable[[str, tuple[str, ...]], pa.Table]
 """Some columns of the table of a name, as it is now."""
+
+
+def with_tables(tables: Sequence[InlineTable], others: LookupSource | None) -> LookupSource:
+    """What gives the tables of a text, and those of the host."""
+    own = {each.name: each for each in tables}
+
+    def source(name: str, columns: tuple[str, ...]) -> pa.Table:
+        if name in own:
+            return own[name].table().select(list(columns))
+        if others is None:
+            raise DataError(f"there is no lookup table {name} here")
+        return others(name, columns)
+
+    return source
 
 
 def look_up(

@@ -21,8 +21,7 @@ from elfmesh.control.ql.block import BlockRows
 from elfmesh.control.ql.computed import Calls
 from elfmesh.control.ql.finalise import Finaliser
 from elfmesh.control.ql.finalise_parts import Reduced
-from elfmesh.control.ql.inline import with_tables
-from elfmesh.control.ql.lookup import LookupSource
+from elfmesh.control.ql.lookup import LookupSource, with_tables
 from elfmesh.control.ql.python_function import FunctionSource
 from elfmesh.control.ql.query import PartQuery, Prepared
 from elfmesh.control.ql.relational import Relational
