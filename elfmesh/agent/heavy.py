@@ -121,9 +121,12 @@ class HeavyWork:
         return {lane: len(waiting) for lane, waiting in self._waiting.items()}
 
     def _merged(self, request: MergeRequest) -> Merged:
+        began_ns = time_ns()
         try:
             with timed("merge"):
-                return Merged(request.token, self._compute.merge(request.parts))
+                merged = Merged(request.token, self._compute.merge(request.parts))
+            traces.span("merge", request.tree, request.interval, began_ns)
+            return merged
         except Exception as error:  # partials come from peers: whatever they trigger is theirs
             return Merged(request.token, None, self._peers_fault("merge", error))
 

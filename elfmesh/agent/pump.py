@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -36,6 +37,7 @@ from elfmesh.errors import DiskFull, Unreachable
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Send, Tick
 from elfmesh.overlay.events import ConnectionLost, Joined, JoinFailed, Leave, Start
 from elfmesh.srt.events import MergeRequest
+from elfmesh.srt.messages import SegmentUp
 
 log = logging.getLogger("elf.agent")
 Store = ctl.Persist | ctl.Append | ctl.DeadLetter | ctl.DropLog | ctl.ReadLog
@@ -253,6 +255,7 @@ class Pump:
                 self.programs.deliver(effect)
             case ctl.StartWorker():
                 reach("activate")
+                traces.trees_of(effect.manifest.job_id, effect.manifest.trees)
                 self.workers.start_job(effect)
             case ctl.StopWorker():
                 self.workers.stop_job(effect)
@@ -278,6 +281,9 @@ class Pump:
         try:
             self.transport.send(effect.to, effect.message, effect.payload, effect.lane)
             reach("sent", kind)
+            if traces.is_on() and isinstance(effect.message, SegmentUp):
+                for entry in effect.message.segment.entries:
+                    traces.span("send", effect.message.tree, entry.interval, time.time_ns())
         except ValueError as error:  # over a limit of the wire: the peer would cut us off for it
             self.counters["not_sent_too_big"] += 1
             log.error("cannot send: %s", error)

@@ -59,6 +59,16 @@ def span(what: str, job: bytes, interval: int, began_ns: int) -> None:
         _traces.span(what, job, interval, began_ns, time.time_ns())
 
 
+def trees_of(job: bytes, trees: tuple[bytes, ...]) -> None:
+    """A job's intervals are reduced in these trees: what is done there is told of the job.
+
+    An agent that reduces for others and reads nothing itself does not know a job's further trees
+    (PARTITIONS): their spans stand in traces of their own.
+    """
+    if _traces is not None:
+        _traces.jobs.update(dict.fromkeys(trees, job))
+
+
 def is_on() -> bool:
     """Whether spans go anywhere."""
     return _traces is not None
@@ -85,6 +95,7 @@ class Traces:
         }
         self._resource = Resource.create(about)
         self._processor = BatchSpanProcessor(OTLPSpanExporter())
+        self.jobs: dict[bytes, bytes] = {}
 
     def span(self, what: str, job: bytes, interval: int, began_ns: int, ended_ns: int) -> None:
         """Hand a span over. Cost: a queue's."""
@@ -92,6 +103,7 @@ class Traces:
         from opentelemetry.trace import SpanContext, TraceFlags
         from opentelemetry.trace.status import Status, StatusCode
 
+        job = self.jobs.get(job, job)
         trace, closing = ids_of(job, interval)
         own = closing if what == CLOSE else int.from_bytes(os.urandom(8), "big") or 1
         sampled = TraceFlags(TraceFlags.SAMPLED)

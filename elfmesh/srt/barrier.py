@@ -58,7 +58,7 @@ class Barrier:
     def __init__(
         self,
         above: Above,
-        request: Callable[[tuple[bytes, ...]], int],
+        request: Callable[[int, tuple[bytes, ...]], int],
         count: Callable[[str], None],
         *,
         payload_bytes_max: int,

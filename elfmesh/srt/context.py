@@ -43,11 +43,11 @@ class Context:
         """Count a named incident."""
         self.stats[what] += n
 
-    def request_merge(self, tree: bytes, parts: tuple[bytes, ...]) -> int:
-        """Ask the host to merge payloads for a tree; returns the token of the request."""
+    def request_merge(self, tree: bytes, interval: int, parts: tuple[bytes, ...]) -> int:
+        """Ask the host to merge an interval's payloads for a tree; returns the token of the request."""
         token = self.token()
         self._merges[token] = tree
-        self.emit(MergeRequest(token, parts))
+        self.emit(MergeRequest(token, parts, tree, interval))
         return token
 
     def merge_answered(self, token: int) -> bytes | None:

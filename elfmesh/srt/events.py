@@ -158,10 +158,12 @@ class PublishDone(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest(Effect, Event):
-    """Merge the payloads of one interval; answered by `Merged` with the same token."""
+    """Merge the payloads of one interval of a tree; answered by `Merged` with the same token."""
 
     token: int
     parts: tuple[bytes, ...]
+    tree: bytes = b""
+    interval: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,14 +83,14 @@ class Merger:
     """Runs jobs.
 
     Args:
-        request: asks the host to merge payloads and returns the token of the request.
+        request: asks the host to merge payloads of an interval and returns the token of the request.
         payload_bytes_max: a larger merge could not be sent; its shares go up side by side instead.
         count: counts a named incident.
     """
 
     def __init__(
         self,
-        request: Callable[[tuple[bytes, ...]], int],
+        request: Callable[[int, tuple[bytes, ...]], int],
         payload_bytes_max: int,
         count: Callable[[str], None],
     ) -> None:
@@ -145,7 +145,8 @@ class Merger:
             full[0] = _sum([full[0], *empty], full[0].payload)
         job.shares[interval] = full
         job.waiting += 1
-        self._out[self._request(tuple(share.payload for share in full))] = (job, interval)
+        token = self._request(interval, tuple(share.payload for share in full))
+        self._out[token] = (job, interval)
 
     def _keep_widest(self, job: Job, interval: int, shares: list[Share], error: str) -> None:
         """The host cannot merge these: keep what stands for most agents, name the rest."""

@@ -378,5 +378,5 @@ class Tree:
         known = self.membership.children.get(child)
         return known.size if known is not None else 0
 
-    def _request_merge(self, parts: tuple[bytes, ...]) -> int:
-        return self._context.request_merge(self.id, parts)
+    def _request_merge(self, interval: int, parts: tuple[bytes, ...]) -> int:
+        return self._context.request_merge(self.id, interval, parts)

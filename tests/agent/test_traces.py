@@ -81,7 +81,7 @@ def test_the_spans_of_two_agents_meet_in_the_trace_of_an_interval(
             found = eventually(complete, 60, "the spans of an interval from both agents")
     names = [span.name for _, span in found]
     assert names.count("elf.close") == 1
-    assert set(names) == {"elf.seal", "elf.finalise", "elf.close"}
+    assert set(names) == {"elf.seal", "elf.send", "elf.merge", "elf.finalise", "elf.close"}
     (root,) = [span for _, span in found if span.name == "elf.close"]
     assert root.parent_span_id == b""
     assert all(span.parent_span_id == root.span_id for _, span in found if span is not root)
@@ -98,6 +98,6 @@ def complete() -> list[tuple[str, Any]]:
     for found in by_trace.values():
         sealed = {agent for agent, span in found if span.name == "elf.seal"}
         names = {span.name for _, span in found}
-        if len(sealed) == 2 and {"elf.finalise", "elf.close"} <= names:
+        if len(sealed) == 2 and {"elf.send", "elf.merge", "elf.finalise", "elf.close"} <= names:
             return found
     return []

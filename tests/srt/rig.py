@@ -88,7 +88,7 @@ class Rig:
         )
         self.barrier.opened(None)
 
-    def _request(self, parts: tuple[bytes, ...]) -> int:
+    def _request(self, interval: int, parts: tuple[bytes, ...]) -> int:
         self._token += 1
         self.asked.append((self._token, parts))
         return self._token
