@@ -16,8 +16,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from elfmesh.control.identity.ca import Authority, create
 from elfmesh.control.identity.principal import Role
-from tests.agent.net.test_secured import Peer, agent, fleet, until
+from tests.agent.net.test_secured import Peer, agent
 from tests.agent.test_api_server import config, serving
+from tests.agent.transports import fleet, until
 from tests.control.identity.certs import issued
 
 Key = ec.EllipticCurvePrivateKey
