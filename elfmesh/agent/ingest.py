@@ -24,6 +24,8 @@ from typing import Any, Protocol, TypeVar
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.disk.frames import Sealed
 from elfmesh.agent.host import APART, SLOW, Executor
+from elfmesh.agent.pace import Pace
+from elfmesh.agent.sources.tail import POLL_BYTES
 from elfmesh.agent.stream import BACKLOG_BYTES, Polled, Stream
 from elfmesh.agent.worker.jobs import LocalJob
 from elfmesh.machine import Event
@@ -73,7 +75,8 @@ class Ingest:
         slow: told of a job that holds up the others.
         tidy: called in a thread when intervals were sealed, which frees much memory.
         waits: evaluation waits for other processes.
-        apart: the lanes are those of slow jobs.
+        apart: the lanes are those of slow jobs, and what is read at once depends on what it costs.
+        caught_up: told once that the only job stands at the end of its files and is not slow.
         budget: the agent's processor time; None: without limit.
     """
 
@@ -93,13 +96,15 @@ class Ingest:
         tidy: Callable[[], None] = lambda: None,
         waits: bool = False,
         apart: bool = False,
+        caught_up: Callable[[], None] | None = None,
         budget: HostBudget | None = None,
     ) -> None:
         self._budget = budget
         self.stream = stream
         self._executor, self._wall_us, self._write, self._emit = executor, wall_us, write, emit
         self._ended, self._memory, self.held_bytes_max = ended, memory, held_bytes_max
-        self._tidy, self._slow = tidy, slow
+        self._tidy, self._slow, self._caught_up = tidy, slow, caught_up
+        self._pace = Pace() if apart else None
         self._reading, self._working = f"read:{stream.name}", f"{SLOW if waits else 'work:'}{stream.name}"
         if apart:
             self._reading, self._working = f"{APART}{self._reading}", f"{APART}{self._working}"
@@ -166,11 +171,12 @@ class Ingest:
                 continue
             if self._memory is not None and await self._wait_memory(self._memory):
                 continue
-            poll = partial(self.stream.poll, self._wall_us, self._over_memory)
+            bytes_max = POLL_BYTES if self._pace is None else self._pace.bytes_max
+            poll = partial(self.stream.poll, self._wall_us, self._over_memory, bytes_max)
             polled = await self._executor.run(self._reading, poll)
             await self._settle()
             self._evaluating = asyncio.get_running_loop().create_task(self._evaluate(polled))
-            if polled.bytes_read >= BACKLOG_BYTES:
+            if polled.bytes_read >= min(BACKLOG_BYTES, bytes_max // 2):
                 continue  # the reader is behind
             await self._settle()
             due_us = self.stream.next_due_us()
@@ -239,6 +245,22 @@ class Ingest:
             self._ended(job.manifest.job_id)
         if outcome.frames:
             await self._executor.run(self._working, self._tidy)
+        if self._pace is not None:
+            self._judge(self._pace, polled)
+
+    def _judge(self, pace: Pace, polled: Polled) -> None:
+        """Set the pace of a job that is read by itself; see whether it may be read with the others again."""
+        pace.polled(polled.bytes_read, self.stream.poll_cost_s)
+        if self._caught_up is None or not polled.places:
+            return
+        tell = self._caught_up
+        if pace.is_slow:
+            self._caught_up = None
+            for job in self.stream.jobs.values():
+                self._slow(job.manifest.job_id)
+        elif all(state.at_end for place in polled.places.values() for state in place.sources):
+            self._caught_up = None
+            tell()
 
     async def _wait_memory(self, memory: Memory) -> bool:
         """Whether reading has to wait for memory; a stream that sheds never does.

@@ -16,6 +16,7 @@ import msgspec
 
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
+from elfmesh.agent.sources.tail import POLL_BYTES
 from elfmesh.agent.worker.reader import Reader
 from elfmesh.errors import RuntimeFailure
 
@@ -64,11 +65,11 @@ class SeveralReader:
         for reader in self._readers.values():
             reader.remove(job)
 
-    def poll(self) -> list[Delivery]:
+    def poll(self, bytes_max: int = POLL_BYTES) -> list[Delivery]:
         """Read and parse what is there, stream by stream."""
         deliveries = []
         for name, reader in self._readers.items():
-            for delivery in reader.poll():
+            for delivery in reader.poll(bytes_max):
                 block = delivery.block
                 position = None if block.position is None else _tagged(block.position, name)
                 deliveries.append(replace(delivery, block=replace(block, position=position, stream=name)))

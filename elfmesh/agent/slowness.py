@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-SLOW_S = 0.04
-"""CPU seconds of one poll: what a result may be late by without anybody noticing."""
+SLOW_S = 0.01
+"""CPU seconds of one poll: a result that is late by more is seen to be late."""
 
 TIMES = 4
 """So many times the mean of the others."""

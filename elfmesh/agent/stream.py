@@ -17,6 +17,7 @@ from elfmesh.agent.metrics.timings import observe, timed
 from elfmesh.agent.several import check_apart
 from elfmesh.agent.slowness import Slowness
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
+from elfmesh.agent.sources.tail import POLL_BYTES
 from elfmesh.agent.worker.jobs import LocalJob, Outcome
 from elfmesh.agent.worker.reader import Reader
 from elfmesh.cbt import Encode, encode_parts
@@ -97,12 +98,12 @@ class Stream:
         self.polls = self.bytes_read = self.lines_read = 0
         self.poll_cost_s = 0.0
 
-    def poll(self, wall_us: Callable[[], int], shedding: bool = False) -> Polled:
-        """Read and parse what is there."""
+    def poll(self, wall_us: Callable[[], int], shedding: bool = False, bytes_max: int = POLL_BYTES) -> Polled:
+        """Read and parse what is there, about `bytes_max` of it."""
         now_us = wall_us()  # before the poll: what is written after this may be missed, see watermark.py
         began = self._cpu_s()
         with timed("poll"):
-            deliveries = self.reader.poll()
+            deliveries = self.reader.poll(bytes_max)
         return self._polled(now_us, deliveries, shedding, self._cpu_s() - began)
 
     def look(self, wall_us: Callable[[], int]) -> Polled:

@@ -31,10 +31,11 @@ from elfmesh.agent.host import Executor
 from elfmesh.agent.ingest import HELD_BYTES_MAX, Ingest
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.metrics.timings import timed
+from elfmesh.agent.places import Places
 from elfmesh.agent.several import SeveralReader, together
 from elfmesh.agent.stream import Stream
 from elfmesh.agent.worker.describing import describe_job
-from elfmesh.agent.worker.jobs import LocalJob
+from elfmesh.agent.worker.jobs import MOVING, LocalJob
 from elfmesh.agent.worker.reader import Reader
 from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import MemoryBudget
@@ -45,9 +46,6 @@ from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")
 Command: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
-APART_MAX = 8
-"""Jobs read by themselves, those over several streams among them; each parses its lines for itself."""
-
 FULL_RETRY_S = 0.5
 """How often a full disk is tried again."""
 
@@ -100,9 +98,7 @@ class WorkerHost:
         self._emit, self._frames, self._executor, self._wall_us = emit, frames, executor, wall_us
         self._jobs: dict[bytes, LocalJob] = {}
 
-        def ingest(
-            name: str, config: StreamConfig, reader: Reader, waits: bool = False, apart: bool = False
-        ) -> Ingest:
+        def ingest(name: str, config: StreamConfig, reader: Reader, **how: Any) -> Ingest:
             return Ingest(
                 Stream(name, config, reader, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s),
                 executor,
@@ -115,15 +111,24 @@ class WorkerHost:
                 crowded=lambda: frames.crowded,
                 slow=self._too_slow,
                 tidy=tidy,
-                waits=waits,
-                apart=apart,
                 budget=budget,
+                **how,
             )
 
         self._new_ingest = ingest
         self.ingests = {
             name: ingest(name, config, open_reader(name, config)) for name, config in streams.items()
         }
+        self._places = Places(
+            self.ingests,
+            streams,
+            open_apart=self._open_apart,
+            run=lambda each: self._spawn(each.run),
+            leave=self._leave,
+            wall_us=wall_us,
+            budget=budget,
+            caught_up=lambda job: self._command(job, partial(self._rejoin, job)),
+        )
         self.problem = ""
         self._commands: dict[bytes, deque[Command]] = {}
         self._closing, self._tasks = False, set[asyncio.Task[None]]()
@@ -238,7 +243,7 @@ class WorkerHost:
             for event in recovered:
                 job.given(event)
                 self._emit(event)
-            begin = await ingest.at_rest(partial(job.begin, ingest.stream))
+            begin = await ingest.at_rest(partial(self._places.begin, job, ingest.stream))
         except StorageError:
             raise
         except Exception as error:  # one bad job must not hurt the others
@@ -251,12 +256,13 @@ class WorkerHost:
         self._jobs[manifest.job_id] = job
         if begin is not None:
             await self._write([begin])
-        for reason in sorted(held - {"memory"}):
+        for reason in sorted(held - {"memory", MOVING}):
             await self._hold(manifest.job_id, reason, True)
+        await self._places.settle(job, partial(self._is_here, job))
         start = job.worker.next_index
         begins = "the beginning of its logs" if start == FIRST else f"interval {start}"
         log.info("job %s from %s", manifest.qualified, begins)
-        ingest.wake()
+        self.ingests[job.home].wake()
 
     async def _stop(self, effect: ctl.StopWorker) -> None:
         job = self._jobs.get(effect.job)
@@ -291,7 +297,7 @@ class WorkerHost:
             reader = readers[job.stream]
         config = together(list(configs.values()))
         waits = has_functions(job.stages)
-        ingest = self.ingests[job.home] = self._new_ingest(job.home, config, reader, waits)
+        ingest = self.ingests[job.home] = self._new_ingest(job.home, config, reader, waits=waits)
         self._spawn(ingest.run)
         return ingest
 
@@ -299,26 +305,22 @@ class WorkerHost:
         self._command(job_id, partial(self._set_apart, job_id))
 
     async def _set_apart(self, job_id: bytes) -> None:
-        """Let a job that holds up the others of its stream be read by itself: they do not wait for it then.
+        if (job := self._jobs.get(job_id)) is not None:
+            await self._places.set_apart(job, partial(self._is_here, job))
 
-        What it reads is read and parsed once more. Its next version begins among the others.
-        """
-        job = self._jobs.get(job_id)
-        if job is None or job.home not in self._streams or self._apart >= APART_MAX:
-            return
-        log.warning("job %s is slow: it is read by itself from now on", job.manifest.qualified)
-        if self._budget is not None and job.cost.allowance is None:
-            job.cost.allowance = self._budget.of_one_job()
-        old, config = self.ingests[job.home], self._streams[job.home]
-        name = f"{job.home} for {job.manifest.qualified}"
-        new = self._new_ingest(name, config, self._open_reader(job.home, config), apart=True)
-        await old.at_rest(partial(job.move, old.stream, new.stream, self._wall_us()))
-        self.ingests[name], job.home = new, name
-        if self._jobs.get(job_id) is not job:  # it has failed meanwhile
-            self._leave(name)
+    async def _rejoin(self, job_id: bytes) -> None:
+        if (job := self._jobs.get(job_id)) is not None:
+            await self._places.rejoin(job)
+
+    def _is_here(self, job: LocalJob) -> bool:
+        return self._jobs.get(job.manifest.job_id) is job
+
+    def _open_apart(self, name: str, stream: str, caught_up: Callable[[], None] | None) -> Ingest:
+        reader, config = self._open_reader(stream, self._streams[stream]), self._streams[stream]
+        ingest = self._new_ingest(name, config, reader, apart=True, caught_up=caught_up)
         if self._closing:
-            new.close()
-        self._spawn(new.run)
+            ingest.close()
+        return ingest
 
     def _slow_down(self, verdict: Verdict) -> None:
         """The watchdog has named a job, or lets one go."""
@@ -329,12 +331,9 @@ class WorkerHost:
             if verdict.cores is not None and not job.cost.sheds:
                 self._too_slow(job.manifest.job_id)
 
-    @property
-    def _apart(self) -> int:
-        return sum(job.home not in self._streams for job in self._jobs.values())
-
     def _leave(self, name: str) -> None:
         """Nobody reads here any more; the reader of several streams goes with its job."""
+        self._places.gone(name)
         ingest = None if name in self._streams else self.ingests.pop(name, None)
         if ingest is not None:
             ingest.close()

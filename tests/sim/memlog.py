@@ -63,10 +63,10 @@ class MemoryReader:
     def remove(self, job: str) -> None:
         self.cursors.pop(job, None)
 
-    def poll(self) -> list[Delivery]:
+    def poll(self, bytes_max: int = BLOCK_BYTES) -> list[Delivery]:
         deliveries = []
         for job, cursor in self.cursors.items():
-            end = min(len(self.log.data), cursor.offset + BLOCK_BYTES)
+            end = min(len(self.log.data), cursor.offset + min(bytes_max, BLOCK_BYTES))
             end = next((stop for stop in cursor.stops if cursor.offset < stop < end), end)
             end = self.log.data.rfind(b"\n", cursor.offset, end) + 1
             if end > cursor.offset:

@@ -44,6 +44,9 @@ FILES_MAX = 512
 """Descriptors one follower holds. A file at its end gives its own up to another, the longest silent first."""
 
 POLL_BYTES = 2 * BLOCK_BYTES
+READ_MIN = 4 << 10
+"""What is left of a poll is not cut into smaller blocks than this."""
+
 ReadFrom: TypeAlias = Literal["beginning", "end", "resume"]
 
 
@@ -185,14 +188,14 @@ class Tail:
             if file.attached:
                 attached.append(file)
             while not file.attached and bytes_max > 0:
-                taken = self._read(file, blocks, limits or {})
+                taken = self._read(file, blocks, limits or {}, bytes_max)
                 bytes_max -= taken
                 if not taken:
                     break
         while attached and bytes_max > 0:
             still: list[OpenFile] = []
             for file in attached:
-                taken = self._read(file, blocks, limits or {})
+                taken = self._read(file, blocks, limits or {}, bytes_max)
                 bytes_max -= taken
                 if taken:
                     still.append(file)
@@ -200,14 +203,16 @@ class Tail:
         self._retire()
         return blocks
 
-    def _read(self, file: OpenFile, blocks: list[Block], limits: Mapping[FileKey, int]) -> int:
+    def _read(
+        self, file: OpenFile, blocks: list[Block], limits: Mapping[FileKey, int], bytes_max: int
+    ) -> int:
         """One block of one file; returns the bytes read, 0 when there is nothing (more) to read.
 
         A file that fails stays open and unfinished: its lines are not passed over, and people learn why. A
         compressed one that is damaged ends there: nobody can read on.
         """
         try:
-            block, taken = self._read_block(file, limits)
+            block, taken = self._read_block(file, limits, bytes_max)
         except DataError as error:
             self._followed.give_up(file, str(error))
             return 0
@@ -221,7 +226,9 @@ class Tail:
             blocks.append(last)
         return taken
 
-    def _read_block(self, file: OpenFile, limits: Mapping[FileKey, int]) -> tuple[Block | None, int]:
+    def _read_block(
+        self, file: OpenFile, limits: Mapping[FileKey, int], bytes_max: int
+    ) -> tuple[Block | None, int]:
         if file.replaced(self._clock()):
             self._followed.cut(file, self._clock())
         size, at = file.size(), file.offset + file.pending
@@ -235,7 +242,7 @@ class Tail:
         key = file.position.key
         stops = [stop for stop in self._boundaries.get(key, ()) if at < stop]
         stop = min((*stops, limits[key])) if key in limits else min(stops, default=size + 1)
-        room = min(self._block_bytes, size - at, stop - at)
+        room = min(self._block_bytes, max(bytes_max, READ_MIN), size - at, stop - at)
         if room <= 0:
             return None, 0
         block, taken = file.read(room)

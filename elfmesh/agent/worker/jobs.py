@@ -217,8 +217,16 @@ class LocalJob:
 
     def move(self, old: Home, new: Home, now_us: int) -> None:
         """Be read by another reader from the same place on; nothing may be in flight in either."""
+        self.part(old, now_us)
+        self.join(new, now_us)
+
+    def part(self, old: Home, now_us: int) -> None:
+        """The first half of a move."""
         self.hold(old, MOVING, True, now_us)
         self.end(old)
+
+    def join(self, new: Home, now_us: int) -> None:
+        """The second half of a move."""
         new.jobs[self.key] = self
         self.hold(new, MOVING, False, now_us)
 

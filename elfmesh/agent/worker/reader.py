@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
+from elfmesh.agent.sources.tail import POLL_BYTES
 
 
 class Reader(Protocol):
@@ -27,8 +28,8 @@ class Reader(Protocol):
         """Stop reading for a job."""
         ...
 
-    def poll(self) -> list[Delivery]:
-        """Read and parse what is there."""
+    def poll(self, bytes_max: int = POLL_BYTES) -> list[Delivery]:
+        """Read and parse what is there, about `bytes_max` of it."""
         ...
 
     def look(self) -> None:
