@@ -50,6 +50,7 @@ BAD_AGENTS = 2
 """As many as this machine has cores: what a bad job burns must not be taken from other agents."""
 
 BAD = {
+    "one more ordinary job": ("product, SUM(clicks_count) AS v", "", "product"),
     "huge key space": (
         "id, ts, user.name, count(DISTINCT repeat(product, 50)) AS n, array_agg(repeat(product, 50)) AS all",
         "",
@@ -62,7 +63,7 @@ BAD = {
     ),
     "poison lines": ("product, sum(CAST(product AS INT)) AS n", "WHERE kind LIKE '%%'", "product"),
 }
-"""Name -> what it selects, where, and by what it groups."""
+"""Name -> what it selects, where, and by what it groups. The first is no bad one: what any job more costs."""
 
 
 def text(name: str, select: str, where: str, key: str, order: str = "") -> str:
@@ -178,7 +179,7 @@ def bad(*, small: bool) -> list[Figure]:
             client.apply(text_of)
             followers.follow(name)
         followers.wait_live(good)
-        for kind, (select, where, key) in list(BAD.items())[: 1 if small else len(BAD)]:
+        for kind, (select, where, key) in list(BAD.items())[: 2 if small else len(BAD)]:
             without: list[float] = []
             beside: list[float] = []
             for _ in range(rounds):

@@ -160,7 +160,7 @@ class Host(Station):
     def _read_slowly(self) -> None:
         """What is read again after a crash takes several polls, with frames and crashes between them."""
         poll, limit = self._reader.poll, self.block_bytes
-        self._reader.poll = lambda: poll(limit)  # type: ignore[method-assign,assignment,misc]  # as a big log is
+        self._reader.poll = lambda _bytes_max: poll(limit)  # type: ignore[method-assign,assignment,misc]  # as a big log is
 
     def line(self, **more: object) -> bytes:
         back_s, self.now_s = self.rng.choice((0.0, 0.0, 3.0, 12.0, 31.0)), self.now_s

@@ -50,7 +50,7 @@ class Host:
         storage: MemoryStorage,
         read_from: ReadFrom = "beginning",
         held_bytes_max: int = 1 << 20,
-        cpu_s: Callable[[], float] = lambda: 0.0,
+        **options: Any,
     ) -> None:
         self.path, self.storage = path, storage
         self.events, self.errors = list[Event](), list[BaseException]()
@@ -62,11 +62,10 @@ class Host:
             streams={"log": config},
             open_reader=lambda name, config: StreamReader(config.path, StreamFormat(config.format)),
             frames=self.frames,
-            executor=InlineExecutor(),
             wall_us=lambda: self.now_us,
             fatal=self.errors.append,
             held_bytes_max=held_bytes_max,
-            cpu_s=cpu_s,
+            **{"executor": InlineExecutor(), **options},
         )
 
     def counts(self, job: Manifest) -> dict[tuple[int, str], int]:
