@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pytest
+
 from tests.sim.seeds.share import SEEDS, SHARES, seeds
+from tests.sim.swarm import soak
 from tests.sim.swarm.regressions import KEPT, OPEN, OPEN_SEEDS, REGRESSIONS, scenario
 from tests.sim.swarm.scenario import draw
 
@@ -22,6 +26,23 @@ def test_every_kept_scenario_is_a_regression_or_open() -> None:
     assert not {*REGRESSIONS} & {*OPEN}
     assert all(scenario(name).jobs for name in (*REGRESSIONS, *OPEN))
     assert {*OPEN_SEEDS} <= {scenario(name).seed for name in OPEN}
+
+
+def test_an_open_seed_fails_no_soak_and_is_told_when_it_holds_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = {0: {}, 1: {"I1": ["lost"]}, 2: {"I2": ["twice"]}, 3: {}}
+    lines = [json.dumps({"seed": seed, "wrong": said, "cpu_s": 1.0}) for seed, said in wrong.items()]
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(soak, "OPEN_SEEDS", (2, 3))
+    assert soak.soak(range(4), journal, 1) == 1
+    told = capsys.readouterr().out
+    assert "FAILS python -m tests.sim.swarm --seed 1\n" in told
+    assert "OPEN python -m tests.sim.swarm --seed 2\n" in told
+    assert "HOLDS AGAIN, and is open in regressions.py: seed 3\n" in told
+    assert "1 fail, 1 more are open" in told
+    assert soak.soak(range(2, 4), journal, 1) == 0
 
 
 def test_three_hundred_seeds_have_eighteen_hours_of_faults() -> None:
