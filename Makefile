@@ -42,7 +42,10 @@ test-numpy: $(NATIVE) ## the tests of the buffer tree without its native kernel
 	@ELF_KERNEL=numpy $(BIN)/python -m pytest -q $(PARALLEL) tests/cbt
 
 test-spark: $(NATIVE) ## every query of the reference and of the peers' cases on Spark too (many minutes)
-	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q tests/agent/history --timeout 7200
+	@rm -rf build/engines
+	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q -m spark tests --timeout 7200
+	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q -m "not spark" tests/agent/history tests/e2e/test_peers_on_agents.py
+	@$(BIN)/python -m tests.agent.history.page
 
 SANITIZE := env LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc PYTHONPATH=$(SANITIZED)/lib:. ELF_KERNEL=native

@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from elfmesh import spark_bridge
 from elfmesh.errors import ElfError
+from tests.spark_tests import QUICK_JVM
 
 # A busy machine is no bug of the code under test.
 settings.register_profile("patient", parent=settings(), deadline=None)
@@ -20,7 +21,9 @@ settings.load_profile("patient")
 def spark() -> Iterator[Any]:
     """A local session as users of the bridge get it, with ANSI off as in ELF-QL; skips without Java."""
     try:
-        session = spark_bridge.local_session("elfmesh tests", spark__sql__ansi__enabled="false")
+        session = spark_bridge.local_session(
+            "elfmesh tests", spark__sql__ansi__enabled="false", spark__driver__extraJavaOptions=QUICK_JVM
+        )
     except ElfError as missing:
         pytest.skip(str(missing))
     yield session

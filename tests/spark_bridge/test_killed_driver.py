@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.spark_tests import QUICK_JVM
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[2]
 
@@ -19,8 +21,8 @@ DRIVER = """
 import os, signal, sys
 from pathlib import Path
 from elfmesh import spark_bridge
-api, out, checkpoint, dies, log = sys.argv[1:]
-spark = spark_bridge.local_session(cores=1)
+api, out, checkpoint, dies, log, jvm = sys.argv[1:]
+spark = spark_bridge.local_session(cores=1, spark__driver__extraJavaOptions=jvm)
 def sink(frame, batch):
     rows = [(row.interval_index, row["product"], row.clicks) for row in frame.collect()]
     with open(log, "a") as file:
@@ -51,7 +53,7 @@ def test_each_interval_is_in_the_sink_once_after_a_kill(agent: Any, tmp_path: Pa
         errors = tmp_path / "errors"
         with errors.open("ab") as stderr:  # no pipe: its JVM would hold that open after its death
             process = subprocess.Popen(
-                [*command, dies, str(log)],
+                [*command, dies, str(log), QUICK_JVM],
                 stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, cwd=ROOT, start_new_session=True,
             )  # fmt: skip
         try:

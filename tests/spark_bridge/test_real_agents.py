@@ -14,6 +14,7 @@ from elfmesh import spark_bridge
 from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
 from elfmesh.agent.embedded import run
 from tests.e2e.fleet import Fleet, eventually
+from tests.spark_tests import long_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -159,6 +160,7 @@ def test_a_stream_goes_on_where_its_checkpoint_ended(
     assert sorted(rows) == sorted(one_process(fleet, text, LAST + 2))
 
 
+@long_spark
 def test_a_job_deleted_and_created_again_stops_its_old_stream(
     spark: Any, fleet: Fleet, apply: Apply, tmp_path: Path
 ) -> None:

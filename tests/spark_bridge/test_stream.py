@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.spark_tests import long_spark
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
@@ -77,6 +79,7 @@ def test_new_intervals_arrive_as_they_close(agent: Any, start: Start) -> None:
     wait_until(lambda: sink.rows == [(1, "a", 1), (3, "b", 2), (3, "c", 3)], query)
 
 
+@long_spark
 def test_an_idle_stream_asks_seldom_and_stops_at_once(agent: Any, start: Start) -> None:
     agent.create("shop/top")
     agent.publish("shop/top", [("a", 1)])
@@ -106,6 +109,7 @@ def test_a_restart_from_the_checkpoint_gives_each_interval_once(agent: Any, star
     assert sink.intervals == [0, 1, 2, 3, 4, 5]
 
 
+@long_spark
 def test_a_batch_that_failed_comes_again_with_the_same_intervals(agent: Any, start: Start) -> None:
     agent.create("shop/top")
     agent.publish("shop/top", [("a", 0)])
@@ -145,6 +149,7 @@ def test_available_now_reads_what_is_there_in_steps_and_ends(agent: Any, start: 
     assert sink.intervals == [10, 11, 12, 13, 14, 15]
 
 
+@long_spark
 def test_a_quiet_year_between_two_intervals_is_no_work(agent: Any, start: Start) -> None:
     pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark before 4.2 reads all at once")
     agent.create("shop/top", first=1_000)
@@ -160,6 +165,7 @@ def test_a_quiet_year_between_two_intervals_is_no_work(agent: Any, start: Start)
     ]
 
 
+@long_spark
 def test_a_stream_ends_at_its_end_interval_and_begins_at_its_start(agent: Any, start: Start) -> None:
     agent.create("shop/top")
     for index in range(6):

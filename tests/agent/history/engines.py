@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import os
+import json
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -24,12 +25,14 @@ from elfmesh.agent.job_rows import JobRows
 from elfmesh.control.ql import parse_many
 from elfmesh.control.ql.lookup import LookupSource
 from elfmesh.control.results.records import ResultRecord, ipc_to_table, rows_to_json
+from tests.spark_tests import EVERYTHING
 
 T = TypeVar("T")
-EVERYTHING = os.environ.get("ELF_SPARK_TESTS") == "all"
-"""Whether `make test-spark` asks, which has many minutes."""
-
 HOST = socket.gethostname()
+
+SAID = Path(__file__).parents[3] / "build" / "engines"
+RUN, SHARES, AGENTS, SPARK = ENGINES = ("elf run", "shares", "four agents", "Spark")
+PASSED, FAILING = "passed", "failing"
 
 Intervals = list[tuple[int, list[dict[str, Any]]]]
 """Per interval its index and its rows as JSON would show them."""
@@ -40,6 +43,13 @@ def sample(items: Sequence[T], count: int) -> Sequence[T]:
     if EVERYTHING:
         return items
     return items[:: max(1, len(items) // count)][:count]
+
+
+def note(suite: str, engine: str, outcomes: Mapping[str, str]) -> None:
+    """Keep what became of each query, for the table of docs/spark.md; only where all are run."""
+    if EVERYTHING:
+        SAID.mkdir(parents=True, exist_ok=True)
+        (SAID / f"{suite}.{engine}.json").write_text(json.dumps(dict(outcomes)))
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from elfmesh.spark_bridge import require_java, require_pyspark
-from tests.agent.history.engines import EVERYTHING
 from tests.agent.history.test_reference import QUERIES
 from tests.control.ql.test_docs_examples import _clicks, _line
+from tests.spark_tests import long_spark
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(not EVERYTHING, reason="six JVMs: make test-spark"),
+    long_spark,
 ]
 
 WORKERS = 2

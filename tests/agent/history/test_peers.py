@@ -9,9 +9,22 @@ import pytest
 
 from elfmesh.agent.history.inputs import given_inputs
 from elfmesh.control.ql import parse
-from tests.agent.history.engines import Asked, by_run, by_shares, by_spark, sample
+from tests.agent.history.engines import (
+    FAILING,
+    PASSED,
+    RUN,
+    SHARES,
+    SPARK,
+    Asked,
+    by_run,
+    by_shares,
+    by_spark,
+    note,
+    sample,
+)
 from tests.compat import arroyo, ekuiper, fluentbit, nexmark, risingwave
 from tests.compat.cases import NO_DATA, PEERS, Case, Ours, written
+from tests.e2e.test_peers_on_agents import timed
 
 MODULES = (nexmark, risingwave, arroyo, ekuiper, fluentbit)
 pytestmark = pytest.mark.skipif(not PEERS.is_dir(), reason=NO_DATA)
@@ -37,12 +50,20 @@ def asked(case: Case, text: str, root: Path) -> Asked:
 def test_shares_give_the_rows_of_the_whole(tmp_path: Path) -> None:
     given = cases()
     assert len(given) > 100
-    wrong = []
+    wrong, states, right = [], {}, {}
     for at, (case, text) in enumerate(given):
         each = asked(case, text, tmp_path / str(at))
         ours, theirs = by_run(each), by_shares(each)
+        states[case.name] = PASSED if ours == theirs else FAILING
+        rows = [{name: timed(value) for name, value in row.items()} for _, found in ours[0] for row in found]
+        difference = case.check(rows)
+        right[case.name] = FAILING if difference else PASSED
+        if difference:
+            wrong.append(f"{case.name}: {text}\n  {difference}")
         if ours != theirs:
             wrong.append(f"{case.name}: {text}\n  elf run {ours}\n  shares  {theirs}")
+    note("peers", SHARES, states)
+    note("peers", RUN, right)
     assert not wrong, "\n".join(wrong)
 
 
@@ -50,10 +71,12 @@ def test_shares_give_the_rows_of_the_whole(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_spark_gives_the_rows_of_elf_run(spark: Any, tmp_path: Path) -> None:
-    wrong = []
+    wrong, states = [], {}
     for at, (case, text) in enumerate(sample(cases(), 2)):
         each = asked(case, text, tmp_path / str(at))
         ours, theirs = by_run(each), by_spark(spark, each)
+        states[case.name] = PASSED if ours == theirs else FAILING
         if ours != theirs:
             wrong.append(f"{case.name}: {text}\n  elf run {ours}\n  Spark   {theirs}")
+    note("peers", SPARK, states)
     assert not wrong, "\n".join(wrong)

@@ -9,7 +9,19 @@ import pytest
 
 from elfmesh.agent.history.inputs import given_inputs
 from elfmesh.control.ql import parse_many
-from tests.agent.history.engines import Asked, by_run, by_shares, by_spark, sample
+from tests.agent.history.engines import (
+    FAILING,
+    PASSED,
+    RUN,
+    SHARES,
+    SPARK,
+    Asked,
+    by_run,
+    by_shares,
+    by_spark,
+    note,
+    sample,
+)
 from tests.control.ql.test_docs_examples import EXAMPLES, _clicks, _line
 
 QUERIES = [text for text, _ in EXAMPLES]
@@ -38,9 +50,17 @@ def test_shares_of_a_log_give_the_rows_of_the_whole(text: str, log: Path) -> Non
 @pytest.mark.timeout(1200)
 def test_spark_gives_the_rows_of_elf_run(spark: Any, log: Path) -> None:
     wrong = []
-    for text in sample(QUERIES, 5):
+    states: dict[str, dict[str, str]] = {RUN: {}, SHARES: {}, SPARK: {}}
+    for at, text in enumerate(sample(QUERIES, 5)):
         each = asked(text, log)
         ours, theirs = by_run(each), by_spark(spark, each, split_bytes=1500)
         if ours != theirs:
             wrong.append(f"{text}\n  elf run {ours}\n  Spark   {theirs}")
+        for number, (one, other, part) in enumerate(zip(ours, theirs, by_shares(each), strict=True)):
+            name = f"q{at}_{number}"
+            states[RUN][name] = PASSED
+            states[SPARK][name] = PASSED if one == other else FAILING
+            states[SHARES][name] = PASSED if one == part else FAILING
+    for engine, found in states.items():
+        note("reference", engine, found)
     assert not wrong, "\n".join(wrong)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
+from tests.spark_tests import long_spark
 
 SCRIPTS = Path(__file__).parents[3] / "examples" / "spark"
 SHOWN = {
@@ -20,6 +21,9 @@ SHOWN = {
     "user_features.py": r"\d+ rows of 10 columns",
     "growing_history.py": r"[1-9]\d* rows",
 }
+SMALL = {"join_dimensions.py", "growing_history.py"}
+"""Run each time; the others by `make test-spark`."""
+
 ON_AGENTS = {"feed_back.py"}
 """Run by tests/spark_bridge/test_feed_back.py, over agents."""
 
@@ -31,7 +35,9 @@ def test_every_script_is_run() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in SMALL else long_spark) for name in SHOWN]
+)
 def test_a_script_runs(
     name: str,
     spark: Any,

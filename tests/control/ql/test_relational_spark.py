@@ -12,6 +12,7 @@ from elfmesh.control.ql import parse
 from elfmesh.control.ql.columns import Value
 from tests.control.ql.conftest import run_streams
 from tests.control.ql.test_spark_agreement import DATA, _same
+from tests.spark_tests import long_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -39,7 +40,13 @@ def _sortable(row: tuple[Value, ...]) -> str:
     return repr([(type(value).__name__, str(value)) for value in row])
 
 
-@pytest.mark.parametrize("group", GROUPS)
+SMALL = {"joins", "scalars", "unions"}
+"""Asked of Spark each time; the others by `make test-spark`."""
+
+
+@pytest.mark.parametrize(
+    "group", [pytest.param(name, marks=() if name in SMALL else long_spark) for name in GROUPS]
+)
 def test_relational_queries_agree_with_spark(group: str, views: Any) -> None:
     wrong = []
     for text in GROUPS[group]:
