@@ -16,7 +16,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.M | re.S)
 DOCUMENTS = [
-    ROOT / "docs" / name for name in ("guide.md", "sinks.md", "programs.md", "functions.md", "identity.md")
+    ROOT / "docs" / name
+    for name in ("guide.md", "operations.md", "sinks.md", "programs.md", "functions.md", "identity.md")
 ]
 """The README shows only `make demo`, run by tests/agent/test_demo.py, and `make test`, which is this run."""
 

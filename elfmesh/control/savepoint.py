@@ -11,7 +11,6 @@ Paper: none. See ADR 0027.
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
@@ -21,7 +20,7 @@ from typing import Any, BinaryIO
 import msgspec
 import zstandard
 
-from elfmesh.control.results.segment import sync_directory
+from elfmesh.control.results.segment import private_file
 from elfmesh.errors import DataError, StorageError
 
 MARK, FORMAT = b"ELFSAVE", 1
@@ -75,28 +74,18 @@ def write(path: Path, head: Head, lines: Iterable[bytes]) -> int:
     Raises:
         StorageError: the disk refuses; an earlier file is as it was.
     """
-    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     count, block = 0, bytearray()
     try:
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(MARK + bytes([FORMAT]))
-                file.write(_packed(msgspec.msgpack.encode(head)))
-                for line in lines:
-                    block += line + b"\n"
-                    count += 1
-                    if len(block) >= BLOCK_BYTES:
-                        file.write(_packed(bytes(block)))
-                        block.clear()
-                file.write((_packed(bytes(block)) if block else b"") + _packed(b""))
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
-        sync_directory(path.absolute().parent)
+        with private_file(path) as file:
+            file.write(MARK + bytes([FORMAT]))
+            file.write(_packed(msgspec.msgpack.encode(head)))
+            for line in lines:
+                block += line + b"\n"
+                count += 1
+                if len(block) >= BLOCK_BYTES:
+                    file.write(_packed(bytes(block)))
+                    block.clear()
+            file.write((_packed(bytes(block)) if block else b"") + _packed(b""))
     except OSError as error:
         raise StorageError(f"cannot write it: {error.strerror}", where=str(path)) from None
     return count

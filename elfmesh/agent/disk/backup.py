@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import zstandard
@@ -41,7 +42,7 @@ from elfmesh.agent.disk.storage import MemoryFile
 from elfmesh.agent.host import IDENTITY_FILE, RESTORED_FILE, identity_of, restored_from
 from elfmesh.control.results.journal import FILE_NAME as JOURNAL
 from elfmesh.control.results.pages import frames
-from elfmesh.control.results.segment import sync_directory
+from elfmesh.control.results.segment import private_file
 from elfmesh.errors import DataError, ProtocolError, StorageError
 from elfmesh.wire import UNREADABLE
 
@@ -134,28 +135,16 @@ def backup(directory: Path, target: Path, wall_us: int) -> tuple[Head, int]:
         ) from None
     except OSError as error:
         raise StorageError(f"cannot read it: {error.strerror}", where=str(directory)) from None
-    beside = target.with_name(f"{target.name}.{os.getpid()}.new")
     try:
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                head, count = _write(directory, (agent.hex(), *earlier), wall_us, file)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(target)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
-        sync_directory(target.absolute().parent)
+        with private_file(target) as file:
+            head, count = _write(directory, (agent.hex(), *earlier), wall_us, file)
     except OSError as error:
         where = str(error.filename or target)
         raise StorageError(f"cannot copy it: {error.strerror}", where=where) from None
     return head, count
 
 
-def _write(
-    directory: Path, agents: tuple[str, ...], wall_us: int, file: io.BufferedWriter
-) -> tuple[Head, int]:
+def _write(directory: Path, agents: tuple[str, ...], wall_us: int, file: BinaryIO) -> tuple[Head, int]:
     kept, votes = _remembered(directory / STATE)
     head = Head(
         format=FORMAT,

@@ -9,9 +9,12 @@ Paper: none. See guarantees D-17.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -107,6 +110,30 @@ def write_meta(directory: Path, meta: Meta) -> None:
         sync_file(file.fileno(), path)
     temporary.replace(path)
     sync_directory(directory)
+
+
+@contextlib.contextmanager
+def private_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a file that its owner alone may read; whole and durable, it gets its name when the block ends.
+
+    Whatever ends the block early leaves nothing of it, and what had the name before still has it.
+
+    Raises:
+        OSError: the disk refuses.
+        StorageError: it has the name, and that may not be durable.
+    """
+    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            sync_file(file.fileno(), beside)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    sync_directory(path.absolute().parent)
 
 
 def cut(path: Path, size: int) -> None:
