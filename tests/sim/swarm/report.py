@@ -5,6 +5,7 @@ Owns the lines between `<!-- NAME: begin -->` and `<!-- NAME: end -->`; all othe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.reliability import write_section
@@ -20,7 +21,7 @@ def simulator(journal: Path) -> list[str]:
     lines = [
         "| | |",
         "|---|---|",
-        f"| seeds | {len(done):,} |",
+        f"| seeds | {len(done):,}: {_runs(entry['seed'] for entry in done)} |",
         f"| cluster-hours: virtual time of a cluster of any size | {hours:.1f} |",
     ]
     fields = ("faults", "crashes", "messages", "frames", "intervals")
@@ -34,6 +35,15 @@ def simulator(journal: Path) -> list[str]:
         says = (rule.__doc__ or "").splitlines()[0]
         lines.append(f"| {name} | {says} | {'no: ' + NOT_YET[name] if name in NOT_YET else 'yes'} |")
     return lines
+
+
+def _runs(numbers: Iterable[int]) -> str:
+    """Numbers in words: 0 to 3, 7."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted({*numbers}):
+        joined = bool(runs) and runs[-1][1] == number - 1
+        runs[-1:] = [(runs[-1][0], number)] if joined else [*runs[-1:], (number, number)]
+    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in runs)
 
 
 def ablations(journal: Path) -> list[str]:
