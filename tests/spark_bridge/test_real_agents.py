@@ -126,6 +126,7 @@ def test_every_type_of_the_language_arrives(spark: Any, fleet: Fleet, apply: App
     assert {row[-1] for row in rows if row[1] == "Books"} == {None}
 
 
+@long_spark
 def test_a_stream_goes_on_where_its_checkpoint_ended(
     spark: Any, fleet: Fleet, apply: Apply, tmp_path: Path
 ) -> None:

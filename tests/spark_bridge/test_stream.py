@@ -109,7 +109,6 @@ def test_a_restart_from_the_checkpoint_gives_each_interval_once(agent: Any, star
     assert sink.intervals == [0, 1, 2, 3, 4, 5]
 
 
-@long_spark
 def test_a_batch_that_failed_comes_again_with_the_same_intervals(agent: Any, start: Start) -> None:
     agent.create("shop/top")
     agent.publish("shop/top", [("a", 0)])
@@ -211,6 +210,7 @@ def test_intervals_that_are_gone_stop_the_stream_by_name(agent: Any, start: Star
     )
 
 
+@long_spark
 def test_a_job_deleted_under_a_stream_stops_it_by_name(agent: Any, start: Start) -> None:
     agent.create("shop/top")
     agent.publish("shop/top", [("a", 0)])
