@@ -179,7 +179,7 @@ def bad(*, small: bool) -> list[Figure]:
             client.apply(text_of)
             followers.follow(name)
         followers.wait_live(good)
-        for kind, (select, where, key) in list(BAD.items())[: 2 if small else len(BAD)]:
+        for kind, (select, where, key) in list(BAD.items())[slice(1, 2) if small else slice(None)]:
             without: list[float] = []
             beside: list[float] = []
             for _ in range(rounds):
