@@ -65,10 +65,15 @@ REGRESSIONS: dict[str, str] = {
     " history took the epoch for told; a crash before the write made it unknown, as it may",
 }
 
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "epoch-one-led-twice": "not explained: epoch 1 of a job is led by an agent, and by another that has lost its"
+    " disk several times (D-4)",
+    "replay-takes-the-results": "not explained: once every message was delivered again, readers are not given"
+    " the records that they were given before",
+}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
-OPEN_SEEDS: tuple[int, ...] = ()
+OPEN_SEEDS: tuple[int, ...] = (160, 238)
 """Seeds of the suite that mean a scenario of `OPEN` now."""
 
 
