@@ -66,8 +66,8 @@ REGRESSIONS: dict[str, str] = {
 }
 
 OPEN: dict[str, str] = {
-    "epoch-one-led-twice": "not explained: epoch 1 of a job is led by an agent, and by another that has lost its"
-    " disk several times (D-4)",
+    "epoch-one-led-twice": "not explained: epoch 1 of a job is led by an agent, and by another that has lost"
+    " its disk several times (D-4)",
     "replay-takes-the-results": "not explained: once every message was delivered again, readers are not given"
     " the records that they were given before",
 }
