@@ -70,10 +70,11 @@ OPEN: dict[str, str] = {
     " its disk several times (D-4)",
     "replay-takes-the-results": "not explained: once every message was delivered again, readers are not given"
     " the records that they were given before",
+    "nobody-runs-it-afterwards": "not explained: nobody has a job run 90 s after the faults",
 }
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
-OPEN_SEEDS: tuple[int, ...] = (160, 238)
+OPEN_SEEDS: tuple[int, ...] = (160, 238, 260)
 """Seeds of the suite that mean a scenario of `OPEN` now."""
 
 
