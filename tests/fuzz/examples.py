@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ import msgspec
 from msgspec import inspect as shapes
 
 IDS = (b"\x01" * 20, b"\x02" * 20, b"\x80" + b"\x00" * 19, b"\xfe" * 20)
+
+TEXTS = ("", "log", "127.0.0.1", "shop", "top", "agent-1", "00c0ffee00c0ffee")
 
 
 def example(rng: random.Random, kind: Any) -> Any:
@@ -33,8 +36,8 @@ def _value(rng: random.Random, shape: shapes.Type, depth: int) -> Any:
             return rng.choice((0.0, 1.0, 0.25, 30.0))
         case shapes.BoolType():
             return rng.random() < 0.5
-        case shapes.StrType():
-            return rng.choice(("", "log", "127.0.0.1", "shop", "top", "agent-1"))
+        case shapes.StrType(pattern=pattern):
+            return rng.choice([text for text in TEXTS if pattern is None or re.search(pattern, text)])
         case shapes.BytesType(min_length=least):
             return rng.choice(IDS) if least else rng.choice((*IDS, b"", b"\x03", b"{}"))
         case shapes.NoneType():
