@@ -224,7 +224,10 @@ def _metrics_page(
     agent: LocalAgent, executor: ThreadExecutor, sinks: Sinks, stack: AsyncExitStack
 ) -> AgentPage:
     """What `/metrics` answers, with a watch on the loop."""
-    queues = lambda: {**agent.pump.queues, **executor.waiting}  # noqa: E731 - shorter than a function
+
+    def queues() -> dict[str, int]:
+        return {**agent.pump.queues, **executor.waiting}
+
     page = AgentPage(partial(agent.facts, "agent"), queues, sinks.metrics)
     page.watch_loop()
     stack.callback(page.close)

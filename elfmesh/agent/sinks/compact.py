@@ -238,27 +238,20 @@ def _clear(directory: Path, commits: Commits) -> None:
         shutil.rmtree(staging)
 
 
-class _locked:  # noqa: N801 - used as a function
-    """The lock of a log's writers, waited for."""
-
-    def __init__(self, commits: Commits) -> None:
-        self._commits = commits
-
-    def __enter__(self) -> None:
-        until = time.monotonic() + LOCK_S
+@contextlib.contextmanager
+def _locked(commits: Commits) -> Iterator[None]:
+    """The lock of a log's writers, waited for. Raises Unavailable after `LOCK_S`."""
+    until = time.monotonic() + LOCK_S
+    with contextlib.ExitStack() as stack:
         while True:
-            self._held = self._commits.locked()
             try:
-                self._held.__enter__()
+                stack.enter_context(commits.locked())
+                break
             except Unavailable:
                 if time.monotonic() > until:
                     raise
                 time.sleep(AGAIN_S)
-            else:
-                return
-
-    def __exit__(self, *error: Any) -> None:
-        self._held.__exit__(*error)
+        yield
 
 
 def _exchange(one: Path, other: Path) -> None:
