@@ -169,6 +169,7 @@ class Archive:
             self._files[path] = path.stat()
         reach("archive.written")
         self._write_state(at, rows)
+        self._settle_types()
         self._tables, self._held, self._since = [], 0, None
         self.expire()
 
@@ -280,7 +281,10 @@ class Archive:
         return base64.b64encode(pa.schema(own).serialize().to_pybytes()).decode() if own else ""
 
     def _settle_types(self) -> None:
-        """Columns keep the types of earlier files, whatever the first value is that comes now."""
+        """Columns keep the types of earlier files, whatever values come now: one schema reads all of them.
+
+        What does not fit is null, and its line is kept. Within one file integers may still become doubles.
+        """
         if not self.state.types:
             return
         try:
@@ -289,7 +293,9 @@ class Archive:
             where = str(self.directory / STATE)
             raise StorageError(f"the archive's state is damaged: {error}", where=where) from None
         schema = self._formats.schema
-        schema.types |= {each.name: each.type for each in found if each.name not in schema.declared}
+        fixed = {each.name: each.type for each in found if each.name not in schema.declared}
+        schema.types |= fixed
+        schema.declared |= fixed
 
     def _remove_from(self, number: int) -> None:
         """What a writer that died has left: its rows are read again."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.parsers.framing import Framing
@@ -33,7 +34,7 @@ def raw_rows(block: Block, framing: Framing | None, host: str) -> pa.Table:
 def parsed_rows(
     block: Block, framing: Framing | None, host: str, parsed: Parsed, columns: Sequence[str]
 ) -> pa.Table:
-    """The columns of a block; of lines that were not parsed the line itself.
+    """The columns of a block; the line itself where it was not parsed, or a value did not fit its column.
 
     Args:
         block: the bytes.
@@ -45,15 +46,19 @@ def parsed_rows(
     lines = _lines(block, framing)
     total = len(lines)
     found = {name: parsed.arrays[name] for name in columns}
-    raw = lines.raw()
+    kept = pa.nulls(parsed.rows, pa.string())
+    if parsed.unfit:
+        unfit = np.zeros(parsed.rows, np.bool_)
+        unfit[list(parsed.unfit)] = True
+        kept = pc.if_else(pa.array(unfit), parsed.arrays[RAW], None)
     if parsed.rows < total:
+        raw = lines.raw()
         places = _places(raw.to_pylist(), parsed.arrays[RAW].to_pylist())
-        found = {name: column.take(pa.array(places, pa.int64())) for name, column in found.items()}
-        unread = np.array([place is None for place in places], np.bool_)
-        left = pa.array(np.where(unread, np.arange(total), 0), mask=~unread)
-        found[RAW] = raw.take(left)
+        taken = pa.array(places, pa.int64())
+        found = {name: column.take(taken) for name, column in found.items()}
+        found[RAW] = pc.if_else(taken.is_null(), raw, kept.take(taken))
     else:
-        found[RAW] = pa.nulls(total, pa.string())
+        found[RAW] = kept
     return _table(
         block,
         lines,

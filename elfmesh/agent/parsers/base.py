@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,8 @@ class Parsed:
         lines: non-blank lines read, good or bad.
         errors: lines that could not be parsed; `rows + errors == lines`.
         samples: up to three reasons, each with the start of the offending text, unescaped.
-        field_errors: single values that did not fit their column's type and became null.
+        unfit: the row of each single value that did not fit its column's type and became null; a row that has
+            several is there several times.
         replaced: lines in which malformed UTF-8 was replaced by U+FFFD.
     """
 
@@ -82,8 +84,13 @@ class Parsed:
     lines: int
     errors: int
     samples: list[str]
-    field_errors: int = 0
+    unfit: Sequence[int] = ()
     replaced: int = 0
+
+    @property
+    def field_errors(self) -> int:
+        """Single values that did not fit."""
+        return len(self.unfit)
 
     @property
     def batch(self) -> pa.RecordBatch:
@@ -109,12 +116,13 @@ class Columns:
         arrays: by column name; all of the length of `rows`. A name that is missing is all null.
         rows: which lines are good, ascending; None means all of them.
         samples: reason per bad line, for at most the first three.
+        unfit: as in `Parsed`: places within `rows`.
     """
 
     arrays: Mapping[str, pa.Array]
     rows: Rows | None = None
     samples: list[str] = field(default_factory=list)
-    field_errors: int = 0
+    unfit: Sequence[int] = ()
 
 
 class Parser(ABC):
@@ -180,7 +188,7 @@ class Parser(ABC):
             lines=total,
             errors=total - good,
             samples=found.samples[:SAMPLES_MAX],
-            field_errors=found.field_errors,
+            unfit=found.unfit,
             replaced=lines.replaced,
         )
 
@@ -205,9 +213,17 @@ def join_parsed(parts: Sequence[Parsed]) -> Parsed:
         lines=sum(part.lines for part in parts),
         errors=sum(part.errors for part in parts),
         samples=[each for part in parts for each in part.samples][:SAMPLES_MAX],
-        field_errors=sum(part.field_errors for part in parts),
+        unfit=[
+            before + row
+            for before, part in zip(_rows_before(parts), parts, strict=True)
+            for row in part.unfit
+        ],
         replaced=max(part.replaced for part in parts),
     )
+
+
+def _rows_before(parts: Sequence[Parsed]) -> list[int]:
+    return list(accumulate((part.rows for part in parts[:-1]), initial=0))
 
 
 def make_batch(arrays: list[pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:

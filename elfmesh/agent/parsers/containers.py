@@ -85,7 +85,8 @@ class ContainerParser(Parser):
             else:
                 arrays[name] = array if len(firsts) == len(array) else array.take(pa.array(firsts))
         rows = records if len(records) < len(lines) else None
-        return Columns(arrays, rows, found.samples, found.field_errors)
+        unfit = np.searchsorted(records, numbers[list(found.unfit)]).tolist() if found.unfit else ()
+        return Columns(arrays, rows, found.samples, unfit)
 
 
 def _joined(texts: pa.Array, numbers: Positions, count: int) -> pa.Array:

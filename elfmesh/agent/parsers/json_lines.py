@@ -79,7 +79,7 @@ class JsonParser(Parser):
             return None
         grid, rows, samples = found
         makers: dict[str, Callable[[], pa.Array]] = {}
-        field_errors = 0
+        unfit: list[int] = []
         for name in wanted:
             if name == "ts":
                 slots = [slot for path in self._timestamps for slot in plan.slots[path]]
@@ -94,15 +94,15 @@ class JsonParser(Parser):
             values = field.values()
             array, bad = self.schema.column(name, values)
             makers[name] = partial(_same, array)
-            field_errors += len(bad)
+            unfit += bad
             samples += [sample(f"{name} is not {array.type}", repr(values[i])) for i in bad[:1]]
-        return Columns(LazyArrays(makers), rows, samples, field_errors)
+        return Columns(LazyArrays(makers), rows, samples, unfit)
 
     def _decoded(self, lines: Lines, plan: Plan, wanted: Sequence[str]) -> Columns:
         """The definition: all lines by the decoder, and all values looked at."""
         objects, rows, samples = _decode(lines, plan.decoder)
         arrays: dict[str, pa.Array] = {}
-        field_errors = 0
+        unfit: list[int] = []
         cache: dict[str, list[Any]] = {}
         for name in wanted:
             if name == "ts":
@@ -110,9 +110,9 @@ class JsonParser(Parser):
                 continue
             values = plan.values(name, objects, cache)
             arrays[name], bad = self.schema.column(name, values)
-            field_errors += len(bad)
+            unfit += bad
             samples += [sample(f"{name} is not {arrays[name].type}", repr(values[i])) for i in bad[:1]]
-        return Columns(arrays, rows, samples, field_errors)
+        return Columns(arrays, rows, samples, unfit)
 
     def _event_times(self, plan: Plan, objects: list[Any], cache: dict[str, list[Any]]) -> pa.Array:
         found: list[Any] = [None] * len(objects)

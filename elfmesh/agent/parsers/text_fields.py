@@ -71,7 +71,7 @@ class TextParser(Parser):
         fields, rows, samples = self.texts(lines, names)
         good = len(lines) if rows is None else len(rows)
         arrays: dict[str, pa.Array] = {}
-        field_errors = 0
+        unfit: list[int] = []
         for name in wanted:
             if name == "ts":
                 arrays[name] = self._event_times(fields, good, lines.scan)
@@ -79,11 +79,12 @@ class TextParser(Parser):
                 arrays[name] = pa.nulls(good, self._declared[name])
             elif name in self._declared:
                 arrays[name], bad = _cast(strings(fields[name]), self._declared[name])
-                field_errors += len(bad)
-                samples += [sample(f"{name} is not {self._declared[name]}", str(bad[0]))] if bad else []
+                unfit += bad
+                text = str(fields[name][bad[0]]) if bad else ""
+                samples += [sample(f"{name} is not {self._declared[name]}", text)] if bad else []
             elif name in fields:
                 arrays[name] = strings(fields[name])
-        return Columns(arrays, None if rows is None else np.array(rows, np.int64), samples, field_errors)
+        return Columns(arrays, None if rows is None else np.array(rows, np.int64), samples, unfit)
 
     def _event_times(self, fields: Mapping[str, Texts], rows: int, scan: Any) -> pa.Array:
         found: pa.Array | None = None
@@ -97,19 +98,19 @@ class TextParser(Parser):
         return pa.nulls(rows, TIMESTAMP) if found is None else self._clock.times(found, scan, self.source)
 
 
-def _cast(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[str]]:
-    """Cast strings; what cannot be cast is null and reported."""
+def _cast(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """Cast strings; what cannot be cast is null, and its place is reported."""
     try:
         return array.cast(kind), []
     except pa.ArrowInvalid:
         pass
     out: list[Any] = []
-    bad: list[str] = []
-    for value in array:
+    bad: list[int] = []
+    for place, value in enumerate(array):
         try:
             out.append(value.cast(kind).as_py())
         except pa.ArrowInvalid:
-            bad.append(value.as_py())
+            bad.append(place)
             out.append(None)
     return pa.array(out, kind), bad
 

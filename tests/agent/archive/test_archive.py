@@ -94,6 +94,46 @@ def test_parsed_columns_keep_the_line_only_where_it_was_not_parsed(tmp_path: Pat
         Rig(tmp_path, what="parsed").open()
 
 
+def test_a_value_that_does_not_fit_its_column_is_kept_in_its_line(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, what="parsed", columns=("a", "b"))
+    rig.write('{"a": 1, "b": "1"}')
+    rig.once()
+    odd = ['{"a": "x", "b": 1}', '{"a": true, "b": {"c": 2}}']
+    rig.write(odd[0], "broken", odd[1], '{"a": 2}')
+    rig.once()
+    assert [(row["a"], row["b"], row["_raw"]) for row in rig.rows] == [
+        (1, "1", None), (None, "1", odd[0]), (None, None, "broken"),
+        (None, '{"c":2}', odd[1]), (2, None, None),
+    ]  # fmt: skip
+    fields = Rig(tmp_path / "text", what="parsed", format="regex:(?P<a>.*)")
+    fields.stream = StreamConfig(path=fields.stream.path, format=fields.stream.format, types={"a": "int"})
+    fields.root.mkdir()
+    fields.write("7", "seven")
+    fields.once()
+    assert [(row["a"], row["_raw"]) for row in fields.rows] == [(7, None), (None, "seven")]
+
+
+def test_files_of_an_archive_have_one_schema(tmp_path: Path) -> None:
+    """A column of integers is none of doubles in a later file: Spark reads no such directory."""
+    rig = Rig(tmp_path, what="parsed", columns=("a", "b"), file="1 kB")
+    archive = rig.open()
+    for lines in (['{"a": 1, "b": 1}', '{"a": 2, "b": 1.5}'], ['{"a": 2.5, "b": 2}'], ['{"a": 3}']):
+        rig.write(*lines)
+        while archive.step():
+            pass
+        archive.flush()
+    archive.close()
+    rig.write('{"a": 4.5}')
+    rig.once()
+    files = sorted((tmp_path / "out").rglob("*.parquet"))
+    schemas = {pq.read_schema(path).remove_metadata().to_string() for path in files}
+    assert len(files) == 4
+    assert len(schemas) <= 2, "a column without any value is left out"
+    rows = [(row["a"], row["b"], row["_raw"]) for row in rig.rows]
+    kept = [(None, 2.0, '{"a": 2.5, "b": 2}'), (3, None, None), (None, None, '{"a": 4.5}')]
+    assert rows == [(1, 1.0, None), (2, 1.5, None), *kept]
+
+
 def test_records_of_several_lines_are_one_row_at_their_first_byte(tmp_path: Path) -> None:
     rig = Rig(tmp_path, format="regex:(?P<x>.*)", multiline="indent")
     rig.write("one", "  more", "two", "three")
