@@ -32,6 +32,30 @@ def require_pyspark() -> None:
         raise RuntimeFailure("Spark needs the package pyspark: pip install 'elfmesh[spark]'.")
 
 
+CONNECT_PACKAGES = {
+    "grpc": "grpcio",
+    "grpc_status": "grpcio-status",
+    "google.rpc": "googleapis-common-protos",
+}
+"""What PySpark imports of others for a Spark Connect server, and where it comes from."""
+
+
+def require_connect() -> None:
+    """Raise RuntimeFailure, in one line, unless the packages of Spark Connect's client are installed."""
+    missing = [package for module, package in CONNECT_PACKAGES.items() if not _is_there(module)]
+    if missing:
+        raise RuntimeFailure(
+            f"Spark Connect needs {', '.join(missing)}: pip install 'elfmesh[spark-connect]'."
+        )
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # what it is in
+        return False
+
+
 JAVA_MIN = 17
 """What Spark 4 needs."""
 
@@ -127,6 +151,8 @@ def _session(master: str | None) -> Any:
         return local_session("elf") if master is None else local_session("elf", spark__master=master)
     from pyspark.sql import SparkSession
 
+    if master.startswith("sc://"):
+        require_connect()
     builder = SparkSession.builder.appName("elf")
     try:
         if master.startswith("sc://"):

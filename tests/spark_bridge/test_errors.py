@@ -13,6 +13,7 @@ from elfmesh import spark_bridge
 from elfmesh.errors import ConfigError, ElfError, RuntimeFailure, Unreachable, UsageError
 from elfmesh.spark_bridge import joblog
 from elfmesh.spark_bridge.joblog import JobLog
+from elfmesh.spark_bridge.session import any_session
 
 spark_only = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -103,6 +104,16 @@ def test_without_pyspark_there_is_one_line_and_the_rest_works(monkeypatch: pytes
         spark_bridge.local_session()
     with pytest.raises(RuntimeFailure, match=r"^Spark needs the package pyspark: pip install"):
         spark_bridge.results(None, "shop/top")
+
+
+def test_without_the_packages_of_spark_connect_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name.startswith("grpc") else find(name)
+    )
+    said = r"^Spark Connect needs grpcio, grpcio-status.*: pip install 'elfmesh\[spark-connect\]'\.$"
+    with pytest.raises(RuntimeFailure, match=said), any_session("sc://127.0.0.1:1"):
+        pass
 
 
 def test_the_bridge_imports_without_pyspark() -> None:

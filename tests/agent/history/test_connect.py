@@ -1,4 +1,4 @@
-"""The same plan through a Spark Connect server: `make test-spark` runs it where the client's packages are."""
+"""The same plan through a Spark Connect server, by `make test-spark`, which installs what its client needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from elfmesh.errors import RuntimeFailure
 from elfmesh.spark_bridge import require_java, require_pyspark
+from elfmesh.spark_bridge.session import require_connect
 from tests.agent.history.test_cluster import wait_for
 from tests.agent.history.test_reference import QUERIES
 from tests.control.ql.test_docs_examples import _clicks, _line
@@ -22,9 +24,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600), lon
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a server of its own process."""
-    for package in ("grpc", "grpc_status", "pandas"):
-        pytest.importorskip(package, reason="pip install 'pyspark[connect]'")
     require_pyspark()
+    try:
+        require_connect()
+    except RuntimeFailure as missing:
+        pytest.skip(str(missing))
     require_java()
     import pyspark
 
