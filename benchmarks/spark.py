@@ -1,6 +1,7 @@
 """ELF-QL over history on Spark, one core: against Spark's own reading and grouping of the same files.
 
-Parts are what the history is: JSON lines, and the same records as Parquet. Both sides run in one local
+Parts are what the history is: JSON lines, and the same records as Parquet; `spark_source` and
+`spark_latency` have the others. Both sides run in one local
 session with one thread, count and sum per window and product, and must come to the same rows. Figures are
 million records a second of wall time, the median of several runs behind one that warms up.
 """
@@ -18,7 +19,7 @@ from typing import Any
 import pyarrow.json
 import pyarrow.parquet as pq
 
-from benchmarks import logs
+from benchmarks import logs, spark_latency, spark_source
 from benchmarks.harness import Figure
 from elfmesh import spark_bridge
 
@@ -89,4 +90,7 @@ def _digest(rows: list[tuple[Any, ...]]) -> str:
     return hashlib.sha256(repr(sorted(map(repr, rows))).encode()).hexdigest()[:12]
 
 
-PARTS = {form: partial(history, form) for form in ("json", "parquet")}
+PARTS = {form: partial(history, form) for form in ("json", "parquet")} | {
+    "source": spark_source.source,
+    "latency": spark_latency.latency,
+}

@@ -1,0 +1,186 @@
+"""How soon an interval that is closed is in a stream's `foreachBatch`, over real agents.
+
+A job closes an interval twice a second. A follower of its results notes when each is there; a
+stream's `foreachBatch` notes when it is called with its rows, and when it has collected them. The peers are
+told by the follower: a line in a socket, a Parquet file that appears in a directory.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.harness import Figure, percentile
+from benchmarks.spark_source import AGENTS, agents, fresh
+from elfmesh import spark_bridge
+from elfmesh.agent.local_agents import LocalAgents
+from elfmesh.control.client import connect
+
+LIVE = """CREATE JOB bench.live EVERY '500 ms' DEADLINE '5 s' AS
+SELECT k, count(*) AS n FROM log GROUP BY k"""
+KEYS = 100
+CLOSED = {False: 50, True: 4}
+"""Intervals that a reader is measured with, behind SETTLING others."""
+
+SETTLING = 4
+
+
+class Live:
+    """A job that closes intervals, and who hears of them first.
+
+    Attributes:
+        at: when each interval was heard of, in seconds of the clock, by its number.
+        rows: of each, as many as the follower saw.
+    """
+
+    def __init__(self, running: LocalAgents) -> None:
+        self.running = running
+        self.at: dict[int, float] = {}
+        self.rows: dict[int, int] = {}
+        self.tell: Callable[[int], None] = lambda _index: None
+        self.stopped = threading.Event()
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._write, self._follow)]
+
+    def __enter__(self) -> Live:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
+        self._threads[0].join(10)
+
+    def _write(self) -> None:
+        with (
+            (self.running.directory / "0.log").open("a", buffering=1) as one,
+            (self.running.directory / "1.log").open("a", buffering=1) as other,
+        ):
+            while not self.stopped.is_set():
+                for number in range(KEYS // 10):
+                    for file in (one, other):
+                        file.write(json.dumps({"ts": time.time(), "k": f"key-{number}"}) + "\n")
+                time.sleep(0.02)
+
+    def _follow(self) -> None:
+        with suppress(Exception):  # the agents end before it does
+            for line in connect(self.running.agents[0].api).results("bench/live", follow=True):
+                index = line["interval"]["index"]
+                self.at.setdefault(index, time.time())
+                self.rows[index] = len(line["rows"])
+                self.tell(index)
+
+
+def latency(*, small: bool) -> list[Figure]:
+    """Milliseconds from a closed interval to the call of foreachBatch, and to its rows collected."""
+    count = CLOSED[small]
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory() as name, agents(Path(name)) as running:
+        while len(connect(running.agents[0].api).get("agents")) < AGENTS:
+            time.sleep(0.1)
+        connect(running.agents[0].api).apply(LIVE)
+        spark = spark_bridge.local_session("benchmark")
+        try:
+            with Live(running) as live:
+                connect(running.agents[0].api).schema("bench/live", wait_s=30)
+                sides: dict[str, Callable[[Any, Live, Path], Any]] = {
+                    "elf": _by_elf, "Parquet": _by_parquet, "socket": _by_socket
+                }  # fmt: skip
+                ours: list[float] = []
+                for side, make in sides.items():
+                    called, collected = _watch(spark, live, make(spark, live, Path(name)), Path(name), count)
+                    ours = ours or collected
+                    figures += _shown(side, called, collected, ours)
+        finally:
+            spark.stop()
+    return figures
+
+
+def _shown(side: str, called: list[float], collected: list[float], ours: list[float]) -> Iterator[Figure]:
+    yield Figure(f"closed to foreachBatch, {side}, median", percentile(called, 0.5), "ms")
+    for share, name in ((0.5, "median"), (0.9, "p90")):
+        value = percentile(collected, share)
+        ratio = value / percentile(ours, share)
+        peer = "" if side == "elf" else side
+        yield Figure(f"closed to collected, {side}, {name}", value, "ms", peer, ratio if peer else 0.0)
+
+
+def _watch(
+    spark: Any, live: Live, frame: Any, directory: Path, count: int
+) -> tuple[list[float], list[float]]:
+    """Milliseconds of so many intervals behind the first few."""
+    seen: dict[int, tuple[float, float]] = {}
+
+    def take(batch: Any, _number: int) -> None:
+        called = time.time()
+        rows = [row.interval_index for row in batch.select("interval_index").collect()]
+        for index in set(rows):
+            seen.setdefault(index, (called, time.time()))
+            if index in live.rows and rows.count(index) != live.rows[index]:
+                raise AssertionError(f"interval {index} has {rows.count(index)} rows, not {live.rows[index]}")
+
+    writer = frame.writeStream.foreachBatch(take).option("checkpointLocation", fresh(directory))
+    query = writer.start()
+    try:
+        while len(seen) < count + SETTLING:
+            if query.exception() is not None:
+                raise query.exception()
+            live.running.check()
+            time.sleep(0.05)
+    finally:
+        query.stop()
+        live.tell = lambda _index: None
+    kept = sorted(seen)[SETTLING:]
+    return [max((seen[i][0] - live.at[i]) * 1000, 0.01) for i in kept], [
+        (seen[i][1] - live.at[i]) * 1000 for i in kept
+    ]
+
+
+def _by_elf(spark: Any, live: Live, _directory: Path) -> Any:
+    api = ",".join(agent.api for agent in live.running.agents)
+    return spark.readStream.format("elf").option("job", "bench/live").option("api", api).load()
+
+
+def _by_parquet(spark: Any, live: Live, directory: Path) -> Any:
+    place = directory / "files"
+    place.mkdir()
+    schema = pa.schema([("interval_index", pa.int64())])
+
+    def tell(index: int) -> None:
+        part = directory / f"{index}.part"
+        pq.write_table(pa.table({"interval_index": [index] * live.rows[index]}, schema=schema), part)
+        part.rename(place / f"{index}.parquet")
+
+    live.tell = tell
+    return spark.readStream.schema("interval_index BIGINT").parquet(str(place))
+
+
+def _by_socket(spark: Any, live: Live, _directory: Path) -> Any:
+    server = socket.create_server(("127.0.0.1", 0))
+    connections: list[socket.socket] = []
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                connections.append(server.accept()[0])
+
+    threading.Thread(target=accept, daemon=True).start()
+
+    def tell(index: int) -> None:
+        for connection in connections:
+            with suppress(OSError):
+                connection.sendall(f"{index}\n".encode() * live.rows[index])
+
+    live.tell = tell
+    source = spark.readStream.format("socket").option("host", "127.0.0.1")
+    lines = source.option("port", server.getsockname()[1]).load()
+    return lines.selectExpr("CAST(value AS BIGINT) AS interval_index")
