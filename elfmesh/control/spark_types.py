@@ -108,7 +108,9 @@ def result_rows(record: ResultRecord, table: pa.Table, schema: pa.Schema) -> pa.
         record.rev,
         record.completeness,
     )
-    columns = [pa.array([value] * count, field.type) for value, field in zip(head, HEAD, strict=True)]
+    columns = [
+        pa.repeat(pa.scalar(value, field.type), count) for value, field in zip(head, HEAD, strict=True)
+    ]
     for field in list(schema)[len(HEAD) :]:
         position = table.schema.get_field_index(field.name)
         if position < 0:

@@ -208,13 +208,13 @@ class _Sink:
     """A file that forgets what was taken from it."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
+        self._parts: list[Any] = []
         self.closed = False
 
     def write(self, data: Any) -> int:
-        part = bytes(data)
-        self._parts.append(part)
-        return len(part)
+        # Bytes, or a buffer of Arrow's that stays as it is while somebody holds it: no copy until `take`.
+        self._parts.append(data)
+        return len(data)
 
     def flush(self) -> None:
         """Nothing is held back."""
