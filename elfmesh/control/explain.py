@@ -223,7 +223,7 @@ def _relation(relation: Relation | None) -> Iterator[str]:
             yield f"over frames: {full_text(relation.over)}"
         case Exploded():
             yield from _relation(relation.source)
-            yield "a row for each element of a list"
+            yield f"a row for each element of {text_of(relation.values)}"
         case Prefixed():
             yield from _relation(relation.source)
         case Derived():

@@ -358,6 +358,7 @@ class Cutter:
         for at, token in enumerate(tokens):
             following = tokens[at + 1] if at + 1 < len(tokens) else None
             called = following is not None and following.token_type == TokenType.L_PAREN
+            called = called and not _is_alias(tokens, at)
             marked.append(self._mark(token, tokens, at) if called else token)
         return marked
 
@@ -378,6 +379,13 @@ class Cutter:
             hint = suggest(name, names) or "docs/elf-ql.md lists the functions there are."
             raise self._source.error(f"unknown function {token.text}", token.start, hint)
         return token
+
+
+def _is_alias(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a name before a bracket is that of an input with its columns: UNNEST(x) [AS] t(e)."""
+    before = tokens[at - 1] if at else None
+    named = tokens[at].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+    return named and before is not None and before.token_type in (TokenType.ALIAS, TokenType.R_PAREN)
 
 
 def _has_special_form(tokens: Sequence[Token], opening: int) -> bool:

@@ -42,6 +42,12 @@ def int_values(array: pa.Array) -> npt.NDArray[np.int64]:
     return np.asarray(filled.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
+def list_cuts(array: pa.Array) -> pa.Array:
+    """Where each list of a column begins in what `flatten` gives, and where the last one ends."""
+    lengths = np.asarray(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32)
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+
+
 def float_values(array: pa.Array) -> npt.NDArray[np.float64]:
     """The doubles of an array; 0.0 where it is null."""
     filled = array.fill_null(0.0) if array.null_count else array

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain, combinations
 from typing import Any
 
 from sqlglot import exp
 
-from elfmesh.control.ql.nodes import Expr
+from elfmesh.control.ql.nodes import Aggregate, Expr, Literal, Over, Scalar, walk
 from elfmesh.control.ql.translate import Translator
 
 SETS_MAX = 64
 """Groupings of one GROUP BY: each is a table of its own at every agent."""
 
 
-def read_groups(tree: exp.Select, translator: Translator) -> tuple[list[Expr] | None, Any]:
-    """The expressions of GROUP BY, and the groupings if there is more than one."""
+_NO_KEYS = (Aggregate, Over, Scalar)
+
+
+def read_groups(
+    tree: exp.Select, translator: Translator, items: Sequence[tuple[str | None, Expr]]
+) -> tuple[list[Expr] | None, Any]:
+    """The expressions of GROUP BY, and the groupings if there are several; `items` is the select list."""
     group = tree.args.get("group")
     if group is None:
         return None, None
+    if group.args.get("all") and not any(given for name, given in group.args.items() if name != "all"):
+        return _all_plain(items), None
     known = {"expressions", "rollup", "cube", "grouping_sets"}
     if any(given for name, given in group.args.items() if name not in known):
         raise translator.error(group, "this form of GROUP BY is not there yet", "Write GROUP BY a, b.")
@@ -37,6 +45,13 @@ def read_groups(tree: exp.Select, translator: Translator) -> tuple[list[Expr] | 
             raise translator.error(group, f"more than {SETS_MAX} groupings", "Write several jobs.")
     every = list(dict.fromkeys(chain.from_iterable(sets)))
     return every, sets if len(sets) > 1 or any(len(factor) > 1 for factor in factors) else None
+
+
+def _all_plain(items: Sequence[tuple[str | None, Expr]]) -> list[Expr] | None:
+    """GROUP BY ALL: the items of the select list without an aggregate; none of them: all records are one."""
+    plain = [expr for _, expr in items if not any(isinstance(node, _NO_KEYS) for node in walk(expr))]
+    keys = [expr for expr in plain if not isinstance(expr, Literal)]
+    return list(dict.fromkeys(keys)) or None
 
 
 def _sets(node: Any, translator: Translator) -> list[list[Expr]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from elfmesh.control.ql.elements import Elements
 from elfmesh.control.ql.nodes import Expr
 from elfmesh.control.ql.scope import Scope
 from elfmesh.control.ql.selection import Select
@@ -32,8 +33,16 @@ class LookupRead:
 
 
 @dataclass(slots=True)
+class ElementsRead:
+    """An input that is made of the rows before it: a list or map of theirs, and how it is taken apart."""
+
+    values: Expr
+    call: Elements
+
+
+@dataclass(slots=True)
 class JoinDraft:
-    """How the input after JOIN is joined to those before it."""
+    """How the input after JOIN is joined to those before it; an `ElementsRead` is "lateral"."""
 
     kind: str
     on: Expr | None
@@ -67,4 +76,4 @@ class UnionDraft:
 
 
 Draft = SelectDraft | UnionDraft
-Read = StreamRead | LookupRead | SelectDraft | UnionDraft
+Read = StreamRead | LookupRead | ElementsRead | SelectDraft | UnionDraft

@@ -12,9 +12,11 @@ from typing import Any
 
 from sqlglot import exp
 
+from elfmesh.control.ql.draft_elements import Lateral, in_items, is_lateral, unnested, views
 from elfmesh.control.ql.draft_groups import read_groups
 from elfmesh.control.ql.draft_types import (
     Draft,
+    ElementsRead,
     JoinDraft,
     LookupRead,
     Read,
@@ -41,7 +43,7 @@ DEPTH_MAX = 32
 
 _CLAUSES = {
     "expressions", "from_", "from", "where", "group", "having", "order", "limit", "offset", "distinct",
-    "joins", "with_", "with",
+    "joins", "laterals", "qualify", "with_", "with",
 }  # fmt: skip
 _JOINS = {
     ("", ""): "inner", ("", "INNER"): "inner", ("", "CROSS"): "cross", ("LEFT", ""): "left",
@@ -132,35 +134,48 @@ class Drafter:
         given = tree.args.get("from_") or tree.args.get("from")
         if given is None:
             raise self._error(tree, "this SELECT does not say FROM which stream it reads", "Add FROM stream.")
+        tree, extra = in_items(tree, self._place, self._error)
         read, one = self._input(given.this, named)
         reads, inputs = [read], [one]
-        joins = tree.args.get("joins") or []
+        joins: list[Any] = [
+            unnested(join, at, self._place, self._error) if is_lateral(join) else join
+            for at, join in enumerate(tree.args.get("joins") or [])
+        ]
+        joins += [*views(tree, self._place, self._error), *extra]
         for join in joins:
-            read, one = self._input(join.this, named)
+            if isinstance(join, Lateral):
+                one = join.one
+                read = ElementsRead(Literal("null", None), join.call)  # read below, when names are known
+            else:
+                read, one = self._input(join.this, named)
             reads.append(read)
             inputs.append(one)
         tree, nested = self._unnested(tree)
-        aliases = {node.alias.lower() for node in tree.expressions if isinstance(node, exp.Alias)}
+        aliases = {
+            node.alias.lower(): _reads(node) for node in tree.expressions if isinstance(node, exp.Alias)
+        }
         scope = Scope(self.origin, inputs, aliases, tuple(self._around))
         translator = self._translator(named, scope)
-        joined = [self._join(join, translator, at + 1) for at, join in enumerate(joins)]
+        how = [self._beside(join, translator, at, reads) for at, join in enumerate(joins, 1)]
         inner = [self._nested(each, named, translator) for each in nested]
         items = self._items(tree, translator)
         where, having = tree.args.get("where"), tree.args.get("having")
         where = None if where is None else translator.expr(where.this)
         with scope.within(GROUP):
-            group, sets = read_groups(tree, translator)
+            group, sets = read_groups(tree, translator, items)
         with scope.within(LATE):
             having = None if having is None else translator.expr(having.this)
+            qualify = tree.args.get("qualify")
+            qualify = None if qualify is None else translator.expr(qualify.this)
             order = self._order(tree, translator)
         place = translator.place(tree)
         select = Select(
             items, where, group, having, order, self._count(tree, "limit", translator), distinct is not None,
             None, place if self._depth > 1 and place != NOWHERE else self.start,
-            self._count(tree, "offset", translator) or 0,
+            self._count(tree, "offset", translator) or 0, qualify=qualify,
         )  # fmt: skip
         columns = tuple(name or render(expr) for name, expr in items)
-        return SelectDraft(select, scope, reads, joined, columns, sets, select.start, inner)
+        return SelectDraft(select, scope, reads, how, columns, sets, select.start, inner)
 
     def _unnested(self, tree: exp.Select) -> tuple[exp.Select, list[Nested]]:
         """The SELECT without the queries in brackets that depend on its rows, and these."""
@@ -241,22 +256,33 @@ class Drafter:
         labels = self.labels.get((table.this._meta or {}).get("start", -1), ())
         return StreamRead(name, labels), Input(called or name, None, place, name)
 
+    def _beside(self, join: Any, translator: Translator, at: int, reads: list[Read]) -> JoinDraft:
+        """How one more input stands beside those before it, whose names it sees."""
+        scope = translator.scope
+        later = scope.inputs[at + 1 :]
+        del scope.inputs[at + 1 :]
+        try:
+            if not isinstance(join, Lateral):
+                return self._join(join, translator, at)
+            mine = scope.inputs.pop()
+            try:
+                reads[at] = ElementsRead(translator.expr(join.values), join.call)
+            finally:
+                scope.inputs.append(mine)
+            return JoinDraft("lateral", None)
+        finally:
+            scope.inputs += later
+
     def _join(self, join: exp.Join, translator: Translator, at: int) -> JoinDraft:
         self._refuse_clauses(join, {"this", "on", "using", "side", "kind"})
         kind = _JOINS.get((join.side.upper(), join.kind.upper()))
         if kind is None:
             raise self._error(join, f"{join.side} {join.kind} JOIN is not there".strip(), _JOIN_HINT)
-        scope = translator.scope
-        later = scope.inputs[at + 1 :]
-        del scope.inputs[at + 1 :]  # ON sees what stands before it only
-        try:
-            on: Expr | None = None
-            if join.args.get("on") is not None:
-                on = translator.expr(join.args["on"])
-            for name in join.args.get("using") or ():
-                on = self._using(name, scope, at, on, translator)
-        finally:
-            scope.inputs += later
+        on: Expr | None = None
+        if join.args.get("on") is not None:
+            on = translator.expr(join.args["on"])
+        for name in join.args.get("using") or ():
+            on = self._using(name, translator.scope, at, on, translator)
         if (on is None) != (kind == "cross"):
             message = "CROSS JOIN takes no ON" if on is not None else "this JOIN has no ON"
             raise self._error(join, message, _JOIN_HINT)
@@ -332,7 +358,7 @@ class Drafter:
         union = UnionDraft([*sources, right], distinct, left.columns, self._place(tree))
         if not any(tree.args.get(name) for name in ("order", "limit", "offset")):
             return union
-        scope = Scope(self.origin, [Input("#", union.columns, union.at)], set())
+        scope = Scope(self.origin, [Input("#", union.columns, union.at)], {})
         translator = self._translator(named, scope)
         with scope.within(LATE):
             order = self._order(tree, translator)
@@ -362,3 +388,8 @@ class Drafter:
                 raise self._error(
                     one if isinstance(one, exp.Expr) else node, f"{name.strip('_').upper()} is not there"
                 )
+
+
+def _reads(item: exp.Alias) -> bool:
+    """Whether a select item reads a field that is called as the item is."""
+    return any(column.sql().lower() == item.alias.lower() for column in item.find_all(exp.Column))

@@ -10,6 +10,7 @@ from elfmesh.control.ql import (
     functions_json,
     functions_list,
     functions_logic,
+    functions_map,
     functions_math,
     functions_number,
     functions_regex,
@@ -21,6 +22,6 @@ from elfmesh.control.ql import (
 
 __all__ = [
     "functions_calendar", "functions_encode", "functions_format", "functions_hash", "functions_json",
-    "functions_list", "functions_logic", "functions_math", "functions_number", "functions_regex",
-    "functions_sketch", "functions_text", "functions_time", "functions_web",
+    "functions_list", "functions_logic", "functions_map", "functions_math", "functions_number",
+    "functions_regex", "functions_sketch", "functions_text", "functions_time", "functions_web",
 ]  # fmt: skip

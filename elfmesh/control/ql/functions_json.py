@@ -1,4 +1,4 @@
-"""JSON text to typed lists and structs, and back: from_json, to_json.
+"""JSON text to typed lists, structs and maps, and back: from_json, to_json.
 
 What does not fit its type becomes null where it stands, as in Spark's permissive mode.
 """
@@ -22,7 +22,17 @@ from elfmesh.control.ql.nodes import Call
 from elfmesh.control.ql.operand import Operand, lift_arrays
 from elfmesh.control.ql.registry import Context, argument, function, literal_text, nothing
 from elfmesh.control.ql.type_targets import type_target
-from elfmesh.control.ql.types import BIGINT, BOOLEAN, DOUBLE, STRING, VOID, is_list, is_nested, type_name
+from elfmesh.control.ql.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    STRING,
+    VOID,
+    is_list,
+    is_map,
+    is_nested,
+    type_name,
+)
 
 _SCALARS = {"BIGINT": BIGINT, "DOUBLE": DOUBLE, "STRING": STRING, "BOOLEAN": BOOLEAN}
 _HINT = "Write from_json(x, 'ARRAY<BIGINT>') or from_json(x, 'STRUCT<a: BIGINT, b: STRING>')."
@@ -39,7 +49,7 @@ def _from_json(context: Context, call: Call, args: list[Operand]) -> Operand:
     schema = literal_text(context, call, args, 1, "the schema")
     kind = None if schema is None else _schema(schema)
     if kind is None or not is_nested(kind):
-        known = "lists and structs of BIGINT, DOUBLE, STRING and BOOLEAN"
+        known = "lists, structs and maps by STRING of BIGINT, DOUBLE, STRING and BOOLEAN"
         message = f"from_json does not know the schema {schema!r}: there are {known}"
         raise context.error(call.args[1], message, _HINT)
     single = kind.value_type if is_list(kind) and pa.types.is_struct(kind.value_type) else None
@@ -78,6 +88,9 @@ def _kind(node: Any) -> pa.DataType | None:
     if node.this == exp.DType.ARRAY and len(inner) == 1:
         element = _kind(inner[0])
         return None if element is None else pa.list_(element)
+    if node.this == exp.DType.MAP and len(inner) == 2:
+        item = _kind(inner[1])
+        return pa.map_(STRING, item) if _kind(inner[0]) == STRING and item is not None else None
     if node.this == exp.DType.STRUCT and inner and all(isinstance(each, exp.ColumnDef) for each in inner):
         parts = [(each.name, _kind(each.args.get("kind"))) for each in inner]
         known = all(kind is not None for _, kind in parts) and len({name for name, _ in parts}) == len(parts)
@@ -91,6 +104,9 @@ def _reader(kind: pa.DataType) -> Callable[[Any], Any]:
     if is_list(kind):
         element = _reader(kind.value_type)
         return _of(list, lambda value: [element(each) for each in value])
+    if is_map(kind):
+        item = _reader(kind.item_type)
+        return _of(dict, lambda value: [(name, item(each)) for name, each in value.items()])
     if pa.types.is_struct(kind):
         fields = [(field.name, _reader(field.type)) for field in kind]
 
@@ -143,19 +159,20 @@ def _text(value: Any) -> str | None:
     return None if value is None else dumped(value)
 
 
-@function("to_json", 1, signature="$(list or struct)")
+@function("to_json", 1, signature="$(list, struct or map)")
 def _to_json(context: Context, call: Call, args: list[Operand]) -> Operand:
     given = args[0]
     if given.type == VOID:
         return nothing(STRING)
     if not is_nested(given.type) or not _is_json(given.type):
         raise context.error(
-            call, f"to_json takes a list or a struct of JSON values, not {type_name(given.type)}",
+            call, f"to_json takes a list, a struct or a map of JSON values, not {type_name(given.type)}",
             "Convert its parts first.",
         )  # fmt: skip
 
     def kernel(column: pa.Array) -> pa.Array:
-        return pa.array([None if each is None else _written(each) for each in column.to_pylist()], STRING)
+        rows = column.to_pylist()
+        return pa.array([None if each is None else _written(each, given.type) for each in rows], STRING)
 
     return lift_arrays(STRING, kernel, given)
 
@@ -165,20 +182,26 @@ def _is_json(kind: pa.DataType) -> bool:
         return _is_json(kind.value_type)
     if pa.types.is_struct(kind):
         return all(_is_json(field.type) for field in kind)
+    if is_map(kind):
+        return kind.key_type == STRING and _is_json(kind.item_type)
     return kind in (VOID, BIGINT, DOUBLE, STRING, BOOLEAN)
 
 
-def _written(value: Any) -> str:
+def _written(value: Any, kind: pa.DataType) -> str:
     """JSON as Spark writes it: without the fields of a struct that are null."""
-    if isinstance(value, dict):
-        parts = (
-            f"{json.dumps(key, ensure_ascii=False)}:{_written(each)}"
-            for key, each in value.items()
-            if each is not None
-        )
-        return "{" + ",".join(parts) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_written, value)) + "]"
+    if value is None:
+        return "null"
+    if is_list(kind):
+        return "[" + ",".join(_written(each, kind.value_type) for each in value) + "]"
+    if pa.types.is_struct(kind):
+        there = [(field, value[field.name]) for field in kind if value[field.name] is not None]
+        return "{" + ",".join(_member(field.name, each, field.type) for field, each in there) + "}"
+    if is_map(kind):
+        return "{" + ",".join(_member(name, each, kind.item_type) for name, each in value) + "}"
     if isinstance(value, float):
         return format_double(value) if math.isfinite(value) else f'"{format_double(value)}"'
     return json.dumps(value, ensure_ascii=False)
+
+
+def _member(name: str, value: Any, kind: pa.DataType) -> str:
+    return f"{json.dumps(name, ensure_ascii=False)}:{_written(value, kind)}"

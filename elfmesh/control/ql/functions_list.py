@@ -15,10 +15,20 @@ import pyarrow.compute as pc
 from elfmesh.control.ql.columns import map_distinct
 from elfmesh.control.ql.json_text import dumped, loaded
 from elfmesh.control.ql.nodes import Call
-from elfmesh.control.ql.operand import Operand, convert, lift, lift_arrays
+from elfmesh.control.ql.operand import Operand, convert, lift_arrays
 from elfmesh.control.ql.operators import OPERATORS, common
 from elfmesh.control.ql.registry import Context, argument, function, literal_text, nothing
-from elfmesh.control.ql.types import BIGINT, BOOLEAN, STRING, VOID, is_list, is_nested, type_name, wider_type
+from elfmesh.control.ql.types import (
+    BIGINT,
+    BOOLEAN,
+    STRING,
+    VOID,
+    is_list,
+    is_map,
+    is_nested,
+    type_name,
+    wider_type,
+)
 
 TEXTS = pa.list_(STRING)
 Rows = Callable[..., Any]
@@ -107,41 +117,11 @@ def _pair(context: Context, call: Call, args: list[Operand]) -> tuple[Operand, O
 # -- elements
 
 
-def _element(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """x[n], from 0; out of the list it is null."""
-    values = list_argument(context, call, args, 0)
-    at = argument(context, call, args, 1, BIGINT)
-    return _picked(values, at, lambda n, count: n if 0 <= n < count else None)
-
-
-OPERATORS["element"] = _element
-
-
-@function("element_at try_element_at", 2, signature="$(list, n)")
-def _element_at(context: Context, call: Call, args: list[Operand]) -> Operand:
-    values = list_argument(context, call, args, 0)
-    at = argument(context, call, args, 1, BIGINT)
-    if at.constant and at.value() == 0:
-        raise context.error(call.args[1], "element_at counts from 1, or from -1 backwards", "Write x[0].")
-
-    def place(n: int, count: int) -> int | None:
-        where = n - 1 if n > 0 else count + n
-        return where if n and 0 <= where < count else None
-
-    return _picked(values, at, place)
-
-
-def _picked(values: Operand, at: Operand, place: Callable[[int, int], int | None]) -> Operand:
-    def one(items: list[Any], n: int) -> Any:
-        where = place(n, len(items))
-        return None if where is None else items[where]
-
-    return over_rows(values.type.value_type, one, values, at)
-
-
 def _field_of(context: Context, call: Call, args: list[Operand]) -> Operand:
-    """A named part of a struct."""
+    """A named part of a struct, or what a map has under the name."""
     kind = args[0].type
+    if is_map(kind) and kind.key_type == STRING:
+        return lift_arrays(kind.item_type, lambda x: pc.map_lookup(x, call.option, "first"), args[0])
     if not pa.types.is_struct(kind) or kind.get_field_index(call.option) < 0:
         raise context.error(call, f"{type_name(kind)} has no field {call.option}")
     part = kind.field(call.option).type
@@ -149,14 +129,6 @@ def _field_of(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 OPERATORS["field of"] = _field_of
-
-
-@function("size cardinality array_size", 1, signature="$(list)")
-def _size(context: Context, call: Call, args: list[Operand]) -> Operand:
-    values = list_argument(context, call, args, 0)
-    missing = None if call.name == "array_size" else -1  # Spark's own, with ANSI off
-    lengths = lift_arrays(BIGINT, lambda x: pc.cast(pc.list_value_length(x), BIGINT), values)
-    return lengths if missing is None else lift(BIGINT, lambda x: pc.fill_null(x, missing), lengths)
 
 
 @function("array_contains", 2, signature="$(list, x)")

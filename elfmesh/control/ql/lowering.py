@@ -18,6 +18,7 @@ from typing import TypeGuard
 from elfmesh.control.ql.analysis import analyse, refuse_python
 from elfmesh.control.ql.draft_types import (
     Draft,
+    ElementsRead,
     JoinDraft,
     SelectDraft,
     StreamRead,
@@ -37,7 +38,7 @@ from elfmesh.control.ql.nodes import (
     walk,
 )
 from elfmesh.control.ql.refusals import GENERATORS, GROUPING
-from elfmesh.control.ql.relation import Derived, Joined, JoinKey, Part, Prefixed
+from elfmesh.control.ql.relation import Derived, Exploded, Joined, JoinKey, Part, Prefixed, made
 from elfmesh.control.ql.relation_base import Relation
 from elfmesh.control.ql.scope import Input
 from elfmesh.control.ql.selection import Select
@@ -179,10 +180,19 @@ class Lowering(ABC):
             (rest if at is None else pushed[at]).append(condition)
         joined = self._prefixed(draft, 0, pushed[0], tables)
         for at, join in enumerate(draft.joins, 1):
-            if at in tables.others:
+            read = draft.reads[at]
+            if isinstance(read, ElementsRead):
+                joined = self._exploded(joined, read, draft.scope.inputs[at])
+            elif at in tables.others:
                 right = self._prefixed(draft, at, pushed[at], tables)
                 joined = self._join(joined, right, join, draft.scope.inputs[at])
         return joined, rest
+
+    def _exploded(self, source: Relation, read: ElementsRead, one: Input) -> Relation:
+        """The rows of the inputs before, with the columns of an input that is made of them."""
+        own = tuple(f"{one.name}.{name}" for name in one.columns or ())
+        chosen = (*source.columns, *(made(at) for at in range(len(own))))
+        return Exploded((*source.columns, *own), one.at, source, read.values, read.call, chosen)
 
     def _pushed_to(self, draft: SelectDraft, condition: Expr) -> int | None:
         """The stream whose agents can apply a condition before the join; None: it has to wait."""
@@ -281,6 +291,8 @@ def is_part(draft: Draft) -> TypeGuard[SelectDraft]:
     """Whether a query is one part: all of it is filtered and reduced where the records are."""
     if not isinstance(draft, SelectDraft) or len(draft.reads) > 1 or draft.sets is not None or draft.nested:
         return False
+    if draft.select.qualify is not None:
+        return False
     wanted = (*early_expressions(draft.select), *late_expressions(draft.select))
     found = any(isinstance(node, Over | Scalar) for expr in wanted for node in walk(expr))
     above = (GROUPING, *GENERATORS)
@@ -296,8 +308,8 @@ def early_expressions(select: Select) -> list[Expr]:
 
 
 def late_expressions(select: Select) -> list[Expr]:
-    """Select items, HAVING and ORDER BY."""
-    having = [] if select.having is None else [select.having]
+    """Select items, HAVING, QUALIFY and ORDER BY."""
+    having = [each for each in (select.having, select.qualify) if each is not None]
     return [expr for _, expr in select.items] + having + [item.expr for item in select.order]
 
 

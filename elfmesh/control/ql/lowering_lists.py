@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from elfmesh.control.ql.draft_types import SelectDraft
+from elfmesh.control.ql.elements import Elements, Order
 from elfmesh.control.ql.lowering import Lowering, early_expressions
 from elfmesh.control.ql.nodes import Aggregate, Call, Expr, Field, Over, walk
 from elfmesh.control.ql.refusals import GENERATORS
 from elfmesh.control.ql.relation import Exploded
+from elfmesh.control.ql.relation import made as made_column
 from elfmesh.control.ql.relation_base import Relation
 from elfmesh.control.ql.selection import Select
 from elfmesh.control.ql.statement import OrderItem
 
+MADE = made_column(0)
 HINT = "Write SELECT ... FROM (SELECT explode(x) AS e, y FROM stream) t."
 
 
@@ -41,8 +44,9 @@ def exploded(plan: Lowering, draft: SelectDraft) -> Relation:
     items: list[tuple[str | None, Expr]] = [(f"#{at}", expr) for at, expr in enumerate((*inner, *others))]
     below = plan.select(draft, replace(select, items=items, order=[], limit=None, offset=0, distinct=False))
     places = iter(range(1, len(items)))
-    columns = tuple("#0" if _is_generator(expr) else f"#{next(places)}" for _, expr in select.items)
-    rows = Exploded(draft.columns, draft.at, below, columns, made.name == "explode_outer")
+    columns = tuple(MADE if _is_generator(expr) else f"#{next(places)}" for _, expr in select.items)
+    call = Elements(made.name, 1, Order.NONE, False, made.name == "explode_outer", made.at)
+    rows = Exploded(draft.columns, draft.at, below, Field("#0", True, at=made.at), call, columns)
     if not (select.order or select.distinct or select.limit is not None or select.offset):
         return rows
     whole: list[tuple[str | None, Expr]] = [(name, Field(name, True)) for name in rows.columns]

@@ -70,7 +70,7 @@ class _Below:
         """The SELECT below."""
         items: list[tuple[str | None, Expr]] = [(f"#{at}", expr) for at, expr in enumerate(self.exprs)]
         items = items or [("#0", Literal("bigint", 1))]
-        return replace(select, items=items, order=[], limit=None, offset=0, distinct=False)
+        return replace(select, items=items, order=[], limit=None, offset=0, distinct=False, qualify=None)
 
 
 def over_rows(plan: Lowering, draft: SelectDraft) -> Relation:
@@ -81,13 +81,14 @@ def over_rows(plan: Lowering, draft: SelectDraft) -> Relation:
         (name, below.lifted(expr)) for name, (_, expr) in zip(draft.columns, select.items, strict=True)
     ]
     order = [replace(item, expr=below.lifted(item.expr)) for item in select.order]
+    qualify = None if select.qualify is None else below.lifted(select.qualify)
     rows = plan.select(draft, below.select(select))
     source = _with_aggregates(plan, rows, below)
     source = _with_frames(plan, source, below)
     ranked = tuple((f"#w{at}", over) for at, over in enumerate(below.overs) if over.kind != "aggregate")
     if ranked:
         source = Ranked((*source.columns, *(name for name, _ in ranked)), draft.at, source, ranked)
-    return plan.over(source, _above(select, items, order))
+    return plan.over(source, replace(_above(select, items, order), where=qualify))
 
 
 def grouping_sets(plan: Lowering, draft: SelectDraft) -> Relation:
@@ -167,7 +168,8 @@ def _resolved(plan: Lowering, draft: SelectDraft) -> Select:
         group = [numbered(expr) or names.in_group_by(expr) for expr in select.group]
     having = None if select.having is None else names.in_having(select.having, group or [])
     order = [replace(item, expr=numbered(item.expr) or names.in_order_by(item.expr)) for item in select.order]
-    return replace(select, group=group, having=having, order=order)
+    qualify = None if select.qualify is None else names.in_order_by(select.qualify)
+    return replace(select, group=group, having=having, order=order, qualify=qualify)
 
 
 def _with_aggregates(plan: Lowering, rows: Relation, below: _Below) -> Relation:

@@ -14,11 +14,10 @@ from collections.abc import Callable, Hashable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from elfmesh.control.ql.cast import cast
-from elfmesh.control.ql.columns import Value, as_array
+from elfmesh.control.ql.columns import Value, as_array, list_cuts
 from elfmesh.control.ql.nodes import Expr
 from elfmesh.control.ql.types import VOID, is_list, type_name
 
@@ -142,10 +141,8 @@ def cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
         flat = cast_list(array.flatten(), kind.value_type)
     else:
         flat = cast(array.flatten(), type_name(kind.value_type))
-    lengths = np.asarray(array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False), np.int32)
-    cuts = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
     mask = array.is_null() if array.null_count else None
-    return pa.ListArray.from_arrays(cuts, flat, mask=mask)
+    return pa.ListArray.from_arrays(list_cuts(array), flat, mask=mask)
 
 
 def convert(operand: Operand, kind: pa.DataType) -> Operand:

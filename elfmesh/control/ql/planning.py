@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elfmesh.control.ql.draft_types import Draft, UnionDraft
+from elfmesh.control.ql.draft_types import Draft, SelectDraft, UnionDraft
 from elfmesh.control.ql.lowering import Lowering, late_expressions, refuse_grouping
 from elfmesh.control.ql.lowering_lists import exploded, explodes
 from elfmesh.control.ql.lowering_rows import grouping_sets, over_rows
-from elfmesh.control.ql.nodes import Over, walk
+from elfmesh.control.ql.names import Item, Names
+from elfmesh.control.ql.nodes import Expr, Over, walk
 from elfmesh.control.ql.relation import Union
 from elfmesh.control.ql.relation_base import Relation
 
@@ -29,11 +30,24 @@ class Planner(Lowering):
         if isinstance(draft, UnionDraft):
             union = Union(draft.columns, draft.at, tuple(self.query(each) for each in draft.sources))
             return self.all_rows(union, distinct=True) if draft.distinct else union
+        select = draft.select
+        over = any(isinstance(node, Over) for expr in late_expressions(select) for node in walk(expr))
+        if select.qualify is not None and not over:
+            raise self.origin.error(
+                "QUALIFY needs a function over rows", select.qualify.at,
+                "Filter rows with WHERE, groups with HAVING.",
+            )  # fmt: skip
+        if select.where is not None:
+            self._refuse_aliases(draft, select.where)
         if draft.sets is not None:
             return grouping_sets(self, draft)
         if explodes(draft):
             return exploded(self, draft)
         refuse_grouping(draft.select, self.origin)
-        if any(isinstance(node, Over) for expr in late_expressions(draft.select) for node in walk(expr)):
-            return over_rows(self, draft)
-        return self.select(draft, draft.select)
+        return over_rows(self, draft) if over else self.select(draft, select)
+
+    def _refuse_aliases(self, draft: SelectDraft, where: Expr) -> None:
+        """Refuse aliases in WHERE: as fields of a stream they would be null without a word."""
+        named = zip(draft.columns, draft.select.items, strict=True)
+        items = [Item(name, expr, given is not None) for name, (given, expr) in named]
+        Names(self.origin, items, None).refuse_aliases(where, "WHERE")

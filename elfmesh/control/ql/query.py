@@ -54,6 +54,7 @@ class Prepared:
         undated: rows without a usable event time; they are nowhere else.
         dated: all rows that have one: those before WHERE.
         failed: rows of which a Python function made nothing; they are nowhere else.
+        carried: of `PartQuery.carries`, key columns whose values stand for rows: what these rows hold.
     """
 
     tables: dict[str, pa.RecordBatch]
@@ -65,6 +66,7 @@ class Prepared:
     undated: int
     dated: BlockRows
     failed: int = 0
+    carried: Mapping[str, pa.Array] = field(default_factory=dict)
 
     @property
     def passed(self) -> int:
@@ -89,6 +91,8 @@ class PartQuery:
     Args:
         statement: parsed, and without an open `*` (see `elfmesh.control.ql.expand`).
         lookup: gives the tables that are joined to the records; only needed where there are any.
+        carries: lists, structs and maps may be keys: each is its row's own. For rows that are not grouped,
+            and are all prepared at once.
 
     Raises:
         QueryError: the statement still has a `*`.
@@ -96,6 +100,7 @@ class PartQuery:
 
     statement: Statement
     lookup: LookupSource | None = None
+    carries: bool = False
     finaliser: Finaliser = field(init=False, repr=False)
     _fields: tuple[str, ...] = field(init=False, repr=False)
     _compiled: OrderedDict[tuple[pa.DataType | None, ...], _Compiled] = field(
@@ -184,7 +189,7 @@ class PartQuery:
                 key, condition = compiled.where
                 passed = dated.where(key, lambda: condition.array(env))
             rows = passed
-        tables, places = self._tables(compiled, rows)
+        tables, places, carried = self._tables(compiled, rows)
         panes: dict[str, Ints] = {}
         kept, before = {0: passed.rows} if passed.rows else {}, {0: dated.rows}
         if window is not None:
@@ -193,7 +198,8 @@ class PartQuery:
             for name, where in places.items():
                 panes[name] = of_rows.indices if where is None else of_rows.indices[where]
         filtered = {pane: rest for pane, rows in before.items() if (rest := rows - kept.get(pane, 0))}
-        return Prepared(tables, panes, places, passed, kept, filtered, given.rows - dated.rows, dated)
+        undated = given.rows - dated.rows
+        return Prepared(tables, panes, places, passed, kept, filtered, undated, dated, carried=carried)
 
     def finalise(
         self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
@@ -253,20 +259,20 @@ class PartQuery:
         def condition(expr: Expr | None) -> Operand | None:
             return None if expr is None else condition_operand(compiler, expr, compiler.compile(expr))
 
-        def plain(expr: Expr) -> Operand:
+        def plain(expr: Expr, *, carried: bool = False) -> Operand:
             operand = compiler.compile(expr)
-            if is_nested(operand.type):
+            if is_nested(operand.type) and not carried:
                 raise compiler.error(
                     expr,
                     f"{type_name(operand.type)} can be neither grouped nor aggregated",
-                    "Name a part of it, x[0] or x.name, or write array_join(x, ',').",
+                    "Name a part of it, x[0], x['key'] or x.name, or write array_join(x, ',').",
                 )
             return operand
 
         where = condition(plan.where)
         return _Compiled(
             None if plan.where is None or where is None else (ExprKey(plan.where), where),
-            tuple(plain(expr) for expr in plan.keys),
+            tuple(plain(expr, carried=self.carries) for expr in plan.keys),
             tuple(plain(expr) for expr in plan.values),
             tuple(
                 (one, tuple(plain(arg) for arg in one.args), condition(one.where)) for one in plan.distincts
@@ -277,9 +283,11 @@ class PartQuery:
 
     def _tables(
         self, compiled: _Compiled, records: BlockRows
-    ) -> tuple[dict[str, pa.RecordBatch], dict[str, Ints | None]]:
+    ) -> tuple[dict[str, pa.RecordBatch], dict[str, Ints | None], dict[str, pa.Array]]:
         env = records.env(self._fields)
         keys = {f"k{at}": key.array(env) for at, key in enumerate(compiled.keys)}
+        carried = {name: array for name, array in keys.items() if is_nested(array.type)}
+        keys |= dict.fromkeys(carried, pa.array(np.arange(env.rows)))
         values = {f"v{at}": value.array(env) for at, value in enumerate(compiled.values)}
         tables = {MAIN: _batch({**keys, **values}, env.rows)}
         places: dict[str, Ints | None] = {MAIN: None}
@@ -299,7 +307,7 @@ class PartQuery:
                 tables[one.name] = _batch(
                     {name: array.take(taken) for name, array in columns.items()}, len(chosen)
                 )
-        return tables, places
+        return tables, places, carried
 
 
 def _has_column(path: str, known: list[str]) -> bool:

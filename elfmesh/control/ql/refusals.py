@@ -18,8 +18,8 @@ OVER_FUNCTIONS = {
 }  # fmt: skip
 """Functions over the rows of an interval, and the least and most of their arguments."""
 
-GENERATORS = ("explode", "explode_outer")
-"""Functions that give a row for each element of a list."""
+GENERATORS = ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer")
+"""Functions that give a row for each element of a list or map."""
 
 GROUPING = "grouping"
 """Says of a column whether a row of GROUPING SETS is a total over it."""
@@ -51,11 +51,10 @@ UNSUPPORTED_WORDS: dict[str, Refusal] = {
     "INTERSECT": _SET,
     "EXCEPT": _SET,
     "MINUS": Refusal(_SET.message, _SET.hint, ("SELECT", "ALL", "DISTINCT")),
-    "LATERAL": Refusal("LATERAL VIEW is not there", "Write FROM (SELECT explode(x) AS e, y FROM stream) t."),
+    "LATERAL": Refusal("LATERAL (SELECT ...) is not there", "Write LATERAL VIEW explode(x) t AS e.", ("(",)),
     "PIVOT": Refusal("PIVOT is not there", "Write sum(x) FILTER (WHERE key = 'a') AS a, ...", ("(",)),
     "UNPIVOT": Refusal("UNPIVOT is not there", "Write one query for each column.", ("(",)),
     "TABLESAMPLE": Refusal("TABLESAMPLE is not there", "Filter with WHERE."),
-    "QUALIFY": Refusal("QUALIFY is not there", "Filter outside: SELECT ... FROM (SELECT ...) WHERE n <= 3."),
     "CLUSTER BY": Refusal("CLUSTER BY is not there", "Write ORDER BY."),
     "SORT BY": Refusal("SORT BY is not there", "Write ORDER BY."),
     "DISTRIBUTE BY": Refusal("DISTRIBUTE BY is not there", "Write PARTITIONS n after CREATE JOB name."),
@@ -81,7 +80,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
     ("Write bool_and, bool_or, or sum of an expression with &.", "bit_and bit_or bit_xor"),
     (
         "Write explode(x), x[0], from_json(x, 'STRUCT<a: BIGINT>') or get_json_object(text, '$.a').",
-        "posexplode inline map struct named_struct transform json_tuple",
+        "stack struct named_struct transform json_tuple",
     ),
     ("Select window_start or window_end.", "tumble_start tumble_end hop_start hop_end window_time"),
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from elfmesh.control.ql.elements import Elements
 from elfmesh.control.ql.nodes import Expr, Over
 from elfmesh.control.ql.relation_base import Relation
 from elfmesh.control.ql.statement import Statement
@@ -97,17 +98,24 @@ class Framed(Relation):
 
 @dataclass(frozen=True, slots=True)
 class Exploded(Relation):
-    """A row for each element of a list, which is the column #0 of the source.
+    """A row for each element of a list or map of the source's rows.
 
     Attributes:
-        source: has the list, and the other values.
-        chosen: per column, which of the source it is; "#0": the element.
-        outer: whether a row without elements stays, with null.
+        source: what the lists are in.
+        values: the list or map, over the source's columns.
+        call: how it is taken apart.
+        chosen: per column, which of the source it is; `made(0)`, `made(1)`, ...: what the element gives.
     """
 
     source: Relation
+    values: Expr
+    call: Elements
     chosen: tuple[str, ...]
-    outer: bool
+
+
+def made(at: int) -> str:
+    """What `Exploded.chosen` calls a column that an element gives."""
+    return f"#e{at}"
 
 
 ROW = "#row"

@@ -20,10 +20,10 @@ from elfmesh.cbt import Panes, finish
 from elfmesh.control.ql.block import BlockRows
 from elfmesh.control.ql.columns import as_array, bool_values
 from elfmesh.control.ql.compiler import Compiler, read_column
+from elfmesh.control.ql.exploding import exploded
 from elfmesh.control.ql.framing import PAIRS_MAX, Frames
-from elfmesh.control.ql.functions_list import list_argument
 from elfmesh.control.ql.joining import Ints, completed, pair_count, pairs, row_codes, taken
-from elfmesh.control.ql.nodes import Call, Expr, Field
+from elfmesh.control.ql.nodes import Expr
 from elfmesh.control.ql.operand import Env, Operand, convert
 from elfmesh.control.ql.operators import condition_operand
 from elfmesh.control.ql.query import PartQuery
@@ -39,7 +39,7 @@ from elfmesh.control.ql.relation import (
     Union,
 )
 from elfmesh.control.ql.relation_base import Relation
-from elfmesh.control.ql.statement import Statement
+from elfmesh.control.ql.statement import MAIN, Statement
 from elfmesh.control.ql.text_source import Place
 from elfmesh.control.ql.types import BIGINT, NAMES, compared_type, wider_type
 from elfmesh.errors import QueryError
@@ -147,7 +147,8 @@ class _Run:
         """The rows of a SELECT over a table."""
         query = self.queries.get(id(relation))
         if query is None:
-            query = self.queries[id(relation)] = PartQuery(relation.statement)
+            statement = relation.statement
+            query = self.queries[id(relation)] = PartQuery(statement, carries=bool(statement.plan.repeat))
         columns = {name: read_column(source.column(name)) for name in source.column_names}
         rows = source.num_rows
         columns.update((name, as_array(value, rows)) for name, value in self.scalars.items())
@@ -157,7 +158,12 @@ class _Run:
             {name: (np.zeros(batch.num_rows, np.int64), batch) for name, batch in prepared.tables.items()}
         )
         reduced = panes.window(0)
-        return query.finalise({} if reduced is None else finish(reduced), self.bounds, self.scalars)
+        tables = {} if reduced is None else dict(finish(reduced))
+        for name, values in prepared.carried.items() if tables else ():
+            at = tables[MAIN].column_names.index(name)
+            held = values.take(as_array(tables[MAIN].column(at), tables[MAIN].num_rows))
+            tables[MAIN] = tables[MAIN].set_column(at, name, held)
+        return query.finalise(tables, self.bounds, self.scalars)
 
     def _union(self, relation: Union) -> pa.Table:
         tables = [self.rows(source) for source in relation.sources]
@@ -203,24 +209,11 @@ class _Run:
         return source
 
     def _exploded(self, relation: Exploded) -> pa.Table:
-        source = self.rows(relation.source)
-        compiler = Compiler({"#0": read_column(source.column("#0")).type}, self.statement.origin)
-        call = Call("explode", (Field("#0", True, at=relation.at),), at=relation.at)
-        given = list_argument(compiler, call, [compiler.compile(call.args[0])], 0)
-        lists = given.array(Env({"#0": read_column(source.column("#0"))}, source.num_rows))
-        counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
-        kept = np.maximum(counts, 1) if relation.outer else counts
-        whose, total = np.repeat(np.arange(len(counts)), kept), int(kept.sum())
-        if total > self.limits[0]:
-            raise self._too_large(relation.at, total, 0)
-        there = np.repeat(counts > 0, kept)
-        places = np.where(there, np.cumsum(there) - 1, -1)
-        elements = taken(pc.list_flatten(lists), places)
-        arrays = [
-            elements if name == "#0" else as_array(source.column(name), source.num_rows).take(pa.array(whose))
-            for name in relation.chosen
-        ]
-        return pa.Table.from_arrays(arrays, names=list(relation.columns))
+        def check(rows: int) -> None:
+            if rows > self.limits[0]:
+                raise self._too_large(relation.at, rows, 0)
+
+        return exploded(relation, self.rows(relation.source), self.scalars, self.statement.origin, check)
 
     def _framed(self, relation: Framed) -> pa.Table:
         source = self.rows(relation.source)

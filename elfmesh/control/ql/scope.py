@@ -10,7 +10,7 @@ Names inside a join are called `input.column`; a SELECT over one input calls its
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from elfmesh.control.ql.nodes import Field
@@ -32,6 +32,7 @@ class Input:
         also: another name that qualifies its fields.
         used: of unknown columns, those that are named, in order.
         at: where it stands.
+        made: of the rows of the inputs before it, by LATERAL VIEW or UNNEST: its names come first.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Input:
     at: Place
     also: str = ""
     used: dict[str, None] = field(default_factory=dict)
+    made: bool = False
 
     def answers_to(self, name: str) -> bool:
         """Whether a qualifier means this input."""
@@ -59,7 +61,8 @@ class Scope:
     Args:
         source: for the places of errors.
         inputs: after FROM and JOIN, in order.
-        aliases: output names of the SELECT, lower case.
+        aliases: output names of the SELECT, lower case; true of those that read a field of that name
+            themselves: in front of the groups they can only be that.
         around: of a query that stands for a value, the scopes it stands in.
     """
 
@@ -67,7 +70,7 @@ class Scope:
         self,
         source: SourceText,
         inputs: Sequence[Input],
-        aliases: set[str],
+        aliases: Mapping[str, bool],
         around: Sequence[Scope] = (),
     ) -> None:
         self._around = around
@@ -125,8 +128,13 @@ class Scope:
             return Field(name, False, at=at)
         having = [one for one in self.inputs if one.find(name) is not None]
         unknown = [one for one in self.inputs if one.columns is None]
+        made = [one for one in having if one.made]
+        if made:
+            having, unknown = made, []
         if is_alias and not having and self.clause == GROUP:
             return Field(name, False, at=at)
+        if is_alias and self._aliases[name.lower()] and self.clause != LATE:
+            is_alias = False
         if len(having) + len(unknown) > 1 or (is_alias and unknown):
             names = " or ".join(f"{one.name}.{name}" for one in [*having, *unknown])
             raise self._source.error(f"{name} may be a column of several inputs", at, f"Write {names}.")

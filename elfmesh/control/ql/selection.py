@@ -15,6 +15,7 @@ class Select:
 
     Attributes:
         window: of the statement; None: what GROUP BY says.
+        qualify: what rows must meet after the functions over them.
         derived: the rows are those of a relation, of one interval already: nothing is dated any more.
     """
 
@@ -29,3 +30,4 @@ class Select:
     start: Place
     offset: int = 0
     derived: bool = False
+    qualify: Expr | None = None

@@ -1,8 +1,8 @@
 """The types of ELF-QL and Spark's rules (ANSI off) for bringing two of them together.
 
 Scalars: void, boolean, bigint, double, decimal, string, binary, timestamp (microseconds, UTC) and date; and
-lists and structs, which can be taken apart and shown. Every integer is a bigint, every floating number a
-double: narrower Arrow types are widened when a column is read.
+lists, structs and maps, which can be taken apart and shown. Every integer is a bigint, every floating
+number a double: narrower Arrow types are widened when a column is read.
 
 Deviation: Spark reads `1.5` as a decimal; here it is a double (write `1.5BD` for a decimal, on both).
 """
@@ -42,6 +42,11 @@ def is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind))
 
 
+def is_map(kind: pa.DataType) -> bool:
+    """Whether values are maps."""
+    return bool(pa.types.is_map(kind))
+
+
 def is_nested(kind: pa.DataType) -> bool:
     """Whether values are made of values: such cannot be compared, added or cast."""
     return bool(pa.types.is_nested(kind))
@@ -53,6 +58,8 @@ def type_name(kind: pa.DataType) -> str:
         return f"DECIMAL({kind.precision},{kind.scale})"
     if is_list(kind):
         return f"ARRAY<{type_name(kind.value_type)}>"
+    if is_map(kind):
+        return f"MAP<{type_name(kind.key_type)},{type_name(kind.item_type)}>"
     if pa.types.is_struct(kind):
         return f"STRUCT<{', '.join(f'{field.name}: {type_name(field.type)}' for field in kind)}>"
     return NAMES.get(kind, str(kind))
@@ -84,6 +91,9 @@ def canonical(kind: pa.DataType) -> pa.DataType | None:
     if types.is_list(kind) or types.is_large_list(kind):
         element = canonical(kind.value_type)
         return None if element is None else pa.list_(element)
+    if types.is_map(kind):
+        key, item = canonical(kind.key_type), canonical(kind.item_type)
+        return None if key is None or item is None else pa.map_(key, item)
     if types.is_struct(kind):
         parts = [(field.name, canonical(field.type)) for field in kind]
         return None if any(part is None for _, part in parts) else pa.struct(parts)

@@ -206,7 +206,27 @@ def _column_values(column: pa.ChunkedArray) -> list[Any]:
         or pa.types.is_decimal(kind)
     ):
         return values
+    if holds_map(kind):
+        values = [_keyed(value, kind) for value in values]
     return [_plain(value) for value in values]
+
+
+def holds_map(kind: pa.DataType) -> bool:
+    """Whether values of a type are or hold maps."""
+    if pa.types.is_map(kind):
+        return True
+    return pa.types.is_nested(kind) and any(holds_map(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _keyed(value: Any, kind: pa.DataType) -> Any:
+    """A value with its maps as dictionaries: Arrow gives lists of pairs."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return {str(_plain(key)): _keyed(item, kind.item_type) for key, item in value}
+    if pa.types.is_struct(kind):
+        return {field.name: _keyed(value[field.name], field.type) for field in kind}
+    return [_keyed(each, kind.value_type) for each in value] if pa.types.is_nested(kind) else value
 
 
 def _plain(value: Any) -> Any:
@@ -226,8 +246,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        if value and all(isinstance(item, tuple) and len(item) == 2 for item in value):
-            return {str(key): _plain(item) for key, item in value}
         return [_plain(item) for item in value]
     return value
 
