@@ -38,7 +38,9 @@ class Keep(Message, frozen=True, tag="ctl.keep"):
 
     `parts` has the entries of each partition; the payload is theirs in this order. `member` is whose it is:
     a master that died young may have given its number to another as well. `evaluated`: see `terms.Stage`.
-    `rev` counts the revisions of all its intervals: a copy with more replaces one with fewer.
+    `epoch` is that of the term in which it was contributed first, `rev` counts the revisions of all its
+    intervals: a copy of a later term, or with more revisions in the same, replaces the one before. Another
+    version of the job may begin with a term, so that what it says of an interval has fewer revisions.
     """
 
     job: Id
@@ -50,16 +52,18 @@ class Keep(Message, frozen=True, tag="ctl.keep"):
     parts: tuple[tuple[Entry, ...], ...]
     evaluated: Count = 1
     rev: Count = 0
+    epoch: Count = 0
 
 
 class Kept(Message, frozen=True, tag="ctl.kept"):
-    """The peer has the contribution that begins at `start`, with `rev` revisions, on its disk."""
+    """The peer has the contribution that begins at `start`, of a term, with `rev` revisions, on its disk."""
 
     job: Id
     incarnation: str
     number: Count
     start: Index
     rev: Count = 0
+    epoch: Count = 0
 
 
 class Surrender(Message, frozen=True, tag="ctl.surrender"):

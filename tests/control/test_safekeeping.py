@@ -329,7 +329,7 @@ def test_what_peers_refuse_is_not_sent_again_all_at_once() -> None:
     safe.peers_are((entry(1, ""),))
     for start in range(64):
         part = SealedPart((Entry(start, (1,), 1 << 20),), (bytes(1 << 20),))
-        safe.add(Sealed(JOB, "i", start, start + 1, (part,)), 0)
+        safe.add(Sealed(JOB, "i", start, start + 1, (part,)), 0, 1)
     office.out.clear()
     office.now += 10.0
     office.fire()

@@ -77,7 +77,8 @@ class Keeper:
                 return
             self._store(copy)
             self._office.emit(Persist(KIND, _key(message), _written(message, payload)))
-        kept = Kept(message.job, message.incarnation, message.number, message.start, message.rev)
+        job, incarnation, number = message.job, message.incarnation, message.number
+        kept = Kept(job, incarnation, number, message.start, message.rev, message.epoch)
         self._office.send(sender, kept)
 
     def _store(self, copy: _Copy) -> None:
@@ -131,8 +132,8 @@ class Keeper:
 
 
 def _is_newer(message: Keep, known: Keep) -> bool:
-    """Whether a copy says more than the one that is here."""
-    return (known.stop, known.rev) < (message.stop, message.rev)
+    """Whether a copy is of a later term than the one that is here, or says more."""
+    return (known.epoch, known.stop, known.rev) < (message.epoch, message.stop, message.rev)
 
 
 def _bytes_of(message: Keep, payload: bytes) -> int:

@@ -363,7 +363,7 @@ class Member:
 
     def _gone_up(self, event: Sealed, number: int, again: bool) -> None:
         """A range is on its way up the trees."""
-        self.safekeeping.add(event, number)
+        self.safekeeping.add(event, number, self.epoch)
         if not again:
             self._tell_rate(event, number)
             self._sealed_at.append((event.stop, self._office.now))

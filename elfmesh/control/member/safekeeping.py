@@ -34,10 +34,11 @@ BULK_LANE = 2
 
 @dataclass(slots=True)
 class _Copy:
-    """A contribution that is open, and who has it."""
+    """A contribution that is open, the term in which it went up first, and who has it."""
 
     event: Sealed
     number: int
+    epoch: int
     at: dict[bytes, Contact]
 
 
@@ -73,20 +74,23 @@ class Safekeeping:
                 self._timer.cancel()
             self._again()
 
-    def add(self, event: Sealed, number: int) -> None:
-        """A contribution goes up: its copies go out."""
+    def add(self, event: Sealed, number: int, epoch: int) -> None:
+        """A contribution goes up in a term: its copies go out."""
         if self._replicas:  # also of nothing: that this member has nothing completes an interval
             known = self._open.get(event.start)
             same = known is not None and (known.number, _version(known.event)) == (number, _version(event))
             # After a change of masters everything goes up the trees again; its copies are where they were.
-            copy = self._open[event.start] = _Copy(event, number, known.at if known and same else {})
+            known = known if same else None
+            first, at = (epoch, {}) if known is None else (known.epoch, known.at)
+            copy = self._open[event.start] = _Copy(event, number, first, at)
             if not self._is_safe(copy):
                 self._send(copy)
 
     def kept(self, sender: Contact, message: Kept) -> None:
         """A peer has a copy on its disk."""
         copy = self._open.get(message.start)
-        if copy is not None and (copy.number, _version(copy.event)[1]) == (message.number, message.rev):
+        said = (message.number, message.epoch, message.rev)
+        if copy is not None and (copy.number, copy.epoch, _version(copy.event)[1]) == said:
             copy.at[sender.id] = sender
 
     def released(self, closed: int) -> None:
@@ -131,6 +135,7 @@ class Safekeeping:
             tuple(part.entries for part in event.parts),
             event.evaluated,
             _version(event)[1],
+            copy.epoch,
         )
         payload = b"".join(payload for part in event.parts for payload in part.payloads)
         if len(payload) > DATA_FRAME_BYTES_MAX:
