@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from elfmesh.srt import Publish, barrier, membership, multicast, parts, uplink
+from elfmesh.srt import barrier, membership, multicast, parts, uplink
 from elfmesh.srt.coverage import Verdict, judge
 from tests.sim.grove import Grove
 from tests.sim.network import Faults
+from tests.sim.swarm import ablations_trees
 
 Scenario = Callable[[int], None]
 """Raises AssertionError if anything is wrong; the number of seeds to try where one may not show it."""
@@ -54,18 +55,7 @@ def crashes(seeds: int) -> None:
 
 def partitions(seeds: int) -> None:
     for seed in range(seeds):
-        grove = Grove(24, 2, seed=seed, fanout=3)
-        grove.form()
-        grove.declare()
-        grove.roll(1)
-        for _ in range(2):
-            ids = [agent.me.id for agent in grove.alive]
-            grove.rng.shuffle(ids)
-            grove.link.partition(ids[:9], ids[9:])
-            grove.roll(12)
-            grove.link.heal()
-            grove.roll(1)
-        grove.check_all(limit=15.0)
+        ablations_trees.partitions(seed)
 
 
 def shape(seeds: int) -> None:
@@ -75,17 +65,7 @@ def shape(seeds: int) -> None:
 
 
 def latecomers(seeds: int) -> None:
-    grove = Grove(12, 1, seed=2)
-    tree = grove.trees[0]
-    grove.form()
-    root = grove.closest(tree)
-    grove.give(root, Publish(tree, b"before", 1.0))
-    grove.network.run_for(1.0)
-    grove.join(99)
-    grove.network.run_for(2.0)
-    grove.form()
-    grove.network.run_for(8.0)
-    assert all(agent.delivered[tree, b"before"] == 1 for agent in grove.alive)
+    ablations_trees.latecomers(2)
 
 
 def lossy_multicast(seeds: int) -> None:

@@ -64,6 +64,11 @@ def main() -> int:
 def replay(seed: int | str, ablation: str | None, *, trace: bool) -> int:
     """Run one seed or kept scenario and say what is wrong."""
     quiet()
+    if ablation is not None and (trees := REGISTRY[ablation].trees) is not None:
+        assert isinstance(seed, int), "the trees alone have seeds only"
+        with without(ablation):
+            trees(seed)
+        return 0
     scenario = found(seed)
     if ablation is not None:
         scenario = REGISTRY[ablation].shape(scenario)

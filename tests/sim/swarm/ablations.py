@@ -27,11 +27,16 @@ from elfmesh.srt import coverage, multicast, parts, uplink
 from tests.sim.swarm import ablations_control as control
 from tests.sim.swarm import ablations_disk as disk
 from tests.sim.swarm import ablations_late as late
+from tests.sim.swarm import ablations_trees
 from tests.sim.swarm import scenario as kinds
+from tests.sim.swarm.ablations_trees import Trees
 from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.swarm.shapes import LOSSY, REPEATING, Shape, lines, losing, small
 
 Patch = tuple[Any, str, Any]
+
+
+CALM = small()
 
 
 @dataclass(frozen=True)
@@ -43,12 +48,14 @@ class Ablation:
         promise: of the guarantees, that it serves.
         patches: what is replaced by its absence; called anew for every run.
         shape: what a seed is asked: its scenario with what the safeguard is there for, and little else.
+        trees: what a seed is asked instead, where only the trees' own promise rests on it.
     """
 
     what: str
     promise: str
     patches: Callable[[], list[Patch]]
-    shape: Shape
+    shape: Shape = CALM
+    trees: Trees | None = None
 
     def asked(self, seed: int) -> Scenario:
         """What a seed is asked."""
@@ -118,17 +125,11 @@ def _any_incarnation() -> list[Patch]:
 
 DYING = small(kinds.CRASH, kinds.FAILPOINT, trouble_s=2.0)
 DARK = small(kinds.POWER, kinds.FAILPOINT, trouble_s=2.0)
-LATE = lines(small(kinds.CRASH, job={"lateness_s": 4}, trouble_s=2.0), late=0.2, late_s=5.0)
 DEEP = small(kinds.CRASH, hosts=7, fanout=2, trouble_s=2.0)
 TORN_TREES = small(
-    kinds.ONE_WAY,
-    kinds.RING,
-    hosts=8,
-    fanout=2,
-    trouble_s=2.0,
-    job={"straggler": "wait", "slide_s": 1, "size_s": 1},
+    kinds.LINKS, hosts=10, fanout=2, trouble_s=1.0, job={"straggler": "wait", "slide_s": 1, "size_s": 1}
 )
-"""Deep trees whose agents change their parents all the time."""
+"""Deep trees whose agents change their parents all the time, in the term of one master."""
 
 REGISTRY: dict[str, Ablation] = {
     "replay-boundary": Ablation(
@@ -243,7 +244,7 @@ REGISTRY: dict[str, Ablation] = {
         "only disjoint coverages are merged",
         "D-7",
         control.overlaps_merged,
-        shape=TORN_TREES,
+        trees=ablations_trees.partitions,
     ),
     "retransmit": Ablation(
         "what is not acknowledged is sent again",
@@ -315,7 +316,7 @@ REGISTRY: dict[str, Ablation] = {
         "who joins a tree gets what was said",
         "D-16",
         always(multicast.Multicasts, "child_joined", nothing),
-        shape=TORN_TREES,
+        trees=ablations_trees.latecomers,
     ),
     "append-once": Ablation(
         "a record is appended once",
@@ -336,9 +337,9 @@ REGISTRY: dict[str, Ablation] = {
             (once.Once, "of", lambda self, origin, token: None),
             (once.Once, "was_passed", lambda self, origin, token: False),
         ],
-        shape=small(kinds.JOB_UPDATE, trouble_s=4.0, replay=True),
+        shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
     ),
-    **{name: Ablation(*each, shape=LATE) for name, each in late.SAFEGUARDS.items()},
+    **{name: Ablation(*each) for name, each in late.SAFEGUARDS.items()},
 }
 """By name. What each costs to find stands in docs/reliability.md."""
 

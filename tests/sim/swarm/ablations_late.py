@@ -9,6 +9,8 @@ from typing import Any
 from elfmesh.agent.disk import frames
 from elfmesh.agent.worker import jobs, late, offsets, recovered, saying, tally
 from elfmesh.control.results.records import FIRST
+from tests.sim.swarm import scenario as kinds
+from tests.sim.swarm.shapes import Shape, lines, losing, small
 
 Patch = tuple[Any, str, Any]
 
@@ -69,52 +71,101 @@ def _home_forgotten() -> list[Patch]:
     return [(tally.Tally, "count_once", count_once)]
 
 
-SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]]]] = {
+LATE = lines(small(kinds.CRASH, job={"lateness_s": 4}, trouble_s=2.0), late=0.2, late_s=5.0)
+_OPEN = {"lateness_s": 1, "straggler": "wait", "slide_s": 1, "size_s": 1}
+"""Who is away keeps intervals open, so that what others have sealed of them is made anew by an undo."""
+
+CHANGED = lines(
+    small(kinds.JOB_UPDATE, kinds.CRASH, job=_OPEN, trouble_s=1.5, changing=True), late=0.3, late_s=6.0
+)
+REMADE = lines(
+    small(
+        kinds.CRASH,
+        kinds.JOB_UPDATE,
+        kinds.BAD_LINES,
+        job=_OPEN,
+        trouble_s=1.0,
+        changing=True,
+        read_bytes=200,
+        compute_s=0.15,
+    ),
+    late=0.3,
+    late_s=6.0,
+    broken=0.1,
+    rate=2.0,
+)
+"""Versions come and are taken back, agents die in the middle of what they read again, two lines at a time."""
+
+KEPT = lines(
+    losing(
+        *[kinds.JOB_UPDATE] * 3,
+        trouble_s=2.0,
+        clock_s=6.0,
+        hosts=5,
+        racks=2,
+        job=_OPEN | {"replicas": 1},
+        changing=True,
+    ),
+    late=0.3,
+    late_s=4.0,
+)
+"""Intervals stay open, are made anew by another version, and their agents are lost with their disks."""
+
+SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "carried-counts": (
         "what no replay counts goes with every frame",
         "D-1",
         _always(tally.Tally, "carried", property(lambda self: ())),
+        LATE,
     ),
     "sealed-once": (
         "what no replay counts is counted again when its frame is annulled",
         "D-1",
         _always(tally.Tally, "once_below", lambda self, stop: ()),
+        REMADE,
     ),
     "late-with-positions": (
         "a frame has what came late up to its positions",
         "D-1",
         _pending_revisions_forgotten,
+        REMADE,
     ),
-    "late-revises": ("a revision is another contribution, not the old one", "D-7", _same_revision),
+    "late-revises": ("a revision is another contribution, not the old one", "D-7", _same_revision, LATE),
     "revisions-on": (
         "no revision of an interval is used twice, whichever version makes it",
         "D-7",
         _always(recovered, "_revs_used", lambda annulled, at: {}),
+        KEPT,
     ),
     "late-by-version": (
         "what comes late is evaluated by its interval's version",
         "D-16",
         _by_the_newest_version,
+        CHANGED,
     ),
     "told-positions": (
         "a frame does not forget how far lives before it had read, and what of it they count",
         "D-1",
         _always(offsets.Offsets, "told", lambda self: ()),
+        REMADE,
     ),
     "told-below": (
         "what lives before had read is counted only as far as they had sealed",
         "D-1",
         _told_for_all_that_is_sealed,
+        REMADE,
     ),
     "annulled-parts": (
         "of a frame with intervals of two versions the other one's are void",
         "D-16",
         _always(frames.Sealed, "below", lambda self, void_from: self),
+        REMADE,
     ),
     "late-at-home": (
         "what was late for an interval that is evaluated anew is not late for it",
         "D-1",
         _home_forgotten,
+        REMADE,
     ),
 }
-"""What each is, the promise that it serves, what is replaced by its absence."""
+"""What each is, the promise that it serves, what is replaced by its absence, what a seed is asked."""

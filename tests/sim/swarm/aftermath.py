@@ -47,5 +47,5 @@ def truths(hosts: list[Host], history: History, jobs: dict[Incarnation, Job]) ->
                 }
                 released = history.released.get((name, key), [])
                 of_job[name] = HostTruth(name, lines, standing(sealed), start, opened, released)
-        found[key] = Truth(job, key, of_job)
+        found[key] = Truth(job, key, of_job, history.texts.get(key, {}))
     return found

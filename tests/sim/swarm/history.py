@@ -49,10 +49,10 @@ class Decided:
 class Contribution:
     """What a host sealed: a range of intervals, the counts of each, how far each file was read.
 
-    `revised` are intervals that were sealed before, with the revision and all counts; `revs` are the
-    revisions of the others: not the first where another version was revised. `told` is what lives before had
-    read beyond `positions`: inode, offset, and below which interval it counts. `annuls` and `seq` are the
-    frame's.
+    `revised` are intervals that were sealed before, with the revision, all counts and the version that has
+    evaluated them; `revs` are the revisions of the others: not the first where another version was revised.
+    `told` is what lives before had read beyond `positions`: inode, offset, and below which interval it
+    counts. `annuls` and `seq` are the frame's.
     """
 
     at: float
@@ -61,7 +61,7 @@ class Contribution:
     counts: dict[int, tuple[int, ...]]
     positions: dict[int, int]
     version: int
-    revised: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    revised: dict[int, tuple[int, tuple[int, ...], int]] = field(default_factory=dict)
     revs: dict[int, int] = field(default_factory=dict)
     seq: int = 0
     annuls: int | None = None
@@ -83,6 +83,7 @@ class Safe:
         start: first interval of it that nobody had told the host to be closed.
         stop: end of the contribution.
         keepers: ids of the peers.
+        evaluated: the version that has evaluated it.
     """
 
     at: float
@@ -90,6 +91,7 @@ class Safe:
     start: int
     stop: int
     keepers: tuple[bytes, ...]
+    evaluated: int = 1
 
 
 @dataclass
@@ -117,6 +119,8 @@ class History:
     """By job: how often clients have asked for another version, or for the job."""
     terms: dict[Incarnation, dict[int, float]] = field(default_factory=dict)
     """By job: its epochs, and when each began."""
+    texts: dict[Incarnation, dict[int, str]] = field(default_factory=dict)
+    """By job: the text of each version."""
     deleted: dict[Incarnation, float] = field(default_factory=dict)
     """By job: when a client was told that it is deleted."""
     safe: dict[Incarnation, list[Safe]] = field(default_factory=dict)
@@ -187,6 +191,7 @@ class History:
                 if voting.get(job_id) is not cell:
                     self.leaders.setdefault((job_id, master.epoch), {}).setdefault(host, self.now())
                     led = (master.manifest.qualified, master.manifest.incarnation)
+                    self.texts.setdefault(led, {})[master.manifest.version] = master.manifest.text
                     self.terms.setdefault(led, {}).setdefault(master.epoch, self.now())
                     if job_id not in voting or voting[job_id].groups != cell.groups:
                         self.voters.setdefault(master.manifest.qualified, []).append(
@@ -306,7 +311,8 @@ class History:
             for copy in member.safekeeping._open.values():
                 if member.safekeeping._is_safe(copy):
                     start = max(copy.event.start, FIRST if member.closed is None else member.closed)
-                    safe = Safe(self.now(), host, start, copy.event.stop, tuple(copy.at))
+                    event = copy.event
+                    safe = Safe(self.now(), host, start, event.stop, tuple(copy.at), event.evaluated)
                     self.safe.setdefault(key, []).append(safe)
 
     def answered(self, reader: str, job: str, indices: list[int], start: int | None) -> None:
@@ -344,7 +350,7 @@ class History:
         self._frame_keys[host, frame.job] = job
         positions = {position.inode: position.offset for position in frame.positions or ()}
         counts = {entry.interval: tuple(entry.counts) for entry in frame.entries}
-        revised = {each.interval: (each.rev, tuple(each.counts)) for each in frame.revised}
+        revised = {each.interval: (each.rev, tuple(each.counts), each.version) for each in frame.revised}
         revs = {entry.interval: entry.rev for entry in frame.entries}
         note = Contribution(
             self.now(),

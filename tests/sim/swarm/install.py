@@ -20,6 +20,7 @@ from types import ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
 from elfmesh.agent import ingest
+from elfmesh.agent.sources import tail
 from tests.sim.swarm.disk import SimOS, Status
 
 NOT_FILES = ("elfmesh.agent.host", "elfmesh.agent.failpoints", "elfmesh.control.identity.bearer")
@@ -168,15 +169,18 @@ def _fcntl() -> SimpleNamespace:
 
 
 @contextlib.contextmanager
-def installed(system: SimOS, poll_s: float = ingest.POLL_MAX_S) -> Iterator[type[SimPath]]:
+def installed(
+    system: SimOS, poll_s: float = ingest.POLL_MAX_S, read_bytes: int | None = None
+) -> Iterator[type[SimPath]]:
     """Run the product on a simulated system; gives the class of its paths.
 
     Args:
         system: all hosts' files.
         poll_s: how often a silent stream is looked at, at most: most of what a simulated second costs.
+        read_bytes: how much of a stream is read at once; None: what the product reads.
     """
     path_class = type("SimPath", (SimPath,), {"system": system})
-    facade = {
+    facade: dict[str, Any] = {
         "os": system,
         "Path": path_class,
         "glob": _glob(system),
@@ -184,12 +188,15 @@ def installed(system: SimOS, poll_s: float = ingest.POLL_MAX_S) -> Iterator[type
         "fcntl": _fcntl(),
     }
     pace = ingest.POLL_MIN_S, ingest.POLL_MAX_S
+    sizes = [(ingest, "POLL_BYTES"), (tail, "READ_MIN")] if read_bytes is not None else []
     before = [
         (module, name, getattr(module, name))
         for module in _modules()
         for name in REPLACED
         if getattr(module, name, None) in (os, Path, glob, shutil, fcntl)
     ]
+    before += [(module, name, getattr(module, name)) for module, name in sizes]
+    facade |= {name: read_bytes for _, name in sizes}
     try:
         for module, name, _ in before:
             setattr(module, name, facade[name])

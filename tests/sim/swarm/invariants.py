@@ -183,7 +183,7 @@ def i4_contributions_are_their_offsets(out: Outcome) -> Iterator[str]:
                 if index < host.start:
                     continue
                 counts, lines = host.counts(index, rev), host.contributed(truth.job, index, rev)
-                good = len(kept(truth.job, lines))
+                good = len(kept(truth.by(host.evaluated(index, rev)), lines))
                 if (counts[CONTRIBUTED], counts[FILTERED]) != (good, len(lines) - good):
                     yield (
                         f"{truth.key[0]} {index} rev {rev}: {host.name} counts {counts[CONTRIBUTED]} +"
@@ -204,8 +204,8 @@ def i5_rows_are_the_oracles(out: Outcome) -> Iterator[str]:
         inside = sorted(set(roster) - set(record.missing))
         if set(inside) & set(out.history.tampered):
             continue
-        revs = out.revs(truth.key, record)
-        found, expected = table(each.rows), truth.expected(record.index, inside, revs)
+        revs, version = out.revs(truth.key, record), out.version(truth.key, record)
+        found, expected = table(each.rows), truth.expected(record.index, inside, revs, version)
         if truth.job.ids:
             found = sorted(found, key=lambda row: int(row["id"]))
         if found != expected:
@@ -293,7 +293,7 @@ def i10_one_version(out: Outcome) -> Iterator[str]:
     for truth, each in out.records():
         record = each.record
         roster = out.roster(truth.key, record) or ()
-        wanted = out.history.evaluated.get((truth.key, record.epoch, record.index), record.version)
+        wanted = out.version(truth.key, record)
         for name in set(roster) - set(record.missing):
             frame = truth.hosts[name].of(record.index) if name in truth.hosts else None
             if frame is not None and frame.version != wanted:

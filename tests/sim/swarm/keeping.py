@@ -8,9 +8,9 @@ from elfmesh.agent.worker.worker import CONTRIBUTED
 from tests.sim.swarm.history import Appended, Safe
 from tests.sim.swarm.oracle import HostTruth
 from tests.sim.swarm.outcome import Outcome, table
-from tests.sim.swarm.scenario import BAD_LINES, JOIN, LATE, NEW_DISK, ROTATE
+from tests.sim.swarm.scenario import BAD_LINES, JOB_UPDATE, JOIN, LATE, NEW_DISK, ROTATE
 
-LOSSES_ONLY = {NEW_DISK, JOIN, ROTATE, LATE, BAD_LINES}
+LOSSES_ONLY = {NEW_DISK, JOIN, ROTATE, LATE, BAD_LINES, JOB_UPDATE}
 """Under these faults every peer that is there answers a master in time."""
 
 
@@ -49,6 +49,8 @@ def i11_safe_is_recovered(out: Outcome) -> Iterator[str]:
                     continue
                 if all(out.history.gone.get(peer, found.at) < found.at for peer in safe.keepers):
                     continue
+                if out.version(key, found.record) != safe.evaluated:
+                    continue  # nobody is there who could evaluate it anew
                 roster = out.roster(key, found.record) or ()
                 if safe.host in found.record.missing or safe.host not in roster:
                     said = f"{found.record.state} without {found.record.missing}"

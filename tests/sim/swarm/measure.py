@@ -17,11 +17,14 @@ from typing import Any
 
 from tests.sim.swarm import invariants
 from tests.sim.swarm.ablations import REGISTRY, without
+from tests.sim.swarm.ablations_trees import Trees
 from tests.sim.swarm.run import check, run
 from tests.sim.swarm.scenario import Scenario
 from tests.sim.swarm.soak import quiet
 
 SEEDS_MAX = 300
+TREES = "the trees alone"
+"""Instead of an invariant of jobs: see `ablations_trees`."""
 
 
 def entries(journal: Path) -> list[dict[str, Any]]:
@@ -53,10 +56,15 @@ def _go_on(entry: dict[str, Any], most: int, cpu_s: float, sound: dict[Scenario,
     name, tried, following = entry["safeguard"], entry["seeds"], entry["next"]
     began = time.process_time()
     for seed in range(following, most):
-        scenario = REGISTRY[name].asked(seed)
+        ablation = REGISTRY[name]
         if time.process_time() - began > cpu_s:
             break
         tried, following = tried + 1, seed + 1
+        if ablation.trees is not None:
+            if _felled(ablation.trees, seed, name) and not _felled(ablation.trees, seed, None):
+                return {**entry, "seeds": tried, "next": following, "seed": seed, "invariant": TREES}
+            continue
+        scenario = ablation.asked(seed)
         broken = _broken(scenario, name)
         if broken and scenario not in sound:
             sound[scenario] = set(_broken(scenario, None))
@@ -66,6 +74,16 @@ def _go_on(entry: dict[str, Any], most: int, cpu_s: float, sound: dict[Scenario,
     else:
         following = most
     return {**entry, "seeds": tried, "next": following}
+
+
+def _felled(trees: Trees, seed: int, name: str | None) -> bool:
+    """Whether the trees alone break their promise without a safeguard."""
+    try:
+        with without(name):
+            trees(seed)
+    except AssertionError:
+        return True
+    return False
 
 
 def _broken(scenario: Scenario, name: str | None) -> list[str]:

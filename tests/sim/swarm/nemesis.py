@@ -66,6 +66,7 @@ class Nemesis:
             kinds.ONE_WAY: self._one_way,
             kinds.RING: self._ring,
             kinds.ISOLATE_MASTER: self._isolate_master,
+            kinds.LINKS: self._links,
             kinds.FULL_DISK: self._full_disk,
             kinds.FAILED_SYNC: self._failed_sync,
             kinds.BIT_FLIP: self._bit_flip,
@@ -248,6 +249,14 @@ class Nemesis:
             others = [host for host in self.swarm.hosts if host is not master]
             pairs = [(master, other) for other in others] + [(other, master) for other in others]
             await self._cut(pairs, f"the master {master.name} is cut off")
+
+    async def _links(self) -> None:
+        """Below the master: children lose their parents, and the master and its term stay."""
+        hosts = [host for host in self.swarm.hosts if host is not self.swarm.master()]
+        one = self.rng.choice(hosts)
+        others = [host for host in hosts if host is not one and self.rng.random() < 0.5]
+        pairs = [(one, other) for other in others] + [(other, one) for other in others]
+        await self._cut(pairs, f"{one.name} is cut off from {', '.join(other.name for other in others)}")
 
     # -- disk and processor ----------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@ them is late, and must say so.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.sim.swarm.history import Contribution, Incarnation
@@ -56,6 +57,12 @@ class HostTruth:
             return ()
         return frame.revised[index][1] if index in frame.revised else frame.counts.get(index, ())
 
+    def evaluated(self, index: int, rev: int = 1) -> int:
+        """The version that has evaluated it."""
+        frame = self.of(index, rev)
+        assert frame is not None
+        return frame.revised[index][2] if index in frame.revised else frame.version
+
     def newest(self, index: int) -> int:
         """The last revision of an interval that is on disk or was."""
         revised = [each.revised[index][0] for each in self.sealed if index in each.revised]
@@ -69,7 +76,7 @@ class HostTruth:
             for index in frame.counts:
                 if self.of(index, rev := frame.revs.get(index, 1)) is frame:
                     yield frame, index, rev
-            for index, (rev, _) in frame.revised.items():
+            for index, (rev, *_) in frame.revised.items():
                 if self.of(index, rev) is frame:
                     yield frame, index, rev
 
@@ -165,13 +172,21 @@ def _multiset(lines: Iterable[Written]) -> dict[int, int]:
 
 @dataclass
 class Truth:
-    """One job of one run."""
+    """One job of one run; `texts` are those of its versions."""
 
     job: Job
     key: Incarnation
     hosts: dict[str, HostTruth]
+    texts: Mapping[int, str] = field(default_factory=dict)
 
-    def expected(self, index: int, inside: Iterable[str], revs: Mapping[str, int] | None = None) -> Rows:
+    def by(self, version: int) -> Job:
+        """The job as a version evaluates it."""
+        found = re.findall(r"v >= (-?\d+)", self.texts.get(version, ""))
+        return replace(self.job, least=max(map(int, found))) if found else self.job
+
+    def expected(
+        self, index: int, inside: Iterable[str], revs: Mapping[str, int] | None = None, version: int = 1
+    ) -> Rows:
         """The rows of an interval that holds exactly these agents, in these revisions if not the first."""
         lines = [
             line
@@ -179,7 +194,7 @@ class Truth:
             if name in self.hosts
             for line in self.hosts[name].contributed(self.job, index, (revs or {}).get(name, 1))
         ]
-        return rows(self.job, lines)
+        return rows(self.by(version), lines)
 
     def names(self, found: Rows, expected: Rows) -> str:
         """What differs, record by record if the job says their numbers."""

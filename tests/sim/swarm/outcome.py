@@ -63,6 +63,10 @@ class Outcome:
         """The revision of each member's contribution that is inside, where it is not the first."""
         return self.history.revised.get((key, record.epoch, record.index), {})
 
+    def version(self, key: Incarnation, record: ResultRecord) -> int:
+        """The version by which the members inside a record were evaluated."""
+        return self.history.evaluated.get((key, record.epoch, record.index), record.version)
+
     def roster(self, key: Incarnation, record: ResultRecord) -> tuple[str, ...] | None:
         return self.history.rosters.get((key, record.epoch, record.index))
 

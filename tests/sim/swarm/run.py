@@ -218,7 +218,7 @@ class Swarm:
             self.say(f"undo {job.name}: {reply.body if reply is not None else 'no answer'}")
         elif job.name in self.current:
             self.updates += 1
-            more = f"k <> 'none{self.updates}'"
+            more = self.scenario.condition(self.updates)
             head, where, rest = job.text.partition(" WHERE ")
             if not where:
                 head, where, rest = job.text.partition(" GROUP BY ")
@@ -388,7 +388,7 @@ def run(scenario: Scenario | int, on_log: Callable[[str], None] | None = None) -
     """Run one seed, or a scenario made of one."""
     scenario = draw(scenario) if isinstance(scenario, int) else scenario
     system = SimOS()
-    with installed(system, scenario.poll_s) as path:
+    with installed(system, scenario.poll_s, scenario.read_bytes) as path:
         return vloop.run(_watched(_run(scenario, system, path, on_log)))
 
 

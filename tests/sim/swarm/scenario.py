@@ -27,6 +27,8 @@ CLOCK_OFFSET, CLOCK_STEP, ROTATE = "clock-offset", "clock-step", "rotate"
 JOIN, LEAVE, JOB_CHANGE, JOB_PAUSE = "join", "leave", "job-change", "job-pause"
 JOB_UPDATE = "job-update"
 """Drawn apart from the others, so that older seeds say what they said."""
+LINKS = "links"
+"""In no seed of its own: only where a shape asks for it."""
 LOSS, DUPLICATES, DELAY, REORDER, LATE_COPIES = "loss", "duplicates", "delay", "reorder", "late-copies"
 LATE, BAD_LINES = "late", "bad-lines"
 
@@ -125,6 +127,8 @@ class Scenario:
         poll_s: how often a stream is looked at.
         glob: the stream's pattern finds rotated logs too.
         fanout: children of one parent in one tree: with few, small fleets have deep trees.
+        changing: updates change what is counted; else only the text.
+        read_bytes: how much of a log is read at once; None: as much as agents do, here all there is.
     """
 
     seed: int
@@ -145,9 +149,15 @@ class Scenario:
     clock_drift: float
     replay: bool
     fanout: int = FANOUT_MAX
+    read_bytes: int | None = None
+    changing: bool = False
 
     def has(self, *kinds: str) -> bool:
         return any(kind in self.faults for kind in kinds)
+
+    def condition(self, update: int) -> str:
+        """What an update, by its number, asks of records beside what the job does."""
+        return f"v >= {100 * (update * 7 % 19) - 900}" if self.changing else f"k <> 'none{update}'"
 
     def describe(self) -> str:
         jobs = "; ".join(

@@ -53,6 +53,8 @@ def small(*faults: str, job: dict[str, Any] | None = None, **changes: Any) -> Sh
             clock_drift=0.0,
             replay=False,
             fanout=FANOUT_MAX,
+            read_bytes=None,
+            changing=False,
         )
         return replace(base, **changes)
 
@@ -69,7 +71,16 @@ def lines(shape: Shape, **traffic: float) -> Shape:
     return made
 
 
-def losing(**changes: Any) -> Shape:
-    """A fleet that loses agents with their disks, one at a time."""
+def losing(*changing: str, trouble_s: float = 15.0, clock_s: float = 3.0, **changes: Any) -> Shape:
+    """A fleet that loses agents with their disks, one at a time, and nothing else happens but these changes.
+
+    `clock_s` is how wrong clocks are: who is behind keeps open what the others have sealed.
+    """
     shape = small(**changes)
-    return lambda scenario: replace(kinds.losing(shape(scenario)), trouble_s=15.0)
+
+    def made(scenario: Scenario) -> Scenario:
+        base = kinds.losing(shape(scenario))
+        faults = (*base.faults, *changing)
+        return replace(base, faults=faults, trouble_s=trouble_s, clock_offset_s=clock_s)
+
+    return made
