@@ -245,7 +245,7 @@ class LogRun:
             end_us=bounds[1] if bounds else None,
             counts=counts_dict(counts),
         )
-        latest = self._jobs.latest(worker.query, record.start_us)
+        latest = self._jobs.beside(worker.query, record.start_us, record.end_us)
         return IntervalResult(record, worker.query.finalise_parts({**tables, **latest}, bounds))
 
     def _parsed(self) -> Iterator[tuple[Parsed, Block]]:

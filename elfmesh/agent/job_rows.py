@@ -21,7 +21,7 @@ from elfmesh.control.ql import Query, Statement
 from elfmesh.control.ql.block import BlockRows
 from elfmesh.control.ql.compiler import read_column
 from elfmesh.control.ql.finalise_parts import Reduced
-from elfmesh.control.ql.statement import job_read
+from elfmesh.control.ql.statement import SAME, job_read
 from elfmesh.control.ql.types import TIMESTAMP
 from elfmesh.control.ql.windows import TIME_COLUMN
 
@@ -89,13 +89,15 @@ class JobRows:
             for start_us, table in () if name in statement.latest else self._tables[name]:
                 yield result_block(statement, name, start_us, table)
 
-    def latest(self, query: Query, start_us: int | None) -> dict[str, Reduced]:
-        """The newest results, that had ended when an interval began, of the jobs that it reads so."""
+    def beside(self, query: Query, start_us: int | None, end_us: int | None) -> dict[str, Reduced]:
+        """The one result that an interval sees of each job that it reads so: see `control.latest`."""
         found: dict[str, Reduced] = {}
         for name in query.statement.latest:
             size_us = self._sizes_us[job_read(name)]
+            same = name.startswith(SAME)
             for begin_us, table in reversed(self._tables[job_read(name)]):
-                if table.num_rows and (start_us is None or begin_us + size_us <= start_us):
+                ended = start_us is None or begin_us + size_us <= start_us
+                if table.num_rows and (begin_us + size_us == end_us if same else ended):
                     found |= latest_tables(query, name, begin_us, table)
                     break
         return found

@@ -1,12 +1,14 @@
-"""The newest results of other jobs, beside the records of a job that reads streams: `JOIN LATEST shop.best`.
+"""One result of each of some other jobs, beside the records of a job that reads streams.
 
-An interval sees, of each such job, the rows of the newest interval that had ended when it began and has rows.
+    JOIN LATEST shop.best   of the newest interval that had ended when ours begins, and has rows
+    JOIN SAME shop.best     of the interval that ends when ours ends
+
 Which one that is follows from event time and the other job's log alone, so that whoever makes the interval,
 and however often, takes the same one; contributions of agents do not depend on it. Owns what of these logs is
 held, and what it says about the interval's completeness.
 
-Invariants: an interval is made only when the other job has closed all that ends before it begins; of what
-lies before the next interval, the newest rows and what is missing behind them are held, and nothing else.
+Invariants: an interval is made only when the other job has closed all that it may see; of what lies before
+the next interval, the newest rows and what is missing behind them are held, and nothing else.
 
 Paper: ELF 2.4 (a job asks for the results of another).
 """
@@ -22,7 +24,7 @@ from elfmesh.control.asking import Asking
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.office import Office
 from elfmesh.control.plan import read_plan
-from elfmesh.control.ql.statement import job_read
+from elfmesh.control.ql.statement import SAME, job_read
 from elfmesh.control.reads import HELD_BYTES_MAX, NOTHING, Piece, Quality, Read, combined
 from elfmesh.control.results.records import ResultRecord
 
@@ -116,6 +118,34 @@ class LatestRead(Read):
         self.nbytes = 0
 
 
+class SameRead(LatestRead):
+    """A job of which the result of the same interval is read: the one that ends when ours does."""
+
+    def seen_by(self, at_us: int) -> Piece | None:
+        """The rows that an interval sees that ends then; None: there are none."""
+        return next((each for each in self._covering(at_us) if each.rows), None)
+
+    def quality(self, at_us: int) -> Quality:
+        """How complete they are."""
+        return combined(self._covering(at_us))[1]
+
+    def has_lost(self, at_us: int) -> bool:
+        """Whether there may have been rows that are not kept any more."""
+        return any(each.quality == NOTHING for each in self._covering(at_us))
+
+    def prune(self, at_us: int) -> None:
+        """No interval that ends earlier is made any more."""
+        self.drop_before(at_us - self.size_us)
+
+    def _covering(self, at_us: int) -> list[Piece]:
+        """The record of that interval, or what is missing there."""
+        begin_us = at_us - self.size_us
+        return [each for each in self.pieces if each.first_us <= begin_us <= each.at_us]
+
+    def _reaches_back(self, at_us: int) -> bool:
+        return self._from_us is not None
+
+
 class Latest:
     """All that a job reads so.
 
@@ -128,7 +158,9 @@ class Latest:
     def __init__(self, office: Office, manifests: Sequence[Manifest], heard: Callable[[], None]) -> None:
         self._plan = read_plan(manifests[-1].text)
         self._reads = [
-            LatestRead(name, ids.job_seats(job_read(name), manifests[-1].creator))
+            (SameRead if name.startswith(SAME) else LatestRead)(
+                name, ids.job_seats(job_read(name), manifests[-1].creator)
+            )
             for name in self._plan.latest
         ]
         self._heard = heard
@@ -147,30 +179,27 @@ class Latest:
 
     def has_read(self, interval: int) -> bool:
         """Whether all is known that an interval sees; else it is asked for."""
-        start_us = self._plan.window(interval)[0]
         for read in self._reads:
-            if not read.knows(start_us):
-                read.want(start_us)
+            if not read.knows(at_us := self._seen_at(read, interval)):
+                read.want(at_us)
                 assert self._asking is not None
                 self._asking.hasten(read)
-        return all(read.knows(start_us) for read in self._reads)
+        return all(read.knows(self._seen_at(read, interval)) for read in self._reads)
 
     def inputs(self, interval: int) -> tuple[tuple[str, int, bytes], ...]:
         """The rows that an interval sees, of those jobs that have any."""
-        start_us = self._plan.window(interval)[0]
-        found = ((read.name, read.seen_by(start_us)) for read in self._reads)
+        found = ((read.name, read.seen_by(self._seen_at(read, interval))) for read in self._reads)
         return tuple((name, piece.at_us, piece.rows or b"") for name, piece in found if piece is not None)
 
     def lacks(self, interval: int) -> list[str]:
         """The jobs of which it is not known any more that an interval saw what it would see now, in words."""
-        start_us = self._plan.window(interval)[0]
-        return [_shown(read) for read in self._reads if read.has_lost(start_us)]
+        return [_shown(read) for read in self._reads if read.has_lost(self._seen_at(read, interval))]
 
     def judged(self, record: ResultRecord) -> ResultRecord:
         """The record of an interval, which is no more complete than what it sees."""
-        start_us = self._plan.window(record.index)[0]
         for read in self._reads:
-            quality = read.quality(start_us) if read.knows(start_us) else Quality()
+            at_us = self._seen_at(read, record.index)
+            quality = read.quality(at_us) if read.knows(at_us) else Quality()
             if not quality.final and record.state != "SKIPPED":
                 record = replace(
                     record,
@@ -184,9 +213,13 @@ class Latest:
     def closed(self, following: int) -> None:
         """All below is decided."""
         for read in self._reads:
-            start_us = self._plan.window(following)[0]
-            if read.knows(start_us):
-                read.prune(start_us)
+            at_us = self._seen_at(read, following)
+            if read.knows(at_us):
+                read.prune(at_us)
+
+    def _seen_at(self, read: Read, interval: int) -> int:
+        """The moment at which what an interval sees had ended: its beginning, or its end."""
+        return self._plan.window(interval)[isinstance(read, SameRead)]
 
     def waits_for(self) -> list[str]:
         """What the next interval waits for, in words."""

@@ -96,6 +96,32 @@ def test_an_interval_sees_the_newest_result_that_had_ended_when_it_began(
     assert last_job(run(tmp_path, text)) == expected
 
 
+@pytest.mark.parametrize(("size", "slide"), [(10, 10), (20, 10), (30, 30), (4, 4)])
+def test_an_interval_sees_the_result_of_the_interval_that_ends_with_it(
+    tmp_path: Path, size: int, slide: int
+) -> None:
+    quiet = FIRST.replace("GROUP BY u", "WHERE n > 5 GROUP BY u")  # some intervals have no rows
+    text = quiet + (
+        "CREATE JOB shop.share AS SELECT c.u, count(*) AS k, max(l.n) AS same "
+        "FROM c LEFT JOIN SAME shop.per_user l ON c.u = l.u "
+        f"GROUP BY HOP(ts, INTERVAL {slide} SECONDS, INTERVAL {size} SECONDS), c.u ORDER BY c.u"
+    )
+    sums: dict[int, dict[int, int]] = {}
+    for at, line in enumerate(LINES):
+        if line["n"] > 5:
+            mine = sums.setdefault(at // 10 * 10 + 10, {})
+            mine[line["u"]] = mine.get(line["u"], 0) + line["n"]
+    expected = []
+    for start in range((slide - size) // slide * slide, len(LINES), slide):
+        inside = [line["u"] for at, line in enumerate(LINES) if start <= at < start + size]
+        same = sums.get(start + size, {})
+        if inside:
+            expected.append(
+                [{"u": u, "k": inside.count(u), "same": same.get(u)} for u in sorted(set(inside))]
+            )
+    assert last_job(run(tmp_path, text)) == expected
+
+
 @pytest.mark.parametrize(
     ("second", "message"),
     [

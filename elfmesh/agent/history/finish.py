@@ -45,7 +45,7 @@ def _answers(task: Task, rows: Iterator[Row]) -> Iterator[Row]:
         bounds = None
         if window is not None:
             bounds = (index * window.slide_us, index * window.slide_us + window.size_us)
-        latest = task.jobs.latest(query, bounds[0] if bounds else None)
+        latest = task.jobs.beside(query, *(bounds or (None, None)))
         try:
             table = query.finalise_parts({**tables, **latest}, bounds)
         except TypeConflict as error:

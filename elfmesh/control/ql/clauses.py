@@ -36,7 +36,7 @@ from elfmesh.control.ql.refusals import (
     WINDOWS,
 )
 from elfmesh.control.ql.registry import FUNCTIONS
-from elfmesh.control.ql.statement import DEADLINE_US_DEFAULT, JobClause
+from elfmesh.control.ql.statement import BESIDE, DEADLINE_US_DEFAULT, JobClause
 from elfmesh.control.ql.text_source import SourceText
 from elfmesh.control.ql.tokens import check_brackets, merge_strings
 from elfmesh.errors import ConfigError, QueryError
@@ -65,7 +65,7 @@ class Cut:
 
     Attributes:
         labels: ON (...) after a stream, by the offset of the stream's name.
-        latest: offsets of the names of jobs that stand behind LATEST.
+        beside: what stands before the names of jobs behind LATEST and SAME, by their offsets.
         functions: Python functions that are declared, by name.
     """
 
@@ -74,7 +74,7 @@ class Cut:
     job_at: int
     every_at: int
     labels: Mapping[int, tuple[tuple[str, str], ...]]
-    latest: frozenset[int]
+    beside: Mapping[int, str]
     functions: Mapping[str, PythonFunction]
 
 
@@ -103,10 +103,10 @@ class Cutter:
             raise self._error(f"a query begins with SELECT, not `{self._shown()}`", hint)
         check_brackets(self._source, self._tokens[begin:])
         self._refuse_words(begin)
-        latest = self._cut_latest(begin)
+        beside = self._cut_beside(begin)
         labels, keep = self._inputs(begin)
         marked = self._mark_functions(keep)
-        return Cut(marked, job, job_at, self._every_at, labels, latest, self._functions)
+        return Cut(marked, job, job_at, self._every_at, labels, beside, self._functions)
 
     # -- reading tokens
 
@@ -234,21 +234,21 @@ class Cutter:
         self._at += 1
         return value
 
-    # -- FROM [LATEST job | stream] [alias] [ON (labels)]
+    # -- FROM [LATEST job | SAME job | stream] [alias] [ON (labels)]
 
-    def _cut_latest(self, begin: int) -> frozenset[int]:
-        """Take LATEST out where a job follows; returns the offsets of the jobs' names."""
-        found, keep = set(), self._tokens[:begin]
+    def _cut_beside(self, begin: int) -> dict[int, str]:
+        """Take LATEST and SAME out where a job follows; returns what they mean by the offsets of its name."""
+        found, keep = dict[int, str](), self._tokens[:begin]
         for at in range(begin, len(self._tokens)):
             self._at = at
             quoted = self._tokens[at].token_type in (TokenType.STRING, TokenType.IDENTIFIER)
-            named = self._word() == "LATEST" and self._word(2) == "." and not quoted
+            named = self._word() in BESIDE and self._word(2) == "." and not quoted
             if named and self._word(-1) in ("FROM", "JOIN"):
-                found.add(self._tokens[at + 1].start)
+                found[self._tokens[at + 1].start] = BESIDE[self._word()]
             else:
                 keep.append(self._tokens[at])
         self._tokens, self._at = keep, begin
-        return frozenset(found)
+        return found
 
     def _inputs(self, begin: int) -> tuple[dict[int, tuple[tuple[str, str], ...]], list[Token]]:
         """The labels of all streams after FROM, and the tokens without them."""

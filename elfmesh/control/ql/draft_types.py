@@ -18,7 +18,8 @@ from elfmesh.control.ql.text_source import Place
 class StreamRead:
     """An input that is a stream: its name, and the labels of the agents that take part.
 
-    The results of another job are one, too, called "namespace/name", or "latest namespace/name".
+    The results of another job are one, too, called "namespace/name", "latest namespace/name" or "same
+    namespace/name".
     """
 
     stream: str

@@ -30,7 +30,7 @@ from elfmesh.control.ql.python_function import PythonFunction
 from elfmesh.control.ql.render import render
 from elfmesh.control.ql.scope import GROUP, LATE, Input, Scope
 from elfmesh.control.ql.selection import Select
-from elfmesh.control.ql.statement import LATEST, RESULT, OrderItem
+from elfmesh.control.ql.statement import RESULT, OrderItem
 from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
 from elfmesh.control.ql.translate import Translator
 from elfmesh.control.ql.unnesting import Nested, Unnesting
@@ -61,7 +61,7 @@ class Drafter:
     Attributes:
         origin: its text.
         labels: ON (...) of streams, by the offset of the stream's name.
-        latest: the offsets of jobs' names behind LATEST.
+        beside: what stands before jobs' names behind LATEST and SAME, by their offsets.
         start: place of errors about what has none.
         scalars: queries in brackets of which one value is needed, inner ones first.
         functions: Python functions that the statement declares.
@@ -69,7 +69,7 @@ class Drafter:
 
     origin: SourceText
     labels: Mapping[int, tuple[tuple[str, str], ...]]
-    latest: frozenset[int]
+    beside: Mapping[int, str]
     start: Place
     scalars: list[tuple[str, Draft]] = field(default_factory=list)
     functions: Mapping[str, PythonFunction] = field(default_factory=dict)
@@ -247,7 +247,7 @@ class Drafter:
             at = (table.args["db"]._meta or {}).get("start", -1)
             if at in self.labels:
                 raise self._error(table, "results have no labels", "ON (...) chooses agents of a stream.")
-            job = f"{LATEST if at in self.latest else ''}{space}{RESULT}{name}"
+            job = f"{self.beside.get(at, '')}{space}{RESULT}{name}"
             return StreamRead(job, ()), Input(called or name, None, place, name)
         if name.lower() in named:
             tree, before = named[name.lower()]

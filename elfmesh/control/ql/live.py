@@ -33,7 +33,7 @@ def parse_live(text: str, *, source: str = "query") -> Statement:
     elif any(labels for _, labels in statement.inputs):
         problem = "results belong to no agent: ON (...) has no meaning"
     elif statement.latest:
-        problem, hint = "a query over results takes the newest ones anyway", "Leave LATEST out."
+        problem, hint = "a query over results takes the newest ones anyway", "Leave LATEST and SAME out."
     elif statement.functions:
         problem, hint = "Python functions are evaluated where records are read", "Call it in the job."
     elif statement.tables_read:

@@ -42,7 +42,7 @@ from elfmesh.control.ql.relation import Derived, Exploded, Joined, JoinKey, Part
 from elfmesh.control.ql.relation_base import Relation
 from elfmesh.control.ql.scope import Input
 from elfmesh.control.ql.selection import Select
-from elfmesh.control.ql.statement import LATEST, LOOKED_UP, LookupJoin, Statement, Window
+from elfmesh.control.ql.statement import LOOKED_UP, LookupJoin, Statement, Window, is_beside
 from elfmesh.control.ql.text_source import SourceText
 from elfmesh.control.ql.windowing import Times
 from elfmesh.control.ql.windows import TIME_COLUMN
@@ -298,7 +298,7 @@ def is_part(draft: Draft) -> TypeGuard[SelectDraft]:
     above = (GROUPING, *GENERATORS)
     grouping = any(isinstance(n, Call) and n.name in above for expr in wanted for n in walk(expr))
     read = draft.reads[0]
-    alone = isinstance(read, StreamRead) and not read.stream.startswith(LATEST)
+    alone = isinstance(read, StreamRead) and not is_beside(read.stream)
     return alone and not found and not grouping
 
 

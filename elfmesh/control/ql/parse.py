@@ -29,7 +29,7 @@ from elfmesh.control.ql.lowering import is_part
 from elfmesh.control.ql.nodes import Star
 from elfmesh.control.ql.planning import Planner
 from elfmesh.control.ql.relation import Derived, Part, rests_on
-from elfmesh.control.ql.statement import LATEST, Statement, TableSpec, Window, part_table
+from elfmesh.control.ql.statement import SAME, Statement, TableSpec, Window, is_beside, part_table
 from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
 from elfmesh.control.ql.windowing import Times, window_of
 from elfmesh.control.ql.windows import TIME_COLUMN
@@ -134,7 +134,7 @@ def _statement(origin: SourceText, tokens: list[Token], star_columns: Sequence[s
     cut = Cutter(origin, tokens).cut()
     tree = _parse_sql(origin, cut.tokens)
     start = origin.place(cut.tokens[0].start)
-    drafter = Drafter(origin, cut.labels, cut.latest, start, functions=cut.functions)
+    drafter = Drafter(origin, cut.labels, cut.beside, start, functions=cut.functions)
     draft = drafter.draft(tree)
     times: Times = {}
     drafts = [draft, *(each for _, each in drafter.scalars)]
@@ -186,11 +186,16 @@ def _relational(
     if not parts:
         raise origin.error("the statement reads no stream", draft.at, "Read one: FROM stream.")
     plan.check_times()
-    recorded = {index for index, part in enumerate(parts) if not part.stream.startswith(LATEST)}
+    recorded = {index for index, part in enumerate(parts) if not is_beside(part.stream)}
     if not rests_on(relation, recorded):
         raise origin.error(
-            "rows of LATEST stand beside records, and not alone", draft.at,
+            "rows of LATEST and SAME stand beside records, and not alone", draft.at,
             "Write FROM stream s [LEFT [SEMI|ANTI]] JOIN LATEST namespace.job j ON s.x = j.x.",
+        )  # fmt: skip
+    if plan.window is None and any(part.stream.startswith(SAME) for part in parts):
+        raise origin.error(
+            "SAME needs intervals", draft.at,
+            "Add GROUP BY TUMBLE(ts, INTERVAL '30' SECOND), or EVERY to the job.",
         )  # fmt: skip
     tables = tuple(
         TableSpec(part_table(index, table.name), table.keys, table.aggregates)

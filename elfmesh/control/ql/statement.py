@@ -33,8 +33,12 @@ SESSION_FIRST, SESSION_LAST = "a0", "a1"
 RESULT = "/"
 """In the name of an input that is the results of a job: "namespace/name"."""
 
-LATEST = "latest "
-"""Before the name of a job of which an interval sees the newest result that was there when it began."""
+LATEST, SAME = "latest ", "same "
+"""Before the name of a job of which an interval sees one result: the newest that was there when it began, or
+that of the interval which ends when it ends."""
+
+BESIDE = {"LATEST": LATEST, "SAME": SAME}
+"""The words of the text for them."""
 
 MAIN = "main"
 """The name of the PAO table every query has."""
@@ -253,8 +257,8 @@ class Statement:
 
     @property
     def latest(self) -> tuple[str, ...]:
-        """The inputs among `streams` that are the newest result of a job: "latest namespace/name"."""
-        return tuple(name for name in self.streams if name.startswith(LATEST))
+        """The inputs among `streams` that are one result of a job: "latest namespace/name", "same ..."."""
+        return tuple(name for name in self.streams if is_beside(name))
 
     @property
     def inputs(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
@@ -295,7 +299,12 @@ class Statement:
 
 def job_read(stream: str) -> str:
     """The job whose results an input is, "namespace/name"; "" for a stream of records."""
-    return stream.removeprefix(LATEST) if RESULT in stream else ""
+    return stream.removeprefix(LATEST).removeprefix(SAME) if RESULT in stream else ""
+
+
+def is_beside(stream: str) -> bool:
+    """Whether an input is the one result of a job that stands beside an interval's records."""
+    return stream.startswith((LATEST, SAME))
 
 
 def part_table(part: int, name: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from elfmesh.control.ql.draft_types import Draft, SelectDraft, StreamRead, UnionDraft
 from elfmesh.control.ql.nodes import Field, Literal, WindowBound, WindowCall
-from elfmesh.control.ql.statement import LATEST, Window
+from elfmesh.control.ql.statement import Window, is_beside
 from elfmesh.control.ql.text_source import SourceText
 from elfmesh.control.ql.windows import TIME_COLUMN
 
@@ -84,7 +84,7 @@ def _assign(origin: SourceText, call: WindowCall, column: str, draft: SelectDraf
     named = [at for at, one in enumerate(inputs) if rest and one.answers_to(first)]
     for at in named or range(len(inputs)):
         name, read = rest if named else column, draft.reads[at]
-        if isinstance(read, StreamRead) and read.stream.startswith(LATEST):
+        if isinstance(read, StreamRead) and is_beside(read.stream):
             continue  # an interval sees the one result, whatever its rows say
         if isinstance(read, StreamRead):
             times[id(inputs[at])] = times[read.stream] = name

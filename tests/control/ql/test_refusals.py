@@ -37,6 +37,8 @@ WRONG = [
     ("SELECT a FROM", 1, 14, "expected the name of a stream", ""),
     ("SELECT a FROM shop.top ON (role = 'web')", 1, 0, "results have no labels", "agents of a stream"),
     ("SELECT a FROM LATEST shop.top", 1, 1, "and not alone", "JOIN LATEST namespace.job"),
+    ("SELECT a FROM SAME shop.top", 1, 1, "and not alone", "JOIN LATEST namespace.job"),
+    ("SELECT s.a FROM s JOIN SAME b.c x ON s.a = x.a", 1, 1, "SAME needs intervals", "TUMBLE"),
     ("SELECT s.a FROM s RIGHT JOIN LATEST b.c x ON s.a = x.a", 1, 1, "and not alone", "JOIN LATEST"),
     ("SELECT a FROM s UNION ALL SELECT a FROM LATEST b.c", 1, 0, "and not alone", "JOIN LATEST"),
     ("SELECT a FROM s, t", 1, 16, "comma after FROM", "JOIN other"),
