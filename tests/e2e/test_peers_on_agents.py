@@ -1,91 +1,52 @@
-"""A dozen of other systems' cases on four agents: the records of each stream dealt out among them."""
+"""Other systems' cases on four agents, the records of each stream dealt out among them.
+
+A dozen in every run, all of them by `make test-spark`, as jobs of one overlay at once.
+"""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from datetime import datetime
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from elfmesh.agent.cli.diff import parse as parse_line
+from elfmesh.control.results.records import encode_json
 from tests.agent.history.engines import AGENTS as ON_AGENTS
 from tests.agent.history.engines import FAILING, PASSED, note
-from tests.compat import arroyo, nexmark, risingwave
-from tests.compat.cases import NO_DATA, PEERS, Case, Ours, Row
+from tests.agent.history.test_peers import cases
+from tests.compat.cases import NO_DATA, PEERS
 from tests.e2e.fleet import Fleet, eventually
+from tests.e2e.peers_jobs import AGENTS, Job, Stream, Streams, left_out
+from tests.spark_tests import EVERYTHING
 
 pytestmark = pytest.mark.skipif(not PEERS.is_dir(), reason=NO_DATA)
 
-AGENTS = 4
-OPTIONS = ",format=json,idle=1 h"
-STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+AT_ONCE = 4
+"""Jobs applied side by side: each answers when four agents have acknowledged it."""
 
-DOZEN: tuple[tuple[ModuleType, str, str, str], ...] = (
-    (nexmark, "q5", "date_time", "2015-07-15 00:05:00"),
-    (nexmark, "q7", "date_time", "2015-07-15 00:05:00"),
-    (nexmark, "q8", "date_time", "2015-07-15 00:05:00"),
-    (risingwave, "group_top_n__main/6", "bidtime", "2020-04-15 12:00"),
-    (risingwave, "group_top_n__main/7", "bidtime", "2020-04-15 12:00"),
-    (risingwave, "time_window/0", "created_at", "2022-01-01 20:00:00"),
-    (risingwave, "time_window/2", "created_at", "2022-01-01 20:00:00"),
-    (risingwave, "time_window/3", "created_at", "2022-01-01 20:00:00"),
-    (risingwave, "time_window/5", "created_at", "2022-01-01 20:00:00"),
-    (risingwave, "time_window/6", "created_at", "2022-01-20 00:00:00"),
-    (arroyo, "hourly_by_event_type", "timestamp", "2023-09-29T00:00:00Z"),
-    (arroyo, "sliding_window_end", "timestamp", "2023-10-09T17:20:00Z"),
-)
-"""Cases with a window, the column of its time, and a time when all of it is over."""
+DOZEN = {
+    "q4", "q5", "q8", "group_top_n__main/6", "time_window/6", "union/4", "basic/4", "hourly_by_event_type",
+    "session_window", "TestWindowFuncSQL/TestRowNumber1", "TestSRFSQL/TestSingleSQLRule18", "08 select_aggr",
+}  # fmt: skip
+"""Joins, windows of each kind, UNION, OVER, lists, aggregates over everything: run each time."""
 
 
-class Job:
-    """A case as a job over streams of its own."""
-
-    def __init__(self, number: int, module: ModuleType, name: str, time: str, end: str) -> None:
-        self.case: Case = next(case for case in module.cases() if case.name == name)
-        self.name = f"peers/case{number}"
-        self.time, self.end = time, end
-        translation = module.TRANSLATIONS[name]
-        assert isinstance(translation, Ours)
-        text = translation.text
-        self.records: dict[str, list[Row]] = {}
-        for stream, records in self.case.inputs.items():
-            text, found = re.subn(rf"(FROM|JOIN) {stream}\b", rf"\1 {stream}_{number}", text)
-            if found:
-                self.records[f"{stream}_{number}"] = in_order(records, time)
-        self.text = f"CREATE JOB peers.case{number} HORIZON '60 s' ON STRAGGLER WAIT AS {text}"
-
-    def write(self, fleet: Fleet) -> None:
-        """Deal the records out, and end them with one that closes every interval before."""
-        for stream, records in self.records.items():
-            for agent in fleet:
-                lines = [*records[agent.number :: AGENTS], {self.time: self.end}]
-                with fleet.log(agent.number, stream).open("a") as file:
-                    file.writelines(json.dumps(line) + "\n" for line in lines)
-
-    def wrong(self, fleet: Fleet) -> str:
-        """What is wrong with the rows until now; empty: nothing."""
-        results = fleet[1].results(self.name)
-        rows = [{name: timed(each) for name, each in row.items()} for one in results for row in one["rows"]]
-        return self.case.check(rows)
-
-    def right(self, fleet: Fleet) -> bool:
-        return not self.wrong(fleet)
-
-
-def in_order(records: Path | Any, time: str) -> list[Row]:
-    if isinstance(records, Path):
-        records = [json.loads(line) for line in records.read_text().splitlines()]
-    return sorted(records, key=lambda record: str(record[time]))
-
-
-def timed(value: Any) -> Any:
-    """Times are strings in JSON."""
-    return datetime.fromisoformat(value) if isinstance(value, str) and STAMP.fullmatch(value) else value
+def asked() -> tuple[list[Job], Streams]:
+    """The cases as jobs, and their streams."""
+    streams = Streams()
+    given = [each for each in cases() if EVERYTHING or each[0].name in DOZEN]
+    assert EVERYTHING or len(given) == len(DOZEN)
+    jobs = [
+        Job(number, case, text, streams)
+        for number, (case, text) in enumerate(given)
+        if not left_out(case, text)
+    ]
+    return jobs, streams
 
 
 @pytest.fixture
@@ -94,31 +55,61 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         yield fleet
 
 
-def start(fleet: Fleet, streams: list[str]) -> None:
-    """Four agents that all carry all streams, still empty."""
-    first, *others = streams
+def start(fleet: Fleet, streams: list[Stream]) -> None:
+    """Four agents that all carry all streams."""
     for number in range(AGENTS):
-        extra = []
-        for stream in others:
-            path = fleet.log(number, stream)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            extra += ["--stream", f"{stream}={path}{OPTIONS}"]
-        fleet.start(1, stream=first, options=OPTIONS, extra=extra)
+        config = fleet.log(number, "agent").with_suffix(".toml")
+        config.parent.mkdir(parents=True)
+        for stream in streams:
+            path = fleet.log(number, stream.name)
+            path.write_text(stream.share(number))
+            settings = "".join(f"{name} = {toml(value)}\n" for name, value in stream.settings(path).items())
+            with config.open("a") as file:
+                file.write(f'[streams.{stream.name}]\nidle = "1 h"\n{settings}')
+        fleet.start(1, stream="unused", extra=("-c", str(config)))
+    known = partial(fleet[0].get, "/v1/streams")
+    eventually(lambda: all(len(each["agents"]) == AGENTS for each in known()["streams"]), 60, "all streams")
 
 
-@pytest.mark.timeout(300)
-def test_a_dozen_cases_on_four_agents(fleet: Fleet) -> None:
-    jobs = [Job(number, *each) for number, each in enumerate(DOZEN)]
-    start(fleet, [stream for job in jobs for stream in job.records])
+def toml(value: str | dict[str, str]) -> str:
+    """A value of a configuration file."""
+    if isinstance(value, str):
+        return json.dumps(value)
+    return "{" + ", ".join(f"{name} = {json.dumps(each)}" for name, each in value.items()) + "}"
+
+
+def published(fleet: Fleet, job: Job, wanted: int) -> dict[int, dict[str, Any]]:
+    """The intervals of a job, when that one is there."""
+
+    def closed() -> list[dict[str, Any]]:
+        found = fleet[1].results(job.name)
+        return found if any(each["interval"]["index"] >= wanted for each in found) else []
+
+    found = eventually(closed, 120, f"interval {wanted} of {job.case.name}")
+    return {each["interval"]["index"]: parse_line(encode_json(each)) for each in found}
+
+
+@pytest.mark.timeout(900)
+def test_cases_on_four_agents(fleet: Fleet, tmp_path: Path) -> None:
+    jobs, streams = asked()
+    start(fleet, list(streams.all.values()))
+
+    def apply(job: Job) -> str:
+        try:
+            answer = fleet[2].apply(job.text)
+        except AssertionError as refused:
+            return f"{job.case.name}: {refused}"
+        counts = (answer["acknowledged"], answer["expected"])
+        return "" if counts == (AGENTS, AGENTS) else f"{job.case.name}: {answer}"
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        refused = [each for each in pool.map(apply, jobs) if each]
+    assert not refused, "\n".join(refused)
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    wrong = {}
     for job in jobs:
-        answer = fleet[2].apply(job.text)
-        assert (answer["acknowledged"], answer["expected"]) == (AGENTS, AGENTS)
-    for job in jobs:
-        job.write(fleet)
-    for job in jobs:
-        eventually(partial(job.right, fleet), 60, f"what {job.case.name} expects")
-    wrong = [job.wrong(fleet) for job in jobs]
-    outcomes = (FAILING if each else PASSED for each in wrong)
-    note("peers", ON_AGENTS, dict(zip((job.case.name for job in jobs), outcomes, strict=True)))
-    assert wrong == [""] * len(jobs)
+        oracle = job.oracle(whole)
+        wrong[job.case.name] = job.wrong(published(fleet, job, max(oracle)), whole)
+    note("peers", ON_AGENTS, {name: FAILING if each else PASSED for name, each in wrong.items()})
+    assert not any(wrong.values()), "\n".join(filter(None, wrong.values()))

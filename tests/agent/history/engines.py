@@ -45,11 +45,11 @@ def sample(items: Sequence[T], count: int) -> Sequence[T]:
     return items[:: max(1, len(items) // count)][:count]
 
 
-def note(suite: str, engine: str, outcomes: Mapping[str, str]) -> None:
-    """Keep what became of each query, for the table of docs/spark.md; only where all are run."""
+def note(suite: str, engine: str, outcomes: Mapping[str, str], part: str = "all") -> None:
+    """Keep what became of the queries of a part, for the table of docs/spark.md; only where all are run."""
     if EVERYTHING:
         SAID.mkdir(parents=True, exist_ok=True)
-        (SAID / f"{suite}.{engine}.json").write_text(json.dumps(dict(outcomes)))
+        (SAID / f"{suite}.{engine}.{part}.json").write_text(json.dumps(dict(outcomes)))
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Asked:
     lookups: LookupSource | None = None
 
 
-def by_run(asked: Asked) -> list[Intervals]:
+def by_run(asked: Asked, host: str = HOST) -> list[Intervals]:
     """What `elf run` gives, per statement."""
     jobs, found = JobRows(), []
     for statement in parse_many(asked.text):
@@ -69,7 +69,7 @@ def by_run(asked: Asked) -> list[Intervals]:
         inputs = asked.inputs
         if len(inputs) == 1 and len(statement.streams) == 1:
             inputs = {statement.streams[0]: next(iter(inputs.values()))}
-        logs = {name: ([each.config.path], each.format(HOST)) for name, each in inputs.items()}
+        logs = {name: ([each.config.path], each.format(host)) for name, each in inputs.items()}
         run = LogRun(statement, [], streams=logs, lookups=asked.lookups, jobs=jobs, functions=functions)
         answers = run.answers()
         if functions is not None:

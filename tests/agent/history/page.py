@@ -10,14 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from elfmesh.control.ql import parse_many
+from tests.agent.history import test_agents
 from tests.agent.history.engines import AGENTS, ENGINES, FAILING, PASSED, SAID
-from tests.agent.history.test_agents import left_out
+from tests.agent.history.test_peers import cases
 from tests.agent.history.test_reference import QUERIES
+from tests.e2e.peers_jobs import left_out
 
 PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
 BEGIN, END = "<!-- engines -->\n", "<!-- /engines -->\n"
 NOT_RUN = "not run"
-PEERS_LEFT_OUT = "is asked of the other engines only: on agents run a dozen that have a window of time"
 TITLES = {
     "reference": "[the reference](elf-ql.md), statements",
     "peers": "[other systems' cases](compatibility.md)",
@@ -30,10 +31,16 @@ Outcomes = Mapping[str, Mapping[str, str]]
 def reference_left_out() -> dict[str, str]:
     """Statements of the reference that four agents are not compared in, with the reason."""
     named = {
-        f"q{at}_{number}": left_out(statement)
+        f"q{at}_{number}": test_agents.left_out(statement)
         for at, text in enumerate(QUERIES)
         for number, statement in enumerate(parse_many(text))
     }
+    return {name: why for name, why in named.items() if why}
+
+
+def peers_left_out() -> dict[str, str]:
+    """Cases that four agents are not asked, with the reason."""
+    named = {case.name: left_out(case, text) for case, text in cases()}
     return {name: why for name, why in named.items() if why}
 
 
@@ -43,12 +50,12 @@ def found(suite: str) -> dict[str, dict[str, str]]:
     Raises:
         SystemExit: they have not been run.
     """
-    outcomes = {}
+    outcomes: dict[str, dict[str, str]] = {}
     for engine in ENGINES:
-        path = SAID / f"{suite}.{engine}.json"
-        if not path.exists():
-            raise SystemExit(f"{path} is not there: make test-spark first")
-        outcomes[engine] = json.loads(path.read_text())
+        for path in SAID.glob(f"{suite}.{engine}.*.json"):
+            outcomes.setdefault(engine, {}).update(json.loads(path.read_text()))
+        if engine not in outcomes:
+            raise SystemExit(f"{SAID} says nothing of {suite} by {engine}: make test-spark first")
     return outcomes
 
 
@@ -77,13 +84,8 @@ def table(suites: Mapping[str, Outcomes]) -> str:
 
 
 def _why(suite: str, engine: str, name: str) -> str:
-    if engine != AGENTS:
-        return f"{FAILING}: {name} was not asked"
-    return (
-        PEERS_LEFT_OUT
-        if suite == "peers"
-        else reference_left_out().get(name, f"{FAILING}: {name} was not asked")
-    )
+    left = (peers_left_out if suite == "peers" else reference_left_out)() if engine == AGENTS else {}
+    return left.get(name, f"{FAILING}: {name} was not asked")
 
 
 def expected(suite: str, names: set[str], on_agents: set[str]) -> dict[str, dict[str, str]]:
