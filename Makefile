@@ -32,8 +32,8 @@ native: $(STAMP) ## build the C modules in place again, with what the compiler s
 demo: $(NATIVE) ## run the main job: 8 agents, live top-10, one killed, checked, a Spark DataFrame
 	@$(BIN)/elf demo
 
-# Files of tests side by side, on all cores but not more than 4.
-PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
+# Files of tests side by side, on all cores but not more than 4; those that need Spark in one process.
+PARALLEL ?= -n auto --maxprocesses 4 --dist loadgroup
 
 test: $(NATIVE) ## all tests
 	@$(BIN)/python -m pytest -q $(PARALLEL)
@@ -41,10 +41,14 @@ test: $(NATIVE) ## all tests
 test-numpy: $(NATIVE) ## the tests of the buffer tree without its native kernel
 	@ELF_KERNEL=numpy $(BIN)/python -m pytest -q $(PARALLEL) tests/cbt
 
-test-spark: $(NATIVE) ## every query of the reference and of the peers' cases on Spark too (many minutes)
+SPARK_ONLY := env ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q --timeout 1800
+
+test-spark: $(NATIVE) ## every query of the reference and of the peers' cases on Spark and on 4 agents too (20 minutes)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark-connect]' \
+		-r examples/spark/requirements.txt
 	@rm -rf build/engines
-	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q -m spark tests --timeout 7200
-	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q -m "not spark" tests/agent/history tests/e2e/test_peers_on_agents.py
+	@$(SPARK_ONLY) $(PARALLEL) -m spark tests
+	@$(SPARK_ONLY) -m "not spark" tests/agent/history tests/e2e/test_peers_on_agents.py
 	@$(BIN)/python -m tests.agent.history.page
 
 SANITIZE := env LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \

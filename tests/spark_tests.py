@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
@@ -13,3 +14,12 @@ long_spark = pytest.mark.skipif(not EVERYTHING, reason="make test-spark")
 
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM of a few minutes spends most of its processor on compiling what it never runs again."""
+
+SESSION: dict[str, Any] = {
+    "spark__sql__ansi__enabled": "false",  # as ELF-QL
+    "spark__driver__extraJavaOptions": QUICK_JVM,
+    # A query over some rows is run once: to plan it again between stages and to compile it costs more.
+    "spark__sql__adaptive__enabled": "false",
+    "spark__sql__codegen__wholeStage": "false",
+}
+"""Settings of the session that tests share."""

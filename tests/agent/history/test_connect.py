@@ -1,4 +1,4 @@
-"""The same plan through a Spark Connect server, by `make test-spark`, which installs what its client needs."""
+"""The same plan through a Spark Connect server, by `make test-spark`, which installs its packages."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from elfmesh import spark_bridge
 from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
 from tests.spark_tests import long_spark
 
@@ -60,3 +61,39 @@ def test_a_script_runs(
     assert re.search(SHOWN[name], capsys.readouterr().out)
     if (tmp_path / "table").exists():
         assert pq.read_table(tmp_path / "table").num_rows > 0
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("default")  # those packages' own
+@pytest.mark.parametrize(("table", "package"), [("delta", "deltalake"), ("iceberg", "pyiceberg")])
+@long_spark
+def test_a_dashboard_is_a_table_of_other_formats(
+    table: str, package: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice: what is there is replaced. Read by the format's own package, it has the rows of the query."""
+    pytest.importorskip(package, reason="pip install -r examples/spark/requirements.txt")
+    write_bulk(tmp_path / "web1.ndjson", 400, ShopTraffic(), start_us=1_767_225_600_000_000, rate_per_s=5)
+    place = tmp_path / "table"
+    words = ["dashboard_table.py", str(tmp_path / "web1.ndjson"), str(place), "--table", table]
+    monkeypatch.setattr(sys, "argv", [*words, "--writer", "arrow"])
+    monkeypatch.setattr(type(spark), "stop", lambda _session: None)
+    for _ in range(2):
+        main = runpy.run_path(str(SCRIPTS / "dashboard_table.py"), run_name="__main__")
+    rows = spark_bridge.sql(spark, main["TOP"], {"clicks": (str(tmp_path / "web1.ndjson"), "json")}).toArrow()
+    assert rows.num_rows == 10
+    if table == "delta":
+        import deltalake
+
+        found = deltalake.DeltaTable(str(place)).to_pyarrow_table()
+    else:
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        catalog = SqlCatalog("dashboard", uri=f"sqlite:///{place}/catalog.db", warehouse=place.as_uri())
+        found = catalog.load_table("shop.top").scan().to_arrow()
+    found = found.select(rows.column_names).sort_by(
+        [("interval_index", "ascending"), ("product", "ascending")]
+    )
+    rows = rows.sort_by([("interval_index", "ascending"), ("product", "ascending")])
+    assert found.to_pylist() == rows.to_pylist()
