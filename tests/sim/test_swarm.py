@@ -17,7 +17,16 @@ from tests.sim.swarm.measure import entries, measure
 from tests.sim.swarm.regressions import OPEN
 from tests.sim.swarm.soak import one
 
-QUICK = ("replay-boundary", "open-panes", "sync-before-send", "watermark", "lateness")
+QUICK = (
+    "replay-boundary",
+    "open-panes",
+    "sync-before-send",
+    "watermark",
+    "lateness",
+    "annulled-parts",
+    "late-by-version",
+    "revisions-on",
+)
 """Safeguards whose absence shows within a few seeds of a second each."""
 
 QUICK_SEEDS = 40

@@ -10,7 +10,7 @@ from elfmesh.agent.disk import frames
 from elfmesh.agent.worker import jobs, late, offsets, recovered, saying, tally
 from elfmesh.control.results.records import FIRST
 from tests.sim.swarm import scenario as kinds
-from tests.sim.swarm.shapes import Shape, lines, losing, small
+from tests.sim.swarm.shapes import Shape, lines, small
 
 Patch = tuple[Any, str, Any]
 
@@ -78,38 +78,22 @@ _OPEN = {"lateness_s": 1, "straggler": "wait", "slide_s": 1, "size_s": 1}
 CHANGED = lines(
     small(kinds.JOB_UPDATE, kinds.CRASH, job=_OPEN, trouble_s=1.5, changing=True), late=0.3, late_s=6.0
 )
-REMADE = lines(
-    small(
-        kinds.CRASH,
-        kinds.JOB_UPDATE,
-        kinds.BAD_LINES,
-        job=_OPEN,
-        trouble_s=1.0,
-        changing=True,
-        read_bytes=200,
-        compute_s=0.15,
-    ),
-    late=0.3,
-    late_s=6.0,
-    broken=0.1,
-    rate=2.0,
-)
-"""Versions come and are taken back, agents die in the middle of what they read again, two lines at a time."""
 
-KEPT = lines(
-    losing(
-        *[kinds.JOB_UPDATE] * 3,
-        trouble_s=2.0,
-        clock_s=6.0,
-        hosts=5,
-        racks=2,
-        job=_OPEN | {"replicas": 1},
-        changing=True,
-    ),
+
+def _remade(compute_s: float, rate: float) -> Shape:
+    """Versions come and are taken back, agents die in what they read again, two lines at a time."""
+    faults = (kinds.CRASH, kinds.JOB_UPDATE, kinds.BAD_LINES)
+    shape = small(*faults, job=_OPEN, trouble_s=1.0, changing=True, read_bytes=200, compute_s=compute_s)
+    return lines(shape, late=0.3, late_s=6.0, broken=0.1, rate=rate)
+
+
+REMADE, HOMELESS = _remade(0.15, 2.0), _remade(0.03, 1.5)
+AHEAD = lines(
+    small(*[kinds.JOB_UPDATE] * 3, job=_OPEN, trouble_s=2.0, clock_offset_s=6.0, changing=True),
     late=0.3,
     late_s=4.0,
 )
-"""Intervals stay open, are made anew by another version, and their agents are lost with their disks."""
+"""Nobody dies: who is behind keeps open what the others have sealed, revised and make anew."""
 
 SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     "carried-counts": (
@@ -135,7 +119,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "no revision of an interval is used twice, whichever version makes it",
         "D-7",
         _always(recovered, "_revs_used", lambda annulled, at: {}),
-        KEPT,
+        AHEAD,
     ),
     "late-by-version": (
         "what comes late is evaluated by its interval's version",
@@ -165,7 +149,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "what was late for an interval that is evaluated anew is not late for it",
         "D-1",
         _home_forgotten,
-        REMADE,
+        HOMELESS,
     ),
 }
 """What each is, the promise that it serves, what is replaced by its absence, what a seed is asked."""

@@ -55,6 +55,8 @@ def ablations(journal: Path) -> list[str]:
         f"noticed. Asked are up to {SEEDS_MAX} seeds, each with the faults that the safeguard is there for",
         "and little else (`shape` in tests/sim/swarm/ablations.py); a seed tells if it breaks an invariant",
         "that it holds with all safeguards. `python -m tests.sim.swarm --seed SEED --ablate NAME` shows how.",
+        "*The trees alone* are forests of agents without jobs (tests/sim/swarm/ablations_trees.py): the jobs",
+        "above them survive the absence by safeguards of their own.",
         "",
         "| safeguard | promise | seeds to catch | the seed | by |",
         "|---|---|---|---|---|",

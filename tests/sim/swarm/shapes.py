@@ -71,16 +71,7 @@ def lines(shape: Shape, **traffic: float) -> Shape:
     return made
 
 
-def losing(*changing: str, trouble_s: float = 15.0, clock_s: float = 3.0, **changes: Any) -> Shape:
-    """A fleet that loses agents with their disks, one at a time, and nothing else happens but these changes.
-
-    `clock_s` is how wrong clocks are: who is behind keeps open what the others have sealed.
-    """
+def losing(**changes: Any) -> Shape:
+    """A fleet that loses agents with their disks, one at a time."""
     shape = small(**changes)
-
-    def made(scenario: Scenario) -> Scenario:
-        base = kinds.losing(shape(scenario))
-        faults = (*base.faults, *changing)
-        return replace(base, faults=faults, trouble_s=trouble_s, clock_offset_s=clock_s)
-
-    return made
+    return lambda scenario: replace(kinds.losing(shape(scenario)), trouble_s=15.0)
