@@ -30,7 +30,10 @@ MESSAGES = (*overlay_messages.MESSAGES, *srt_messages.MESSAGES, *control_message
 STEPS_MAX = 100_000
 """Internal hand-overs of one step; more is two machines answering each other for ever, a bug of ours."""
 
-_TO_OVERLAY = (ov.Start, ov.Lookup, ov.Route, ov.Watch, ov.Unwatch, ov.Probe, ov.ConnectionLost, ov.Leave)
+_TO_OVERLAY = (
+    *(ov.Remember, ov.Start, ov.Lookup, ov.Route, ov.Watch, ov.Unwatch),
+    *(ov.Probe, ov.ConnectionLost, ov.Leave),
+)
 _TO_FOREST = (
     srt.Subscribe,
     srt.Unsubscribe,

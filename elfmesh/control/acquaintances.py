@@ -3,7 +3,9 @@
 Owns a bounded memory, on disk, of agents and since when they are away. Asks nobody.
 
 Invariant: an agent that was met is remembered for `FORGOTTEN_S` after it went away: a side of a partition, or
-an agent that was restarted alone, must not take itself for the whole fleet (D-4, D-15).
+an agent that was restarted alone, must not take itself for the whole fleet (D-4, D-15). Only who says itself
+that it has left for good is forgotten at once, until it begins another life. Two sides never both have a
+majority by that: each leaves out only agents that are on neither.
 """
 
 from __future__ import annotations
@@ -41,9 +43,12 @@ class Acquaintances:
         self._office = office
         self._met: OrderedDict[bytes, Contact] = OrderedDict()
         self._away: OrderedDict[bytes, float] = OrderedDict()
+        self._departed: OrderedDict[bytes, int] = OrderedDict()
 
     def met(self, contact: Contact) -> None:
         """An agent is there."""
+        if self._departed.get(contact.id, -1) >= contact.incarnation:
+            return
         self._away.pop(contact.id, None)
         if self._met.get(contact.id) == contact or contact.id == self._office.me.id:
             return
@@ -60,6 +65,23 @@ class Acquaintances:
         """An agent is away."""
         if agent in self._met:
             self._away.setdefault(agent, self._office.now)
+
+    def departed(self, contact: Contact) -> None:
+        """An agent says that this was its last life for now."""
+        self._departed[contact.id] = contact.incarnation
+        self._departed.move_to_end(contact.id)
+        while len(self._departed) > MET_MAX:
+            self._departed.popitem(last=False)
+        if contact.id in self._met:
+            self._forget(contact.id)
+
+    def known(self) -> tuple[Contact, ...]:
+        """All that have been met and are not forgotten."""
+        return tuple(self._met.values())
+
+    def there(self) -> list[Contact]:
+        """Who has been met and is not away."""
+        return [contact for contact in self._met.values() if contact.id not in self._away]
 
     def restored(self, agent: bytes, data: bytes) -> None:
         """Met in an earlier life; away until it is met again. What cannot be read is left out and counted."""

@@ -41,11 +41,19 @@ def respond(
     office: Office, origin: Contact, token: int, status: int, body: dict[str, Any], payload: bytes = b""
 ) -> None:
     """Send the answer to the agent whose client asked."""
+    if status != ANEW:
+        office.once.answered(origin, token)
     text = encode_json(body)
     if len(text) + len(payload) > DATA_FRAME_BYTES_MAX:
         status, payload = FAILED, b""
         text = encode_json(error_body("the answer is larger than one message", hint="Ask for less at once."))
     office.send(origin, Answered(token, status, len(text)), text + payload, lane=1 if payload else 0)
+
+
+def ask_anew(office: Office, origin: Contact, token: int) -> None:
+    """Send a word back that may be a late copy: it is nothing to who has its answer (see `once`)."""
+    office.stats["control.asked_anew"] += 1
+    respond(office, origin, token, ANEW, {})
 
 
 def read_answer(message: Answered, payload: bytes) -> tuple[dict[str, Any], bytes]:

@@ -15,17 +15,17 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.answers import (
-    ANEW,
     BAD_REQUEST,
     CONFLICT,
     NOT_FOUND,
     OK,
     UNAVAILABLE,
+    ask_anew,
     decode_body,
     error_body,
     respond,
 )
-from elfmesh.control.asks_versions import CHANGING_VERBS, VERBS, Versions, runs_already
+from elfmesh.control.asks_versions import CHANGING_VERBS, VERBS, Versions, changes, runs_already
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.describe import agent_row, description, job_row, stream_row
 from elfmesh.control.election import Lost
@@ -35,7 +35,6 @@ from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
 from elfmesh.control.messages import Ask, AskAll, Question, Submit
 from elfmesh.control.office import Office
-from elfmesh.control.once import Once
 from elfmesh.control.placing import VERB as SEAT
 from elfmesh.control.placing import Placing
 from elfmesh.control.plan import read_plan, reads_jobs
@@ -48,7 +47,6 @@ from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone
 
 HOPS_MAX = 3
-CHANGES = ("pause", "resume", "delete", *CHANGING_VERBS)
 QUESTION_S = 2.0
 """How long all agents have to answer."""
 
@@ -80,7 +78,7 @@ class Asks:
     def __init__(self, office: Office, leadership: Leadership, carrier: Carrier) -> None:
         self._office, self._leadership, self._carrier = office, leadership, carrier
         self._busy: dict[bytes, list[Submit]] = {}
-        self._once = Once()
+        self._once = office.once
         self._versions = Versions(office, self._once, self._reset, self._again)
         self._placing = Placing(office, leadership, self._busy, self._check, self.submit)
 
@@ -103,7 +101,7 @@ class Asks:
         elif problem := not_for_readers(manifest, master) or runs_already(message, master):
             self._refuse(message.origin, message.token, CONFLICT, problem)
         elif self._once.was_passed(message.origin, message.token) and self._leads(job):
-            self._ask_anew(message)
+            ask_anew(self._office, message.origin, message.token)
         elif master is not None:
             self._change(master, message)
         else:
@@ -159,22 +157,16 @@ class Asks:
 
     def _pass_to(self, leader: Contact, message: Submit | Ask) -> None:
         """Pass a word on to who leads, unless what it wants was done here before another led."""
-        changes = message.verb in CHANGES if isinstance(message, Ask) else not message.dry_run
-        if changes:
+        if changes(message):
             made = self._once.of(message.origin, message.token) is not None
             if made and isinstance(message, Ask) and message.verb in CHANGING_VERBS:
                 self._refuse(message.origin, message.token, UNAVAILABLE, NEW_MASTER)  # twice is not once
                 return
             if made:
-                self._ask_anew(message)
+                ask_anew(self._office, message.origin, message.token)
                 return
             self._once.passed(message.origin, message.token)
         self._office.send(leader, replace(message, hops=message.hops + 1))
-
-    def _ask_anew(self, message: Submit | Ask) -> None:
-        """The word may be a late copy: it is nothing to who has its answer (see `once`)."""
-        self._office.stats["control.asked_anew"] += 1
-        respond(self._office, message.origin, message.token, ANEW, {})
 
     def _create(self, message: Submit) -> None:
         if message.update:
@@ -258,8 +250,8 @@ class Asks:
         except ProtocolError:
             self._office.stats["control.malformed"] += 1
             return
-        if ask.verb in CHANGES and self._once.was_passed(ask.origin, ask.token):
-            self._ask_anew(ask)
+        if changes(ask) and self._once.was_passed(ask.origin, ask.token):
+            ask_anew(self._office, ask.origin, ask.token)
         elif problem := refused_with_readers(master, ask.verb):
             respond(self._office, ask.origin, ask.token, *problem)
         elif ask.verb in ("results", "feed", "readable", "offsets", "schema"):

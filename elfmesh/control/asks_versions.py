@@ -27,6 +27,7 @@ from elfmesh.control.results.records import FIRST
 
 CHANGING_VERBS = ("undo", "empty")
 VERBS = ("rollout", *CHANGING_VERBS)
+CHANGES = ("pause", "resume", "delete", *CHANGING_VERBS)
 
 
 def runs_already(message: Submit, master: Master | None) -> str:
@@ -36,6 +37,11 @@ def runs_already(message: Submit, master: Master | None) -> str:
     if message.manifest.incarnation == master.manifest.incarnation:
         return ""
     return f"{master.manifest.qualified} runs: end it first, or restore the savepoint under another name"
+
+
+def changes(message: Submit | Ask) -> bool:
+    """Whether something is to become other than it is."""
+    return message.verb in CHANGES if isinstance(message, Ask) else not message.dry_run
 
 
 class Versions:

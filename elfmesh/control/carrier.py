@@ -73,8 +73,8 @@ class Carrier:
         self._leaving: int | None = None
         self._told: list[Callable[[int], None]] = []
         self._was_leaving: Callable[[int], None] | None = None
-        self.departed: Callable[[], bool] = lambda: True
-        """Whether nobody counts on this agent for anything but its members."""
+        self.departed: Callable[[bool], bool] = lambda idle: idle
+        """Whether nobody counts on this agent for anything, told whether its members have ended."""
         self.votes_on: Callable[[], list[str]] = list
         """Names of the jobs that it votes on."""
         self._parting: dict[bytes, None] = {}
@@ -129,7 +129,7 @@ class Carrier:
         for job, member in list(self.members.items()):
             if member.has_left:
                 self._end(job, member.manifest.incarnation)
-        if self.members or not self.departed():
+        if not self.departed(not self.members):
             self._office.after(LEFT_S, self._left)
             return
         self._office.emit(Persist(LEAVING, self._office.me.id, b""))

@@ -58,7 +58,7 @@ from elfmesh.control.terms import Terms
 from elfmesh.control.verify import REV
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Rng, Tick
-from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, RouteDelivered
+from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, Remember, RouteDelivered
 from elfmesh.srt.events import (
     Answer,
     Attached,
@@ -112,7 +112,7 @@ class Control:
         self.asks = Asks(self.office, self.leadership, self.carrier)
         self.programs = beside.Programs(self.office, self.leadership.masters)
         self.departure = Departure(self.office, self.leadership)
-        self.carrier.departed, self.carrier.votes_on = self.departure.is_over, self.departure.jobs
+        self.carrier.departed, self.carrier.votes_on = self.departure.over, self.departure.jobs
         self.mail = Mail(
             self.office,
             self.carrier,
@@ -321,6 +321,8 @@ class Control:
                 self.programs.restored(key, data)
             elif kind == settlement.KIND:
                 self.carrier.ledgers[key] = data
+        if known := self.leadership.first.acquaintances.known():
+            self.office.emit(Remember(known))
         self.carrier.restored(kept)
         self.leadership.restored(epochs, terms, event.logs)
 

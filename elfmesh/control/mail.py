@@ -13,7 +13,9 @@ from msgspec.structs import replace
 from elfmesh.control import messages as ctl
 from elfmesh.control import messages_safety as safety
 from elfmesh.control import messages_versions as versions
+from elfmesh.control.answers import ask_anew
 from elfmesh.control.asks import Asks
+from elfmesh.control.asks_versions import changes
 from elfmesh.control.authority.leading import Leading
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.departure import Departure
@@ -21,7 +23,7 @@ from elfmesh.control.leadership import Leadership
 from elfmesh.control.master.replicas import serve_fetch
 from elfmesh.control.messages import pack
 from elfmesh.control.office import Office
-from elfmesh.control.register.messages import Resign, Resigned
+from elfmesh.control.register.messages import Departed, Resign, Resigned
 from elfmesh.control.rendezvous import Rendezvous
 from elfmesh.control.requests import Requests
 from elfmesh.control.roots import Roots, split_payload
@@ -256,6 +258,8 @@ class Mail:
                 self._office.send(sender, known)
             case ctl.Known():
                 leadership.answered(sender, message)
+            case Departed():
+                leadership.first.acquaintances.departed(sender)
             case ctl.Fetch():
                 serve_fetch(self._office, sender, message)
             case ctl.Page():
@@ -316,8 +320,14 @@ class Mail:
         except ProtocolError:
             self._office.stats["control.malformed"] += 1
 
+    def _is_late(self, message: ctl.Submit | ctl.Ask) -> bool:
+        """Whether a change must not be made any more: it was refused, or nobody waits for it."""
+        return changes(message) and self._office.once.came(message.origin, message.token, self._office.now)
+
     def _questions(self, message: Message, payload: bytes) -> None:
         match message:
+            case ctl.Submit() | ctl.Ask() if self._is_late(message):
+                ask_anew(self._office, message.origin, message.token)
             case ctl.Submit():
                 self._leading.submitted(message, self._asks.submit)
             case ctl.Ask():

@@ -17,6 +17,7 @@ from typing import Any
 from elfmesh.control.authority.policy import OPEN, Policy
 from elfmesh.control.events import LogRead, ReadLog
 from elfmesh.control.messages import Answered, Ask, pack
+from elfmesh.control.once import Once
 from elfmesh.machine import Contact, Effect, Message, Rng, Send
 from elfmesh.overlay.events import Lookup, LookupDone, Probe, ProbeDone, Route
 from elfmesh.srt.events import Publish, PublishDone
@@ -83,6 +84,7 @@ class Office:
         self.out: list[Effect] = []
         self.inbox: deque[tuple[Message, bytes]] = deque()
         self.stats: Counter[str] = Counter()
+        self.once = Once()
         self.roots: dict[bytes, None] = {}
         self._gone: OrderedDict[bytes, float] = OrderedDict()
         self._timers: list[Timer] = []

@@ -6,9 +6,11 @@ come to the process that they were sent to or not at all, so that this memory ne
 agent asks again, under the same number, whoever leads by then: the words that made the last versions of a job
 go with its manifest (`words`), so that a successor does not make them twice.
 
-Invariant: who has made a change does not pass the word for it on, and who has passed it on does not make the
-change: whether another did is not known here. Such a word is sent back (`answers.ANEW`), and who still waits
-for an answer asks anew, under another number.
+Invariants: who has made a change does not pass the word for it on, and who has passed it on does not make the
+change: whether another did is not known here. A word that was answered here without a change, because nobody
+led the job then, makes none later, when somebody does; nor does one that came by first so long ago that
+nobody waits for its answer, wherever it is passed on to. Such a word is sent back (`answers.ANEW`), and who
+still waits for an answer asks anew, under another number.
 """
 
 from __future__ import annotations
@@ -24,7 +26,11 @@ MADE_MAX = 4096
 WORDS_MAX = 8
 """Words that a manifest carries: a question is asked again for seconds, not for so many changes."""
 
-_PASSED = ""
+WAITED_S = 60.0
+"""After this nobody waits for a change any more (`requests.REQUEST_S` and the longest wait)."""
+
+_CAME, _PASSED, _ANSWERED = "", "passed", "answered"
+"""What became of a word that made no change here; anything else is an incarnation."""
 
 
 def word(origin: Contact, token: int) -> bytes:
@@ -43,6 +49,22 @@ class Once:
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[bytes, int, int], str] = OrderedDict()
+        self._since: dict[tuple[bytes, int, int], float] = {}
+
+    def came(self, origin: Contact, token: int, now: float) -> bool:
+        """A word for a change came by; whether it is too late to obey it."""
+        known = self._known.get((origin.id, origin.incarnation, token))
+        if known is None:
+            self._since[origin.id, origin.incarnation, token] = now
+            self._note(origin, token, _CAME)
+            return False
+        late = now - self._since.get((origin.id, origin.incarnation, token), now) > WAITED_S
+        return known == _ANSWERED or (late and known in (_CAME, _PASSED))
+
+    def answered(self, origin: Contact, token: int) -> None:
+        """Something was answered: no change is made any more, if none was."""
+        if self._known.get((origin.id, origin.incarnation, token)) == _CAME:
+            self._note(origin, token, _ANSWERED)
 
     def made(self, origin: Contact, token: int, incarnation: str) -> None:
         """A change is being made."""
@@ -55,15 +77,16 @@ class Once:
     def _note(self, origin: Contact, token: int, what: str) -> None:
         self._known[origin.id, origin.incarnation, token] = what
         while len(self._known) > MADE_MAX:
-            self._known.popitem(last=False)
+            self._since.pop(self._known.popitem(last=False)[0], None)
 
     def undone(self, origin: Contact, token: int) -> None:
-        """It could not be made: it may be asked for again."""
-        self._known.pop((origin.id, origin.incarnation, token), None)
+        """It could not be made: it may be tried again until that is answered."""
+        self._note(origin, token, _CAME)
 
     def of(self, origin: Contact, token: int) -> str | None:
         """The incarnation that was changed by this very word, None if none was."""
-        return self._known.get((origin.id, origin.incarnation, token)) or None
+        known = self._known.get((origin.id, origin.incarnation, token))
+        return None if known in (_CAME, _PASSED, _ANSWERED) else known
 
     def was_passed(self, origin: Contact, token: int) -> bool:
         """Whether this very word was passed on."""

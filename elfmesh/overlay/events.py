@@ -19,6 +19,13 @@ class Start(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Remember(Event, Effect):
+    """Agents met in an earlier life: ways back in beside the seeds, which may all be gone. Before `Start`."""
+
+    contacts: tuple[Contact, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Lookup(Event, Effect):
     """Find the agents closest to `key`; answered by `LookupDone` with the same token."""
 

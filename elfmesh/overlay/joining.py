@@ -1,13 +1,14 @@
 """How an agent gets in: seeds, itself, its siblings' rows, one look-up per row.
 
-    idle -> seeding (ping all seeds; jittered retries) -> looking (look up oneself) -> fetching (rows of the 3
-    closest) -> joined (then refresh each row once)
+    idle -> seeding (ping seeds, and agents met in an earlier life; jittered retries) -> looking (look up
+    oneself) -> fetching (rows of the 3 closest) -> joined (then refresh each row once)
 
-Owns the seeds and the stage; refuses to keep contacts itself. A join that has not succeeded within the
-limit says so once, with the reason, and goes on trying: a seed may come up later.
+Owns the seeds, the agents of an earlier life and the stage; refuses to keep contacts itself. A join that has
+not succeeded within the limit says so once, with the reason, and goes on trying: a seed may come up later.
 
-Invariant: `Joined` is emitted when, and only when, the stage becomes joined; an agent without seeds is the
-first of its overlay and joined at once.
+Invariants: `Joined` is emitted when, and only when, the stage becomes joined; an agent without seeds is the
+first of its overlay and joined at once. Who was met in an earlier life counts only under the id that it had:
+its address may be another's by now.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 5.0
 SEEDS_MAX = 64
 SEEDS_PINGED = 8
+REMEMBERED_PINGED = 8
+"""Of the agents of an earlier life, at each attempt: the seeds may all be gone by now."""
 SEED_GRACE_S = 0.1
 """After the first seed has answered, the others get this long: two islands are met in one join."""
 
@@ -67,6 +70,7 @@ class Joiner:
         self._lookups = lookups
         self._limit_s = limit_s
         self._seeds: dict[Address, bool] = {}  # has it ever answered?
+        self._remembered: tuple[Contact, ...] = ()
         self._retry_s = RETRY_FIRST_S
         self._merged = float("-inf")
         self._problem = "no seed has answered"
@@ -76,6 +80,10 @@ class Joiner:
     def joined(self) -> bool:
         """Whether this agent is in."""
         return self.stage == "joined"
+
+    def remember(self, contacts: tuple[Contact, ...]) -> None:
+        """Agents that were met in an earlier life: asked beside the seeds."""
+        self._remembered = tuple(each for each in contacts if self._context.acceptable(each))
 
     def start(self, seeds: Sequence[Address]) -> None:
         """Join through `seeds`, or add them to a join under way; after a join, meet them."""
@@ -88,6 +96,8 @@ class Joiner:
                 self.meet(seed)
         elif not self._seeds:
             self._become_joined()
+            for contact in self._some_remembered():
+                self._ping(contact, self.merge)
         elif self.stage == "idle" or fresh:
             self._context.timers.set("join-limit", self._context.now + self._limit_s, self._report)
             self._attempt()
@@ -102,13 +112,14 @@ class Joiner:
         self.stage = "seeding"
         context.timers.cancel("join")
         seeds = list(self._seeds)
-        chosen = context.rng.sample(seeds, min(SEEDS_PINGED, len(seeds)))
+        chosen = [Contact(b"", *seed) for seed in context.rng.sample(seeds, min(SEEDS_PINGED, len(seeds)))]
+        chosen += self._some_remembered()
         outstanding = dict.fromkeys(chosen)
         answered: list[Contact] = []
 
-        def done(seed: Address, answer: Message | None, sender: Contact) -> None:
-            del outstanding[seed]
-            if answer is not None and self._met(seed, sender):
+        def done(asked: Contact, answer: Message | None, sender: Contact) -> None:
+            del outstanding[asked]
+            if answer is not None and (asked.id or self._met((asked.host, asked.port), sender)):
                 answered.append(sender)
                 if len(answered) == 1 and outstanding and self.stage == "seeding":
                     context.timers.set("join", context.now + SEED_GRACE_S, self._look)
@@ -120,8 +131,12 @@ class Joiner:
                 else:
                     self._later()
 
-        for seed in chosen:
-            context.ping(Contact(b"", *seed), None, partial(done, seed))
+        for contact in chosen:
+            context.ping(contact, None, partial(done, contact))
+
+    def _some_remembered(self) -> list[Contact]:
+        known = self._remembered
+        return self._context.rng.sample(known, min(REMEMBERED_PINGED, len(known)))
 
     def _met(self, seed: Address, sender: Contact) -> bool:
         """A seed answered; False if it is this agent itself, or an impostor."""
@@ -216,11 +231,18 @@ class Joiner:
     def meet(self, seed: Address) -> None:
         """Ping a seed after the join; if it is there, its part of the overlay and ours become one."""
 
-        def done(answer: Message | None, sender: Contact) -> None:
-            if answer is not None and self._met(seed, sender):
+        def there(sender: Contact) -> None:
+            if self._met(seed, sender):
                 self.merge(sender)
 
-        self._context.ping(Contact(b"", *seed), None, done)
+        self._ping(Contact(b"", *seed), there)
+
+    def _ping(self, contact: Contact, there: Callable[[Contact], None]) -> None:
+        def done(answer: Message | None, sender: Contact) -> None:
+            if answer is not None:
+                there(sender)
+
+        self._context.ping(contact, None, done)
 
     def unmet(self, *, all_lost: bool) -> list[Address]:
         """Seeds worth another ping: those that never answered, or any if all contacts are lost."""

@@ -139,6 +139,8 @@ class Overlay:
     def _asked(self, event: Event) -> None:
         """What our own side wants."""
         match event:
+            case e.Remember(contacts):
+                self._joiner.remember(contacts)
             case e.Start(seeds):
                 self._joiner.start(seeds)
                 self._upkeep.start()

@@ -329,10 +329,8 @@ class World:
                 if incarnation != effect.incarnation:
                     records = []
                 assert not records or records[-1][0].index < effect.record.index, "out of order"
-                agent.results[effect.job] = (
-                    effect.incarnation,
-                    [*records, (effect.record, effect.rows)],
-                )
+                records = [*records, (effect.record, effect.rows)]
+                agent.results[effect.job] = (effect.incarnation, records)
             case ctl.DropLog():
                 agent.results.pop(effect.job, None)
             case ctl.DeadLetter():
@@ -346,6 +344,8 @@ class World:
             case ctl.Reply():
                 assert effect.token not in agent.replies, "a request is answered once"
                 agent.replies[effect.token] = effect
+            case ov.Remember():
+                pass  # everybody finds everybody here
             case _:
                 raise AssertionError(f"nobody carries out {effect}")
 

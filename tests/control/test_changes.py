@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from elfmesh import ids
+from elfmesh.control.manifest import new_manifest
 from elfmesh.control.messages import Announce, Ask, Running, Submit, unpack
+from elfmesh.control.plan import read_job
 from elfmesh.machine import Event, Received
 from elfmesh.overlay.events import RouteDelivered
 from tests.control.clicks import BASE, SLIDE, exact, fill
@@ -235,6 +237,38 @@ def test_who_has_passed_a_word_on_does_not_obey_a_late_copy_but_its_client_may_a
     world.post(0.0, successor, word)
     world.run(5.0)
     assert world.ask(client, "describe", {"job": "shop/top"}).body["state"] == "running"
+
+
+@pytest.mark.parametrize("verb", ["delete", "pause", "undo"])
+def test_a_word_that_was_refused_is_not_obeyed_when_somebody_leads_the_job_later(verb: str) -> None:
+    world = World(4)
+    master, client, *_ = world.closest(JOB)
+    word = Received(client.me, Ask(verb, JOB, b"{}", client.me, 77), b"")
+    world.post(0.0, master, word)
+    world.run(1.0)
+    assert world.apply(client).body["state"] == "new"
+    assert world.master() is master
+    world.post(0.0, master, word)
+    world.run(5.0)
+    told = world.ask(client, "describe", {"job": "shop/top"}).body
+    assert (told["state"], told["version"]) == ("running", 1)
+    assert master.control.office.stats["control.asked_anew"] == 1
+
+
+def test_an_update_that_was_refused_changes_no_job_that_is_begun_later() -> None:
+    world = World(4)
+    master, client, *_ = world.closest(JOB)
+    job, _ = read_job(TEXT, source="query")
+    manifest = new_manifest(
+        job, TEXT.replace("COUNT(*)", "2 * COUNT(*)"), "local", created=0, incarnation="i", signed=b""
+    )
+    word = Received(client.me, Submit(manifest, client.me, 77, False, 0, True), b"")
+    world.post(0.0, master, word)
+    world.run(3.0)
+    assert world.apply(client).body["version"] == 1
+    world.post(0.0, master, word)
+    world.run(5.0)
+    assert world.ask(client, "describe", {"job": "shop/top"}).body["version"] == 1
 
 
 @pytest.mark.parametrize("after_ms", range(0, 3000, 250))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.acquaintances import FORGOTTEN_S, KIND, MET_MAX, Acquaintances
@@ -199,6 +200,50 @@ def test_the_memory_is_bounded_and_damage_in_it_is_counted() -> None:
     known.restored(agent_id(9999), b"\xff")
     assert office.stats["control.malformed"] == 1
     assert agent_id(9999) not in {contact.id for contact in known.nearest(JOB, 2 * MET_MAX)}
+
+
+def leaves(world: SplitWorld, agent: Agent) -> None:
+    assert world.ask(agent, "leave").body["state"] == "left"
+    world.kill(agent)
+
+
+def test_most_of_a_fleet_may_leave_and_the_others_found_jobs_at_once() -> None:
+    world = acquainted(7)
+    for agent in nearest(world, 7)[:5]:
+        leaves(world, agent)
+    world.run(5.0)
+    assert world.apply(world.living[0]).body["state"] == "new"
+
+
+def test_who_leaves_while_it_is_cut_off_is_counted_by_those_that_do_not_hear_it() -> None:
+    world = acquainted(5)
+    few, most = nearest(world, 5)[:2], nearest(world, 5)[2:]
+    world.split(most)
+    world.run(2.0)
+    leaves(world, most[0])
+    world.run(2.0)
+    assert surveyed(world, most[1]).problem in (SILENT, FEW_VOTERS), "two of four"
+    world.heal()
+    world.split(few)
+    world.run(2.0)
+    assert surveyed(world, few[0]).problem == SILENT, "two of five, as they know"
+
+
+def test_what_comes_late_from_who_has_left_brings_it_not_back_and_another_life_does() -> None:
+    office = Office(Contact(agent_id(0), "sim", 1), "a", random.Random(1), lambda topic: {})
+    known = Acquaintances(office)
+    other = Contact(agent_id(1), "sim", 2, 3)
+    known.met(other)
+    known.departed(other)
+    for late in (other, replace(other, incarnation=2)):
+        known.met(late)
+        known.heard(late.id)
+        known.lost(late.id)
+        assert known.nearest(JOB, 9) == [office.me]
+    known.met(replace(other, incarnation=4))
+    assert len(known.nearest(JOB, 9)) == 2
+    known.lost(other.id)
+    assert len(known.nearest(JOB, 9)) == 2, "it only crashed this time"
 
 
 def test_half_of_the_known_is_no_majority() -> None:

@@ -106,6 +106,24 @@ def test_a_job_goes_on_when_its_last_agent_but_one_has_left() -> None:
     assert {state for state, _ in states(world)} == {"FINAL"}
 
 
+def test_votes_are_handed_over_while_the_last_intervals_are_open() -> None:
+    world, _ = started(5)
+    leaver = next(
+        agent
+        for agent in world.living
+        if agent is not world.master() and agent.control.leadership.registers.acceptors.voting(agent.me.id)
+    )
+    token = world.request(leaver, "leave")
+    world.run(15.0)
+    assert token not in leaver.replies
+    voters = leads(world).committer.cell.value.acceptors
+    assert len(voters) == 3
+    assert leaver.me.id not in {contact.id for contact in voters}
+    world.seal_all(BASE + 8 * SLIDE)
+    until_answered(world, leaver, token)
+    assert leaver.replies[token].body["state"] == "left"
+
+
 def test_nobody_leaves_and_everything_is_exact() -> None:
     world, _ = started()
     world.seal_all(BASE + 8 * SLIDE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elfmesh.control.once import WORDS_MAX, word, words
+from elfmesh.control.once import MADE_MAX, WAITED_S, WORDS_MAX, Once, word, words
 from elfmesh.machine import Contact
 
 
@@ -21,3 +21,32 @@ def test_the_newest_words_stay() -> None:
     for token in range(WORDS_MAX + 3):
         kept = words(kept, word(asker(), token))
     assert kept == tuple(word(asker(), token) for token in range(3, WORDS_MAX + 3))
+
+
+def test_a_word_is_too_late_when_it_was_answered_or_nobody_waits_for_it_and_not_when_it_was_obeyed() -> None:
+    once = Once()
+    assert not once.came(asker(), 1, 0.0)
+    assert not once.came(asker(), 1, WAITED_S), "its client asks again"
+    assert once.came(asker(), 1, WAITED_S + 1)
+    assert not once.came(asker(), 2, 0.0)
+    once.passed(asker(), 2)
+    once.answered(asker(), 2)
+    assert not once.came(asker(), 2, 1.0), "not here: it is passed on again"
+    assert once.came(asker(), 2, WAITED_S + 1)
+    assert not once.came(asker(), 3, 0.0)
+    once.made(asker(), 3, "incarnation")
+    once.answered(asker(), 3)
+    assert not once.came(asker(), 3, WAITED_S + 1), "it is answered as it was"
+    once.undone(asker(), 3)
+    assert once.of(asker(), 3) is None
+    once.answered(asker(), 3)
+    assert once.came(asker(), 3, 1.0)
+    once.answered(asker(), 4)
+    assert not once.came(asker(), 4, 0.0), "a question, not a change"
+
+
+def test_the_memory_of_words_is_bounded() -> None:
+    once = Once()
+    for token in range(MADE_MAX + 5):
+        once.came(asker(), token, 0.0)
+    assert len(once._known) == len(once._since) == MADE_MAX

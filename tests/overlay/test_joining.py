@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from elfmesh.machine import Contact, Effect, Received, Send
+from elfmesh.machine import Contact, Effect, Received, Send, Tick
 from elfmesh.overlay import Joined, JoinFailed, Overlay, Start
+from elfmesh.overlay.events import Remember
 from elfmesh.overlay.messages import Ping, Pong
 from tests.overlay.crowd import Crowd
 from tests.sim.network import Network
@@ -52,6 +53,40 @@ def test_an_agent_whose_only_seed_turns_out_to_be_itself_is_the_first() -> None:
     assert Joined() in overlay.step(Received(overlay.me, Pong(ping.message.rid)), 0.2)
 
 
+def test_who_is_restarted_joins_through_whom_it_had_met_when_its_seed_is_gone() -> None:
+    small = Small()
+    gone, back, other = contact(1), contact(2), contact(3)
+    for me in (back, other):
+        small.add(me)
+    small.start(other)
+    small.network.run_for(1.0)
+    small.network.give(back.id, Remember((contact(4), other)))
+    small.start(back, gone)
+    small.network.run_for(10.0)
+    assert small.events(Joined) == [other.id, back.id]
+
+
+def test_another_agent_at_the_address_of_one_that_was_met_is_no_way_in() -> None:
+    overlay = Overlay(contact(1), rng=random.Random(1))
+    assert overlay.step(Remember((Contact(contact(2).id, "h3", 7000), overlay.me)), 0.0) == []
+    seed, met = [effect for effect in overlay.step(Start((("other", 9),)), 0.0) if isinstance(effect, Send)]
+    assert (seed.to.id, met.to.id) == (b"", contact(2).id)
+    assert isinstance(met.message, Ping)
+    overlay.step(Received(contact(3), Pong(met.message.rid)), 0.1)
+    for _ in range(20):
+        overlay.step(Tick(), overlay.deadline or 0.0)
+    assert not overlay.joined
+
+
+def test_who_has_no_seed_is_joined_at_once_and_meets_whom_it_had_met() -> None:
+    overlay = Overlay(contact(1), rng=random.Random(1))
+    overlay.step(Remember((contact(2),)), 0.0)
+    joined, ping = overlay.step(Start(()), 0.0)
+    assert joined == Joined()
+    assert isinstance(ping, Send)
+    assert ping.to == contact(2)
+
+
 def test_a_clone_with_the_same_id_is_named_as_the_reason() -> None:
     overlay = Overlay(contact(1), rng=random.Random(1))
     (ping,) = overlay.step(Start((("other", 9),)), 0.0)
@@ -62,8 +97,6 @@ def test_a_clone_with_the_same_id_is_named_as_the_reason() -> None:
     now = 0.1
     while not (failed := [e for e in effects if isinstance(e, JoinFailed)]):
         now = overlay.deadline or now
-        from elfmesh.machine import Tick
-
         effects = overlay.step(Tick(), now)
     assert "has this agent's id" in failed[0].reason
     assert not overlay.joined

@@ -92,7 +92,11 @@ class Resigned(Message, frozen=True, tag="ctl.resigned"):
     incarnation: str
 
 
+class Departed(Message, frozen=True, tag="ctl.departed"):
+    """An agent to all it has met: I have left for good, and am none of those of which most must be there."""
+
+
 REGISTER_MESSAGES: tuple[type[Message], ...] = (
     *(Prepare, Promised, Accept, Accepted, Conflict),
-    *(Resign, Resigned),
+    *(Resign, Resigned, Departed),
 )

@@ -345,6 +345,8 @@ class Host:
         self.around.system.hang_up(self.folder)
         self.gate.open()
         self.down_since = asyncio.get_running_loop().time()
+        if self.left:
+            self._gone()  # nobody starts it again
 
     def power_cut(self) -> None:
         """The host goes dark: what was not synced is gone. Its web server syncs its own log."""
@@ -364,7 +366,7 @@ class Host:
 
     def _gone(self) -> None:
         """The agent of this host will never be seen again."""
-        self.around.history.gone[self.id] = self.around.history.now()
+        self.around.history.gone.setdefault(self.id, self.around.history.now())
 
     def pause(self) -> None:
         """SIGSTOP."""
