@@ -345,8 +345,8 @@ class Host:
         self.around.system.hang_up(self.folder)
         self.gate.open()
         self.down_since = asyncio.get_running_loop().time()
-        if self.left:
-            self._gone()  # nobody starts it again
+        if self.left:  # nobody starts it again
+            self._gone_for_good()
 
     def power_cut(self) -> None:
         """The host goes dark: what was not synced is gone. Its web server syncs its own log."""
@@ -361,11 +361,10 @@ class Host:
         self.disk.wipe(f"/{self.folder}/data")
         self.disk.space, self.disk.syncs_to_fail = None, 0
         self.disks += 1
-        self._gone()
+        self._gone_for_good()
         self._new_identity()
 
-    def _gone(self) -> None:
-        """The agent of this host will never be seen again."""
+    def _gone_for_good(self) -> None:
         self.around.history.gone.setdefault(self.id, self.around.history.now())
 
     def pause(self) -> None:
@@ -392,7 +391,6 @@ class Host:
             async with asyncio.timeout(LEAVE_S_MAX):
                 await self.ask("leave", {}, LEAVE_S_MAX)
                 await local.pump.stop()
-        self._gone()
         if self.local is local:
             self.kill()
 
