@@ -5,9 +5,9 @@ master's decision (`register.members`), made through the register, one acceptor 
 
 Invariants: this agent votes on until the register has settled without it, so that no majority is ever missing
 because somebody is about to go. It asks from the beginning, while its last intervals are still open: who
-switches it off meanwhile takes no votes away. It does not wait for ever: a register without a majority
-changes for nobody. What it says last is that it has left: those that stay need not wait until it is forgotten
-before they found a job.
+switches it off meanwhile takes no votes away that another could have. It does not wait for ever: a register
+without a majority changes for nobody. What it says last is that it has left: those that stay need not wait
+until it is forgotten before they found a job.
 
 Paper: CASPaxos (Rystsov 2018) 2.3.
 """
@@ -59,7 +59,7 @@ class Departure:
         if now - self._asked_at >= ASK_AGAIN_S:
             self._asked_at = now
             for job in open_votes:
-                self._ask(job)
+                self._ask(job, last=idle)
         return False
 
     def _farewell(self) -> bool:
@@ -86,8 +86,8 @@ class Departure:
             if self._handed.get(job) != acceptors.vote(job).ballot
         ]
 
-    def _ask(self, job: bytes) -> None:
+    def _ask(self, job: bytes, *, last: bool) -> None:
         cell = self._leadership.registers.acceptors.vote(job).value
         assert cell is not None
         leader = self._leadership.leader(job) or cell.value.master
-        self._office.send(leader, Resign(job, cell.value.incarnation, self._office.me))
+        self._office.send(leader, Resign(job, cell.value.incarnation, self._office.me, last))

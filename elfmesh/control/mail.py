@@ -210,7 +210,7 @@ class Mail:
         job, incarnation = message.job, message.incarnation
         master = self._leadership.masters.get(job)
         if master is not None and master.manifest.incarnation == incarnation:
-            done = master.electorate.resign(message.voter.id)
+            done = master.electorate.resign(message.voter.id, last=message.last)
         else:
             done = self._leadership.is_over(job, incarnation)
         if done:

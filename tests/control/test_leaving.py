@@ -124,6 +124,19 @@ def test_votes_are_handed_over_while_the_last_intervals_are_open() -> None:
     assert leaver.replies[token].body["state"] == "left"
 
 
+def test_where_nobody_can_vote_instead_an_agent_votes_until_its_last_intervals_are_closed() -> None:
+    world, leaver = started(3)
+    token = world.request(leaver, "leave")
+    world.run(15.0)
+    voters = {contact.id for contact in leads(world).committer.cell.value.acceptors}
+    assert voters == {agent.me.id for agent in world.living}, "of three one may still crash"
+    world.seal_all(BASE + 8 * SLIDE)
+    until_answered(world, leaver, token)
+    assert leaver.replies[token].body["state"] == "left"
+    voters = {contact.id for contact in leads(world).committer.cell.value.acceptors}
+    assert voters == {agent.me.id for agent in world.living if agent is not leaver}
+
+
 def test_nobody_leaves_and_everything_is_exact() -> None:
     world, _ = started()
     world.seal_all(BASE + 8 * SLIDE)

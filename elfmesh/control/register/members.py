@@ -5,7 +5,8 @@ overlap, is the register's.
 
 Invariants: an acceptor is replaced only when look-ups have not found it for `GONE_S`, or when it says that it
 goes for good; who shall come is first given what an acceptor must hold, so that the change does not wait for
-it. Who goes is replaced if anybody can be found, and left out otherwise, unless it is the last.
+it. Who goes is replaced if anybody can be found, and left out otherwise as soon as nothing else holds it,
+unless it is the last.
 
 A fleet of one or two agents has a register of one; with a third agent it grows, one acceptor at a time.
 
@@ -56,7 +57,7 @@ class Electorate:
         self._invite, self._changed, self._wanted, self._gone_s = invite, changed, wanted, gone_s
         self._invited: dict[bytes, float] = {}
         self._away: dict[bytes, float] = {}
-        self._leaving: dict[bytes, None] = {}
+        self._leaving: dict[bytes, bool] = {}
         self._looking_again = False
         self._nearest: tuple[Contact, ...] = ()
         self._stopped = False
@@ -65,12 +66,16 @@ class Electorate:
         """Not the master any more."""
         self._stopped = True
 
-    def resign(self, voter: bytes) -> bool:
-        """An agent goes for good. Returns: whether its vote is not counted on any more."""
+    def resign(self, voter: bytes, *, last: bool) -> bool:
+        """An agent goes for good, now if it is its `last` word.
+
+        Returns:
+            Whether its vote is not counted on any more.
+        """
         value = self._cell().value
         if value.deleted or voter not in {contact.id for contact in self._cell().contacts}:
             return True
-        self._leaving[voter] = None
+        self._leaving[voter] = last
         if self._nearest:
             self.upkeep(self._nearest)
             return [contact.id for contact in self._nearest] == [voter]  # there is nobody else
@@ -105,19 +110,20 @@ class Electorate:
         near = voting | {contact.id for contact in self._nearest}
         invited = {contact.id for contact in coming}
         self._away = {agent: since for agent, since in self._away.items() if agent in voting}
-        self._leaving = {agent: None for agent in self._leaving if agent in near}
+        self._leaving = {agent: last for agent, last in self._leaving.items() if agent in near}
         self._invited = {agent: at for agent, at in self._invited.items() if agent in invited}
 
     def _gone(self, voting: set[bytes]) -> list[bytes]:
         """Acceptors that are to be replaced: who says so first, then who has been away for long."""
         now = self._office.now
         lost = [agent for agent, since in self._away.items() if now - since >= self._gone_s]
-        return [agent for agent in dict.fromkeys((*self._leaving, *lost)) if agent in voting]
+        leaving = sorted(self._leaving, key=lambda agent: not self._leaving[agent])
+        return [agent for agent in dict.fromkeys((*leaving, *lost)) if agent in voting]
 
     def _exchange(self, value: RegisterValue, room: int, gone: list[bytes], coming: list[Contact]) -> None:
         """Have the first of those that come vote, in the place of the first that goes if there is no room."""
         now = self._office.now
-        if not coming and gone and gone[0] in self._leaving and len(value.acceptors) > 1:
+        if not coming and gone and self._leaving.get(gone[0]) and len(value.acceptors) > 1:
             change = Exchange(value.incarnation, value.epoch, None, gone[0])
             self._proposer.submit(change, self._exchanged)
             return

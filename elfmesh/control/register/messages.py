@@ -78,11 +78,19 @@ class Conflict(Message, frozen=True, tag="ctl.conflict"):
 
 
 class Resign(Message, frozen=True, tag="ctl.resign"):
-    """An acceptor to the master of a job: I go for good; let another vote in my place."""
+    """An acceptor to the master of a job: I go for good; let another vote in my place.
+
+    Attributes:
+        job: whose register.
+        incarnation: of the job.
+        voter: who goes.
+        last: nothing else holds it: if nobody can come for it, the others vote alone.
+    """
 
     job: Id
     incarnation: str
     voter: Contact
+    last: bool = True
 
 
 class Resigned(Message, frozen=True, tag="ctl.resigned"):
