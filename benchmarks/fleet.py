@@ -41,17 +41,27 @@ class ProbedFleet(Fleet):
         seed: of the shop.
         rate_per_s: lines per second of each log if `traffic` is started; else nothing is written by itself.
         idle: how long a source may be silent.
+        read_from: where jobs begin: "beginning" or "end" of the logs.
     """
 
     def __init__(
-        self, directory: Path, count: int, *, seed: int = 1, rate_per_s: float = 20.0, idle: str = "1 h"
+        self,
+        directory: Path,
+        count: int,
+        *,
+        seed: int = 1,
+        rate_per_s: float = 20.0,
+        idle: str = "1 h",
+        read_from: str = "beginning",
     ) -> None:
         super().__init__(directory, count, seed=seed, rate_per_s=rate_per_s)
-        self._idle = idle
+        self._idle, self._read_from = idle, read_from
 
     def command(self, name: str, options: Sequence[str], join: str | None) -> list[str]:
         """The agent of `benchmarks.agent`, whatever the demo's options are."""
-        stream = f"{STREAM}={self.traffic.paths[name]},format=json,idle={self._idle}"
+        stream = (
+            f"{STREAM}={self.traffic.paths[name]},format=json,idle={self._idle},read_from={self._read_from}"
+        )
         words = [stream, str(self.directory / name), str(self._lags(name)), name, PROBE_S]
         return [sys.executable, "-m", "benchmarks.agent", *words, *([] if join is None else [join])]
 

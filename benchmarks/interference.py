@@ -1,9 +1,12 @@
 """Do jobs disturb each other? Operators alone and together (Figures 12a, 12b), a bad job beside good ones.
 
-Eight real agents read live logs; followers note when each window's result arrives. A time is counted from the
+Real agents read live logs; followers note when each window's result arrives. A time is counted from the
 moment the window may close to the result at its reader: what the paper calls shuffling, from the snapshots of
-the agents' trees to the root, with closing, syncing and serving on top. Alone and together, with and without
-the bad job take turns in one run, so that other work on the machine falls on both.
+the agents' trees to the root, with closing, syncing and serving on top.
+
+Alone and together take turns in one run. Every turn beside a bad job is a fleet of its own whose logs begin
+with the same number of old lines, so that each bad job has as much to catch up; its beginning, until it tells
+windows that end now, is apart from its steady state; without it is measured before and behind.
 """
 
 from __future__ import annotations
@@ -14,23 +17,32 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from benchmarks.fleet import ProbedFleet, until
 from benchmarks.harness import Figure, percentile
+from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
 from elfmesh.control.client import Client, connect
 from elfmesh.errors import ElfError
+from elfmesh.units import MICROS
 
 AGENTS = 8
 RATE_PER_S = 50.0
 LATENESS_MS = 100
-ROUNDS, ROUNDS_SMALL = 5, 1
-SECONDS, SECONDS_SMALL = 8, 3
-"""Of each turn."""
+ROUNDS, ROUNDS_SMALL = 4, 1
+SECONDS, SECONDS_SMALL = 6, 3
+"""Of each turn of operators."""
+
+BAD_ROUNDS, BAD_SECONDS = 5, 8
+"""Fleets, and seconds with the bad job in its steady state; as long without it."""
+
+BACKLOG_LINES = 1500
+"""In each log before the shop opens: half a minute of it."""
 
 LIVE_S = 60.0
-BEGUN_S = 3.0
-"""After a bad job was applied: its own beginning is not what is looked at."""
+CALM_S = 1.0
+"""Between two states of a fleet."""
 
 PAPER = "ELF, Fig. 12a/b: < 100 ms"
 PAPER_MS = 100.0
@@ -50,20 +62,28 @@ BAD_AGENTS = 2
 """As many as this machine has cores: what a bad job burns must not be taken from other agents."""
 
 BAD = {
-    "one more ordinary job": ("product, SUM(clicks_count) AS v", "", "product"),
-    "huge key space": (
+    "ordinary": ("one more ordinary job", "product, SUM(clicks_count) AS v", "", "product"),
+    "keys": (
+        "a huge key space",
         "id, ts, user.name, count(DISTINCT repeat(product, 50)) AS n, array_agg(repeat(product, 50)) AS all",
         "",
         "id, ts, user.name",
     ),
-    "slow function": (
+    "function": (
+        "a slow function",
         "product, count(*) AS n",
         "WHERE regexp_like(repeat(product, 20000), '(a|b|[c-z]+ )*[A-Z]+[^q]*(x+y+)+$')",
         "product",
     ),
-    "poison lines": ("product, sum(CAST(product AS INT)) AS n", "WHERE kind LIKE '%%'", "product"),
+    "poison": (
+        "lines it cannot use",
+        "product, sum(CAST(product AS INT)) AS n",
+        "WHERE kind LIKE '%%'",
+        "product",
+    ),
 }
-"""Name -> what it selects, where, and by what it groups. The first is no bad one: what any job more costs."""
+"""Part -> what it is, what it selects, where, and by what it groups. The first is no bad one: what any job
+more costs."""
 
 
 def text(name: str, select: str, where: str, key: str, order: str = "") -> str:
@@ -107,24 +127,34 @@ class Followers:
             late, self._late = self._late, {}
             return late
 
-    def wait_live(self, names: Iterable[str]) -> None:
+    def wait_live(self, names: Iterable[str]) -> dict[str, list[float]]:
         """Until each of these jobs has told a window that ended after this call: it has read what was there.
+
+        Returns what was noted meanwhile.
 
         Raises:
             RuntimeFailure: one does not.
         """
         self.take()
         until(lambda: self._late.keys() >= set(names), "windows of all jobs that end now", LIVE_S)
+        return self.take()
 
 
 @contextmanager
-def live(agents: int = AGENTS, rate_per_s: float = RATE_PER_S) -> Iterator[tuple[Client, Followers]]:
-    """Agents under live traffic."""
+def live(
+    agents: int = AGENTS, rate_per_s: float = RATE_PER_S, backlog: int = 0, read_from: str = "beginning"
+) -> Iterator[tuple[Client, Followers]]:
+    """Agents under live traffic, behind so many lines of the time before."""
     with (
         tempfile.TemporaryDirectory() as directory,
-        ProbedFleet(Path(directory), agents, rate_per_s=rate_per_s, idle="1 s") as fleet,
+        ProbedFleet(Path(directory), agents, rate_per_s=rate_per_s, idle="1 s", read_from=read_from) as fleet,
     ):
         client = fleet.begin()
+        if backlog:
+            seconds = int(backlog / rate_per_s)
+            begin_us = (int(time.time()) - seconds) * MICROS
+            for number, path in enumerate(fleet.traffic.paths.values()):
+                write_bulk(path, backlog, ShopTraffic(number), start_us=begin_us, rate_per_s=rate_per_s)
         fleet.traffic.start()
         yield client, Followers(fleet.agents[-2].api)
 
@@ -152,7 +182,7 @@ def operators(*, small: bool) -> list[Figure]:
     names = TRUNCATED if small else tuple(OPERATORS)
     alone: dict[str, list[float]] = {name: [] for name in names}
     together: dict[str, list[float]] = {name: [] for name in names}
-    with live() as (client, followers):
+    with live(read_from="end") as (client, followers):
         for _ in range(rounds):
             for name in names:
                 alone[name] += turn(client, followers, {name: operator(name)}, seconds)[name]
@@ -169,41 +199,49 @@ def operators(*, small: bool) -> list[Figure]:
     return figures
 
 
-def bad(*, small: bool) -> list[Figure]:
+def bad(part: str, *, small: bool) -> list[Figure]:
     """The four operators without and with a bad job beside them."""
-    rounds, seconds = (ROUNDS_SMALL, SECONDS_SMALL) if small else (ROUNDS, SECONDS)
-    good = {name: operator(name) for name in OPERATORS}
-    figures = []
-    with live(BAD_AGENTS) as (client, followers):
-        for name, text_of in good.items():
-            client.apply(text_of)
-            followers.follow(name)
-        followers.wait_live(good)
-        for kind, (select, where, key) in list(BAD.items())[slice(1, 2) if small else slice(None)]:
-            without: list[float] = []
-            beside: list[float] = []
-            for _ in range(rounds):
-                time.sleep(1.0)
+    what, select, where, key = BAD[part]
+    if small and part != "keys":
+        return [Figure(f"good jobs beside {what}", 0.0, "ms", skipped="one bad job is enough of a trial")]
+    rounds, seconds = (1, SECONDS_SMALL) if small else (BAD_ROUNDS, BAD_SECONDS)
+    late: dict[str, list[float]] = {"without": [], "its beginning": [], "steady": []}
+    took_s = []
+    for _ in range(rounds):
+        with live(BAD_AGENTS, backlog=BACKLOG_LINES) as (client, followers):
+            good = {name: operator(name) for name in OPERATORS}
+            for name, text_of in good.items():
+                client.apply(text_of)
+                followers.follow(name)
+            followers.wait_live(good)
+
+            def note(state: str, seconds: float, followers: Followers = followers) -> None:
+                time.sleep(CALM_S)
                 followers.take()
                 time.sleep(seconds)
-                without += _all(followers.take(), good)
-                client.apply(text("bad", select, where, key))
-                time.sleep(BEGUN_S)
-                followers.take()
-                time.sleep(seconds)
-                beside += _all(followers.take(), good)
-                client.delete("bench/bad")
-            alone, disturbed = percentile(without, 0.5), percentile(beside, 0.5)
-            figures.append(
-                Figure(f"good jobs beside {kind}, median", disturbed, "ms", "alone", disturbed / alone)
-            )
-            worst, usual = percentile(beside, 0.9), percentile(without, 0.9)
-            figures.append(Figure(f"good jobs beside {kind}, p90", worst, "ms", "alone", worst / usual))
+                late[state] += _good(followers.take())
+
+            note("without", seconds / 2)
+            began = time.monotonic()
+            client.apply(text("bad", select, where, key))
+            followers.follow("bad")
+            late["its beginning"] += _good(followers.wait_live(["bad"]))
+            took_s.append(time.monotonic() - began)
+            note("steady", seconds)
+            client.delete("bench/bad")
+            note("without", seconds / 2)
+    alone = late.pop("without")
+    figures = [Figure(f"{what}: until it tells windows that end now", percentile(took_s, 0.5), "s")]
+    for state, beside in late.items():
+        for share, name in ((0.5, "median"), (0.9, "p90")):
+            with_it, without = percentile(beside, share), percentile(alone, share)
+            label = f"good jobs beside {what}, {state}, {name} of {len(beside)}"
+            figures.append(Figure(label, with_it, "ms", f"{without:.3g} ms without", with_it / without))
     return figures
 
 
-def _all(late: Mapping[str, list[float]], names: Mapping[str, str]) -> list[float]:
-    return [each for name in names for each in late.get(name, [])]
+def _good(late: Mapping[str, list[float]]) -> list[float]:
+    return [each for name in OPERATORS for each in late.get(name, [])]
 
 
-PARTS = {"operators": operators, "bad": bad}
+PARTS = {"operators": operators, **{part: partial(bad, part) for part in BAD}}
