@@ -34,7 +34,7 @@ ROUNDS, ROUNDS_SMALL = 4, 1
 SECONDS, SECONDS_SMALL = 6, 3
 """Of each turn of operators."""
 
-BAD_ROUNDS, BAD_SECONDS = 5, 8
+BAD_ROUNDS, BAD_SECONDS = 4, 8
 """Fleets, and seconds with the bad job in its steady state; as long without it."""
 
 BACKLOG_LINES = 1500

@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from elfmesh.agent.budget.host import HostBudget
+from elfmesh.agent.courtesy import Courtesy
 from elfmesh.agent.disk.frames import Sealed
 from elfmesh.agent.host import APART, SLOW, Executor
 from elfmesh.agent.pace import Pace
@@ -78,6 +79,10 @@ class Ingest:
         apart: the lanes are those of slow jobs, and what is read at once depends on what it costs.
         caught_up: told once that the only job stands at the end of its files and is not slow.
         budget: the agent's processor time; None: without limit.
+        courtesy: when to let others go first; None: never.
+
+    Attributes:
+        due_us, sealed_s: see `elfmesh.agent.courtesy.Closes`.
     """
 
     def __init__(
@@ -98,8 +103,11 @@ class Ingest:
         apart: bool = False,
         caught_up: Callable[[], None] | None = None,
         budget: HostBudget | None = None,
+        courtesy: Courtesy | None = None,
     ) -> None:
-        self._budget = budget
+        self._budget, self._courtesy = budget, courtesy
+        self.due_us: int | None = None
+        self.sealed_s = float("-inf")
         self.stream = stream
         self._executor, self._wall_us, self._write, self._emit = executor, wall_us, write, emit
         self._ended, self._memory, self.held_bytes_max = ended, memory, held_bytes_max
@@ -179,7 +187,7 @@ class Ingest:
             if polled.bytes_read >= min(BACKLOG_BYTES, bytes_max // 2):
                 continue  # the reader is behind
             await self._settle()
-            due_us = self.stream.next_due_us()
+            due_us = self.due_us = self.stream.next_due_us()
             if not polled.bytes_read:
                 pause = max(pause, min(POLL_MAX_S, pause * 1.5))
             elif due_us is None:
@@ -193,6 +201,9 @@ class Ingest:
         """How long the next poll has to wait for processor time; what is being evaluated goes on."""
         jobs = self.stream.jobs.values()
         own_s = next(iter(jobs)).cost.delay_s if len(jobs) == 1 else 0.0
+        if self._courtesy is not None:
+            now_s = asyncio.get_running_loop().time()
+            own_s = max(own_s, self._courtesy.delay_s(now_s, self.stream.poll_cost_s))
         return max(own_s, self._budget.delay_s(self.stream.name) if self._budget is not None else 0.0)
 
     def _heavy(self) -> list[LocalJob]:
@@ -234,6 +245,7 @@ class Ingest:
             self.stream.spool_bytes_max = 0 if self._crowded() else self.held_bytes_max
         outcome = await self._executor.run(self._working, partial(self.stream.evaluate, polled))
         if outcome.frames:
+            self.sealed_s = asyncio.get_running_loop().time()
             await self._write(outcome.frames)
         for event in outcome.events:
             self.stream.given(event)

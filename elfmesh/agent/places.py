@@ -3,10 +3,12 @@
 Jobs of a stream share every read, so that a line is parsed once for all; the price is that what one of them
 takes long over, all wait for. Two kinds are read by themselves: one that `slowness` or `pace` has found slow,
 for good, and one that begins behind those that stand at the end of their files, until it stands there too:
-its backlog is its own. Owns which job is where, and the moves. Reads nothing itself.
+its backlog is its own. All of them share one allowance of processor time and stand back where others close an
+interval (`courtesy`). Owns which job is where, and the moves. Reads nothing itself.
 
-Invariants: a job changes its reader at rest and goes on exactly where it stood (D-1); no more than APART_MAX
-jobs are read by themselves, those over several streams among them: the rest are read with the others.
+Invariants: a job changes its reader at rest and goes on exactly where it stood (D-1); at most SLOW_MAX jobs
+leave the others because they are slow, the rest stay; at most BEHIND_MAX jobs catch up at a time, the rest
+wait for their turn.
 
 Paper: none.
 """
@@ -14,22 +16,26 @@ Paper: none.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 from elfmesh.agent.budget.host import HostBudget
+from elfmesh.agent.courtesy import Courtesy
 from elfmesh.agent.disk.frames import Sealed
 from elfmesh.agent.ingest import Ingest
 from elfmesh.agent.stream import Stream
 from elfmesh.agent.worker.jobs import MOVING, LocalJob
 
 log = logging.getLogger("elf.worker")
-APART_MAX = 8
-"""Jobs read by themselves; each parses its lines for itself."""
+SLOW_MAX, BEHIND_MAX = 64, 8
+"""Jobs read by themselves; each parses its lines for itself. They share two threads."""
 
 BEHIND_BYTES = 16 << 10
 """A job that is closer to the others than that catches up among them: they will hardly notice."""
+
+Move: TypeAlias = Callable[[LocalJob], Coroutine[Any, Any, None]]
 
 
 class Opens(Protocol):
@@ -50,8 +56,9 @@ class Places:
         run: runs an ingest until it is closed.
         leave: takes an ingest away if nobody else reads there.
         wall_us: wall clock.
-        budget: gives the allowance of a slow job.
-        caught_up: told of a job that may be read among the others again.
+        budget: gives the allowance of those that are read by themselves.
+        is_here: whether this is still the agent's worker of its job.
+        again: has a job moved by one of the functions below, after what else is wanted of it.
     """
 
     def __init__(
@@ -64,12 +71,18 @@ class Places:
         leave: Callable[[str], None],
         wall_us: Callable[[], int],
         budget: HostBudget | None,
-        caught_up: Callable[[bytes], None],
+        is_here: Callable[[LocalJob], bool],
+        again: Callable[[bytes, Move], None],
     ) -> None:
         self._ingests, self._streams, self._open_apart = ingests, streams, open_apart
         self._run, self._leave, self._wall_us = run, leave, wall_us
-        self._budget, self._caught_up = budget, caught_up
-        self._behind: set[str] = set()  # homes of jobs that catch up
+        self._budget, self._is_here, self._again = budget, is_here, again
+        self._behind, self._slow = set[str](), set[str]()  # homes of jobs that catch up, and of slow ones
+        self._waiting: deque[LocalJob] = deque()  # to catch up
+
+    def courtesy(self) -> Courtesy:
+        """Of somebody who is read by himself towards those who are not."""
+        return Courtesy(lambda: [self._ingests[name] for name in self._streams], self._wall_us)
 
     def begin(self, job: LocalJob, stream: Stream) -> Sealed | None:
         """At rest: begin a job; one that is far behind the others is held until `settle`."""
@@ -78,31 +91,33 @@ class Places:
             job.hold(stream, MOVING, True, self._wall_us())
         return began
 
-    async def settle(self, job: LocalJob, is_here: Callable[[], bool]) -> None:
-        """Let a job that `begin` has held go on, by itself."""
+    async def settle(self, job: LocalJob) -> None:
+        """Let a job that `begin` has held go on, by itself; if too many do, when its turn has come."""
         if MOVING not in job.held:
-            return
-        if self._has_room:
-            await self._part(job, is_here, partial(self._caught_up, job.manifest.job_id))
+            self._next()
+        elif len(self._behind) >= BEHIND_MAX:
+            self._waiting.append(job)
         else:
-            ingest = self._ingests[job.home]
-            await ingest.at_rest(partial(job.hold, ingest.stream, MOVING, False, self._wall_us()))
+            self._allow(job)
+            await self._part(job, self._behind, lambda: self._again(job.manifest.job_id, self.rejoin))
 
-    async def set_apart(self, job: LocalJob, is_here: Callable[[], bool]) -> None:
+    async def set_apart(self, job: LocalJob) -> None:
         """Let a job that holds up the others of its stream be read by itself: they do not wait for it then.
 
         What it reads is read and parsed once more. Its next version begins among the others.
         """
         catches_up = job.home in self._behind
-        if not catches_up and not (self._is_shared(job) and self._has_room):
+        may_part = self._is_shared(job) and MOVING not in job.held and len(self._slow) < SLOW_MAX
+        if not (catches_up or may_part):
             return
         log.warning("job %s is slow: it is read by itself from now on", job.manifest.qualified)
-        if self._budget is not None and job.cost.allowance is None:
-            job.cost.allowance = self._budget.of_one_job()
+        self._allow(job)
         if catches_up:
             self._behind.discard(job.home)
+            self._slow.add(job.home)
+            self._next()
         else:
-            await self._part(job, is_here, None)
+            await self._part(job, self._slow, None)
 
     async def rejoin(self, job: LocalJob) -> None:
         """Let a job that has caught up be read with the others of its stream."""
@@ -112,35 +127,42 @@ class Places:
         await old.at_rest(partial(job.part, old.stream, self._wall_us()))
         await new.at_rest(partial(job.join, new.stream, self._wall_us()))
         job.home = job.stream
-        self.gone(name)
+        if self._budget is not None and job.cost.allowance is self._budget.of_apart:
+            job.cost.allowance = None
         self._leave(name)
         new.wake()
 
     def gone(self, home: str) -> None:
-        """Nobody is read there any more."""
+        """A job has left its home; nobody else is read there, unless it is shared."""
+        self._slow.discard(home)
         self._behind.discard(home)
+        self._next()
 
-    async def _part(
-        self, job: LocalJob, is_here: Callable[[], bool], caught_up: Callable[[], None] | None
-    ) -> None:
+    def _next(self) -> None:
+        """Let the next job catch up, if there is room. Who finds none when it comes to that waits again."""
+        while self._waiting and len(self._behind) < BEHIND_MAX:
+            job = self._waiting.popleft()
+            if self._is_here(job):
+                self._again(job.manifest.job_id, self.settle)
+                return
+
+    def _allow(self, job: LocalJob) -> None:
+        if self._budget is not None and job.cost.allowance is None:
+            job.cost.allowance = self._budget.of_apart
+
+    async def _part(self, job: LocalJob, kind: set[str], caught_up: Callable[[], None] | None) -> None:
         old = self._ingests[job.home]
         name = f"{job.home} for {job.manifest.qualified}"
+        kind.add(name)
         new = self._open_apart(name, job.home, caught_up)
         await old.at_rest(partial(job.move, old.stream, new.stream, self._wall_us()))
         self._ingests[name], job.home = new, name
-        if caught_up is not None:
-            self._behind.add(name)
-        if not is_here():  # it has failed meanwhile
-            self.gone(name)
+        if not self._is_here(job):  # it has failed meanwhile
             self._leave(name)
         self._run(new)
 
     def _is_shared(self, job: LocalJob) -> bool:
         return job.home in self._streams
-
-    @property
-    def _has_room(self) -> bool:
-        return len(self._ingests) - len(self._streams) < APART_MAX
 
 
 def _is_far_behind(job: LocalJob, stream: Stream) -> bool:

@@ -136,12 +136,12 @@ class Stream:
         finally:
             for records in shared:
                 records.release()
-        self._charge(polled, costs)
+        self._charge(polled, costs, {frame.job: len(frame.entries) for frame in outcome.frames})
         slow = self._slowness.polled(costs) if polled.bytes_read < BACKLOG_BYTES else None
         outcome.slow = None if slow is None else self.jobs[slow]
         return outcome
 
-    def _charge(self, polled: Polled, costs: Mapping[str, float]) -> None:
+    def _charge(self, polled: Polled, costs: Mapping[str, float], sealed: Mapping[str, int]) -> None:
         """What the jobs have cost: their own evaluation, and even parts of what was read for all of them."""
         self.polls += 1
         self.poll_cost_s = polled.cpu_s + sum(costs.values())
@@ -149,7 +149,7 @@ class Stream:
         self.lines_read += sum(delivery.parsed.lines for delivery in polled.deliveries)
         for name, cpu_s in costs.items():
             job = self.jobs[name]
-            job.cost.charge(cpu_s, polled.cpu_s / len(costs))
+            job.cost.charge(cpu_s, polled.cpu_s / len(costs), sealed.get(name, 0))
             if polled.deliveries and not job.failed:
                 job.cost.open_bytes = job.worker.nbytes
 

@@ -127,7 +127,8 @@ class WorkerHost:
             leave=self._leave,
             wall_us=wall_us,
             budget=budget,
-            caught_up=lambda job: self._command(job, partial(self._rejoin, job)),
+            is_here=lambda job: self._jobs.get(job.manifest.job_id) is job,
+            again=lambda job, move: self._command(job, partial(self._place, job, move)),
         )
         self.problem = ""
         self._commands: dict[bytes, deque[Command]] = {}
@@ -258,7 +259,7 @@ class WorkerHost:
             await self._write([begin])
         for reason in sorted(held - {"memory", MOVING}):
             await self._hold(manifest.job_id, reason, True)
-        await self._places.settle(job, partial(self._is_here, job))
+        await self._places.settle(job)
         start = job.worker.next_index
         begins = "the beginning of its logs" if start == FIRST else f"interval {start}"
         log.info("job %s from %s", manifest.qualified, begins)
@@ -302,22 +303,17 @@ class WorkerHost:
         return ingest
 
     def _too_slow(self, job_id: bytes) -> None:
-        self._command(job_id, partial(self._set_apart, job_id))
+        self._command(job_id, partial(self._place, job_id, self._places.set_apart))
 
-    async def _set_apart(self, job_id: bytes) -> None:
+    async def _place(self, job_id: bytes, move: Callable[[LocalJob], Coroutine[Any, Any, None]]) -> None:
         if (job := self._jobs.get(job_id)) is not None:
-            await self._places.set_apart(job, partial(self._is_here, job))
-
-    async def _rejoin(self, job_id: bytes) -> None:
-        if (job := self._jobs.get(job_id)) is not None:
-            await self._places.rejoin(job)
-
-    def _is_here(self, job: LocalJob) -> bool:
-        return self._jobs.get(job.manifest.job_id) is job
+            await move(job)
 
     def _open_apart(self, name: str, stream: str, caught_up: Callable[[], None] | None) -> Ingest:
         reader, config = self._open_reader(stream, self._streams[stream]), self._streams[stream]
-        ingest = self._new_ingest(name, config, reader, apart=True, caught_up=caught_up)
+        ingest = self._new_ingest(
+            name, config, reader, apart=True, caught_up=caught_up, courtesy=self._places.courtesy()
+        )
         if self._closing:
             ingest.close()
         return ingest

@@ -15,6 +15,8 @@ import pytest
 
 from elfmesh.agent import places
 from elfmesh.agent.authority.gate import Gate
+from elfmesh.agent.budget.host import HostBudget
+from elfmesh.agent.courtesy import CLOSE_S, PATIENCE_S, Courtesy
 from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.functions.evaluator import local_evaluator
 from elfmesh.agent.host import APART, SLOW, InlineExecutor
@@ -223,27 +225,90 @@ def test_a_job_that_is_slow_with_its_backlog_stays_by_itself(tmp_path: Path) -> 
     run(main())
 
 
-def test_where_too_many_are_read_by_themselves_the_next_is_read_with_the_others(
+def test_where_too_many_catch_up_the_rest_have_their_turns_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "APART_MAX", 0)
+    monkeypatch.setattr(places, "BEHIND_MAX", 2)
 
     async def main() -> None:
-        rng, executor = random.Random(3), Hanging(APART)
+        rng, executor = random.Random(3), Hanging(f"{APART}work:")
+        executor.hang_s = 0.2
         (path := tmp_path / "log").touch()
         shop = Shop(host := Host(path, MemoryStorage(), executor=executor))
-        jobs = [manifest(), manifest(OTHER)]
+        jobs = [manifest(COUNT.replace("t.count", f"t.job{number}")) for number in range(7)]
         start(host, jobs[0])
         shop.write(BACKLOG_LINES, rng)
         await until(lambda: host.sealed(jobs[0]))
         await asyncio.sleep(1.0)
-        start(host, jobs[1])
-        await shop.check(*jobs)
-        assert not executor.hung
+        for job in jobs[1:]:
+            start(host, job)
+        most = 0
+        for each in range(100):
+            await asyncio.sleep(0.02)
+            most = max(most, len(homes(host)) - 1)
+            if each == 5:  # one waits, is begun anew and waits again; another one waits no more
+                start(host, jobs[4])
+                host.host.stop_job(ctl.StopWorker(jobs[3].job_id, jobs[3].incarnation))
+        left = [job for job in jobs if job is not jobs[3]]
+        await shop.check(*left)
+        await until(lambda: homes(host) == {"log": {job.qualified for job in left}})
+        assert executor.hung
+        assert most == 2
         await host.host.close()
         assert host.errors == []
 
     run(main())
+
+
+def test_more_jobs_than_eight_are_set_apart_and_share_one_allowance(tmp_path: Path) -> None:
+    async def main() -> None:
+        (path := tmp_path / "log").touch()
+        budget = HostBudget(None, 0.5, clock=lambda: 0.0, used_s=lambda: 0.0)
+        shop = Shop(host := Host(path, MemoryStorage(), budget=budget))
+        jobs = [manifest(COUNT.replace("t.count", f"t.job{number}")) for number in range(13)]
+        for job in jobs:
+            start(host, job)
+        await until(lambda: len(homes(host)["log"]) == len(jobs))
+        for job in jobs[1:]:
+            host.host._too_slow(job.job_id)
+        await until(lambda: homes(host)["log"] == {jobs[0].qualified})
+        await until(lambda: len(homes(host)) == len(jobs))
+        shop.write(20, random.Random(4))
+        await shop.check(*jobs)
+        costs = [job.cost.allowance for job in host.host._jobs.values()]
+        assert costs == [None, *[budget.of_apart] * 12]
+        await host.host.close()
+        assert host.errors == []
+
+    run(main())
+
+
+class Closer:
+    """Closes an interval at its moments."""
+
+    def __init__(self) -> None:
+        self.due_us: int | None = None
+        self.sealed_s = float("-inf")
+
+
+def test_who_is_read_by_himself_stands_back_while_the_others_close_but_not_for_ever() -> None:
+    other = Closer()
+    courtesy = Courtesy(lambda: [other], lambda: 1_000_000)
+    assert courtesy.delay_s(1.0, 0.02) == 0.0, "nothing is known to close"
+    other.due_us = 1_030_000
+    assert courtesy.delay_s(1.0, 0.02) == 0.0, "there is time for a block"
+    assert courtesy.delay_s(1.0, 0.04) == pytest.approx(0.03 + CLOSE_S)
+    other.due_us = 990_000
+    assert courtesy.delay_s(1.0, 0.02) == pytest.approx(CLOSE_S - 0.01)
+    other.due_us, other.sealed_s = 2_000_000, 0.98
+    assert courtesy.delay_s(1.0, 0.02) == pytest.approx(CLOSE_S - 0.02)
+    begun = [now / 100 for now in range(100, 200) if not _waits(courtesy, other, now / 100)]
+    assert len(begun) == pytest.approx(1.0 / PATIENCE_S, abs=1), "who closes all the time is not waited for"
+
+
+def _waits(courtesy: Courtesy, other: Closer, now_s: float) -> bool:
+    other.sealed_s = now_s
+    return courtesy.delay_s(now_s, 0.02) > 0.0
 
 
 def test_the_pace_follows_what_a_poll_costs_and_only_much_for_little_is_slow() -> None:

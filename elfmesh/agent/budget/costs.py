@@ -10,6 +10,10 @@ from typing import Any
 
 from elfmesh.agent.budget.allowance import Allowance
 
+CLOSE_S = 0.002
+"""What an interval costs the agent beyond its seal, on other threads and once for each job: merging, the
+register's vote, the last steps of the query and the record."""
+
 
 @dataclass(slots=True)
 class JobCost:
@@ -34,11 +38,11 @@ class JobCost:
     sheds: bool = False
     slowed: str = ""
 
-    def charge(self, evaluated_s: float, parsed_s: float) -> None:
-        """A poll has cost so much."""
+    def charge(self, evaluated_s: float, parsed_s: float, intervals: int = 0) -> None:
+        """A poll has cost so much, and sealed so many intervals, which an allowance has to pay for too."""
         self.cpu_s += evaluated_s + parsed_s
         if self.allowance is not None:
-            self.allowance.charge(evaluated_s + parsed_s)
+            self.allowance.charge(evaluated_s + parsed_s + intervals * CLOSE_S)
 
     @property
     def delay_s(self) -> float:

@@ -27,7 +27,8 @@ class HostBudget:
 
     Args:
         cores: of the agent; None: as much as it takes.
-        job_share: of that, or of one core, what the worst job gets while there is not enough.
+        job_share: of that, or of one core, what the worst job gets while there is not enough, and all jobs
+            together that are read by themselves.
         clock: seconds that never go back.
         used_s: processor seconds of the process.
 
@@ -46,6 +47,7 @@ class HostBudget:
         self._cores, self._share, self._clock, self._used_s = cores, job_share, clock, used_s
         self._allowance = None if cores is None else ProcessAllowance(cores, clock, used_s)
         self._watchdog = None if cores is None else Watchdog(cores, job_share)
+        self._apart = Allowance((cores or 1.0) * job_share, clock)
         self._waiting: dict[str, float] = {}  # stream -> since when it waits
         self._waited: dict[str, float] = {}  # stream -> seconds since the last look
         self._timer: asyncio.TimerHandle | None = None
@@ -65,9 +67,10 @@ class HostBudget:
             self._waiting[stream] = now
         return delay_s
 
-    def of_one_job(self) -> Allowance:
-        """What a job that holds up the others gets when it is read by itself."""
-        return Allowance((self._cores or 1.0) * self._share, self._clock)
+    @property
+    def of_apart(self) -> Allowance:
+        """What all jobs that are read by themselves get together, as long as the watchdog names none."""
+        return self._apart
 
     def watch(self, costs: Callable[[], Mapping[str, Cost]], obey: Callable[[Verdict], None]) -> None:
         """Look every second who costs what, until `close`; nothing without a limit."""

@@ -158,4 +158,4 @@ async def test_without_a_limit_nobody_waits_and_nobody_watches() -> None:
     assert budget.delay_s("log") == 0.0
     budget.watch(dict, lambda verdict: None)
     assert budget._timer is None
-    assert budget.of_one_job().cores == 0.5
+    assert budget.of_apart.cores == 0.5
