@@ -27,7 +27,7 @@ from elfmesh.units import MICROS
 
 AGENTS = 8
 JOBS, JOBS_SMALL = 500, 24
-LINES, LINES_SMALL = 12_000, 1_500
+LINES, LINES_SMALL = 6_000, 1_500
 """Of each agent."""
 
 SECONDS = 120

@@ -141,6 +141,7 @@ class LocalAgent:
             state=StateLog(parts.storage),
             executor=parts.executor,
             compute=parts.compute,
+            cpu_s=parts.cpu_s,
             results=parts.results,
             dead_letter=self.dead_letters.write,
             workers=self._workers,

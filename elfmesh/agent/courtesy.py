@@ -18,7 +18,10 @@ CLOSE_S = 0.05
 """From a window's end to its published record, on an agent that has nothing else to do: 25 ms and some."""
 
 BLOCK_S = 0.01
-"""What a block takes at least, with all that is not counted as processor time of its thread."""
+"""What a block takes at least."""
+
+TIMES = 2
+"""By the clock a block takes as many times its processor time, where there are as many who want one."""
 
 PATIENCE_S = 0.2
 
@@ -48,12 +51,13 @@ class Courtesy:
         self._since_s: float | None = None
 
     def delay_s(self, now_s: float, block_s: float) -> float:
-        """How long to wait before a block is begun that takes about `block_s`; 0: not at all.
+        """How long to wait before a block is begun that takes about `block_s` of a processor; 0: not at all.
 
         Cost: a few operations for each of the others.
         """
         wait_s = max(
-            (self._until_s(each, now_s, max(block_s, BLOCK_S)) for each in self._others()), default=0.0
+            (self._until_s(each, now_s, TIMES * max(block_s, BLOCK_S)) for each in self._others()),
+            default=0.0,
         )
         if wait_s <= 0.0:
             self._since_s = None

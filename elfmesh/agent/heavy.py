@@ -4,13 +4,15 @@ What waits is handed to the thread together as long as it is small: where many j
 a hand-over each would cost as much as the work. Owns what waits. Decides nothing.
 
 Invariants: outcomes of small requests come in their order, and so do those of large ones, which never keep a
-small one waiting; a request that fails costs no other one.
+small one waiting; a request that fails costs no other one. Large is what has many bytes, or whose kind of
+request took long the last time.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+import threading
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from time import time_ns
@@ -30,6 +32,12 @@ Request = MergeRequest | ctl.Finalise
 LANES = ("compute", "bulk")
 BULK_BYTES = 256 << 10
 """Payloads of a large request: its job has many keys, and others must not wait while they are merged."""
+
+LONG_S = 0.002
+"""Processor seconds of a request: the next one of its kind and job is a large one."""
+
+LONG_MAX = 1024
+"""Kinds of requests that are remembered for it."""
 
 TOGETHER_MAX, TOGETHER_BYTES_MAX = 32, 1 << 20
 """Requests done in one go, and the bytes of their payloads: the first waits for the last one's outcome."""
@@ -68,6 +76,7 @@ class HeavyWork:
         spawn: runs a coroutine on the loop.
         step: takes the outcomes.
         counters: of work that failed.
+        cpu_s: CPU time of the calling thread; constant: only bytes make a request large.
     """
 
     def __init__(
@@ -77,15 +86,20 @@ class HeavyWork:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         step: Callable[[Event], None],
         counters: Counter[str],
+        cpu_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        self._cpu_s = cpu_s
         self._compute, self._executor, self._spawn, self._step = compute, executor, spawn, step
         self._counters = counters
         self._waiting: dict[str, deque[Request]] = {lane: deque() for lane in LANES}
         self._working = dict.fromkeys(LANES, False)
+        self._long: OrderedDict[tuple[type[Request], bytes], None] = OrderedDict()
+        self._lock = threading.Lock()  # guards _long
 
     def ask(self, request: Request) -> None:
         """Do it soon. Cost: no waiting."""
-        lane = LANES[_bytes_of(request) > BULK_BYTES]
+        with self._lock:
+            lane = LANES[_bytes_of(request) > BULK_BYTES or _kind_of(request) in self._long]
         self._waiting[lane].append(request)
         if not self._working[lane]:
             self._working[lane] = True
@@ -106,7 +120,21 @@ class HeavyWork:
         self._working[lane] = False
 
     def _outcomes(self, batch: list[Request]) -> list[Event]:
-        return [self._merged(each) if isinstance(each, MergeRequest) else self._timed(each) for each in batch]
+        return [self._outcome(each) for each in batch]
+
+    def _outcome(self, request: Request) -> Event:
+        began_s = self._cpu_s()
+        outcome = self._merged(request) if isinstance(request, MergeRequest) else self._timed(request)
+        self._remember(_kind_of(request), self._cpu_s() - began_s)
+        return outcome
+
+    def _remember(self, kind: tuple[type[Request], bytes], cpu_s: float) -> None:
+        with self._lock:
+            self._long.pop(kind, None)
+            if cpu_s >= LONG_S:
+                self._long[kind] = None
+            if len(self._long) > LONG_MAX:
+                self._long.popitem(last=False)
 
     def _timed(self, effect: ctl.Finalise) -> ctl.Finalised:
         began_ns = time_ns()
@@ -147,6 +175,10 @@ class HeavyWork:
         if not isinstance(error, ElfError):
             log.exception("%s failed", what)
         return str(error) or type(error).__name__
+
+
+def _kind_of(request: Request) -> tuple[type[Request], bytes]:
+    return type(request), request.tree if isinstance(request, MergeRequest) else request.job
 
 
 def _bytes_of(request: Request) -> int:

@@ -25,10 +25,10 @@ from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.courtesy import Courtesy
 from elfmesh.agent.disk.frames import Sealed
 from elfmesh.agent.host import APART, SLOW, Executor
-from elfmesh.agent.pace import Pace
+from elfmesh.agent.pace import LONG_S, Pace
 from elfmesh.agent.sources.tail import POLL_BYTES
 from elfmesh.agent.stream import BACKLOG_BYTES, Polled, Stream
-from elfmesh.agent.worker.jobs import LocalJob
+from elfmesh.agent.worker.jobs import LocalJob, Outcome
 from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")
@@ -203,7 +203,8 @@ class Ingest:
         own_s = next(iter(jobs)).cost.delay_s if len(jobs) == 1 else 0.0
         if self._courtesy is not None:
             now_s = asyncio.get_running_loop().time()
-            own_s = max(own_s, self._courtesy.delay_s(now_s, self.stream.poll_cost_s))
+            block_s = self.stream.poll_cost_s if self.stream.polls else LONG_S
+            own_s = max(own_s, self._courtesy.delay_s(now_s, block_s))
         return max(own_s, self._budget.delay_s(self.stream.name) if self._budget is not None else 0.0)
 
     def _heavy(self) -> list[LocalJob]:
@@ -243,7 +244,17 @@ class Ingest:
         """Feed the jobs and hand out what they sealed, on disk first."""
         if self._sheds:
             self.stream.spool_bytes_max = 0 if self._crowded() else self.held_bytes_max
-        outcome = await self._executor.run(self._working, partial(self.stream.evaluate, polled))
+        outcomes = self.stream.evaluate(polled)
+        sealed = False
+        while (outcome := await self._executor.run(self._working, partial(next, outcomes, None))) is not None:
+            sealed |= bool(outcome.frames)
+            await self._hand_out(outcome)
+        if sealed:
+            await self._executor.run(self._working, self._tidy)
+        if self._pace is not None:
+            self._judge(self._pace, polled)
+
+    async def _hand_out(self, outcome: Outcome) -> None:
         if outcome.frames:
             self.sealed_s = asyncio.get_running_loop().time()
             await self._write(outcome.frames)
@@ -255,10 +266,6 @@ class Ingest:
         for job in outcome.failed:
             self._failed.append(job)
             self._ended(job.manifest.job_id)
-        if outcome.frames:
-            await self._executor.run(self._working, self._tidy)
-        if self._pace is not None:
-            self._judge(self._pace, polled)
 
     def _judge(self, pace: Pace, polled: Polled) -> None:
         """Set the pace of a job that is read by itself; see whether it may be read with the others again."""

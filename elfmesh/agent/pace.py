@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from elfmesh.agent.sources.tail import POLL_BYTES
 
-BEGIN_BYTES, BYTES_MIN = 16 << 10, 4 << 10
+BEGIN_BYTES = BYTES_MIN = 4 << 10
 LONG_S, SHORT_S = 0.04, 0.01
 """CPU seconds of one poll: above the one it is given half, below the other twice as much. Expressions may
 keep the interpreter for most of a block, and a core in any case."""

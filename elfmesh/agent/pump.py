@@ -64,6 +64,7 @@ class Pump:
         dead_letter: keeps a dead letter durably.
         workers: made with the function that takes their events.
         wall_us: wall clock, for people only.
+        cpu_s: see `HeavyWork`.
         recheck, try_functions: carry out `Recompute` and `TryFunctions`, in a thread.
     """
 
@@ -82,6 +83,7 @@ class Pump:
         wall_us: Callable[[], int],
         recheck: Callable[[ctl.Recompute], ctl.Recomputed],
         try_functions: Callable[[TryFunctions], FunctionsTried],
+        cpu_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._recheck, self._dead_letter, self._try_functions = recheck, dead_letter, try_functions
         self.core, self.me, self.transport = core, me, transport
@@ -90,7 +92,7 @@ class Pump:
         self._wall_us = wall_us
         self.workers, self.programs = workers(self.step), ProgramSessions(self.step)
         self.counters: Counter[str] = Counter()
-        self._heavy = HeavyWork(compute, executor, self._spawn, self.step, self.counters)
+        self._heavy = HeavyWork(compute, executor, self._spawn, self.step, self.counters, cpu_s)
         self.joined, self.left = asyncio.Event(), asyncio.Event()
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self._inbox: deque[Event] = deque()

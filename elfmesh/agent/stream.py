@@ -7,7 +7,8 @@ neither the loop, nor threads, nor the disk.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter, time_ns
 
@@ -30,6 +31,9 @@ from elfmesh.machine import Event
 log = logging.getLogger("elf.worker")
 BACKLOG_BYTES = 1 << 20
 """A poll that brought so much is one of many: all jobs are late, and what is shared is worth more."""
+
+LONG_SEAL_S = 0.002
+"""CPU seconds of a poll in which a job seals: who takes longer lets the others go first, a sync apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,24 +126,39 @@ class Stream:
         }
         return Polled(now_us, deliveries, places, shedding, cpu_s)
 
-    def evaluate(self, polled: Polled) -> Outcome:
-        """Feed every job, seal what is due. What several jobs compute of a block is computed once."""
-        outcome = Outcome()
-        costs: dict[str, float] = {}
+    def evaluate(self, polled: Polled) -> Iterator[Outcome]:
+        """Feed every job, seal what is due. What several jobs compute of a block is computed once.
+
+        Who takes long to seal comes last, and what the others have sealed is handed out before that. All
+        outcomes have to be taken.
+        """
+        costs, sealed, took_s = dict[str, float](), Counter[str](), 0.0
         shared = [BlockRows(delivery.parsed.arrays, delivery.parsed.rows) for delivery in polled.deliveries]
+        is_backlog = polled.bytes_read >= BACKLOG_BYTES
+        late = {
+            name for name in polled.places if self.jobs[name].cost.seal_s >= LONG_SEAL_S and not is_backlog
+        }
+        outcome, is_early = Outcome(), True
         try:
-            with timed("evaluate"):
-                for name, place in polled.places.items():
-                    began = self._cpu_s()
-                    self._evaluate(name, place, polled, shared, outcome)
-                    costs[name] = self._cpu_s() - began
+            for name in sorted(polled.places, key=late.__contains__):
+                if is_early and name in late and outcome.frames:
+                    yield outcome
+                    outcome, is_early = Outcome(), False
+                began, began_s, frames = perf_counter(), self._cpu_s(), len(outcome.frames)
+                self._evaluate(name, polled.places[name], polled, shared, outcome)
+                costs[name] = self._cpu_s() - began_s
+                took_s += perf_counter() - began
+                if len(outcome.frames) > frames:
+                    self.jobs[name].cost.seal_s = costs[name]
+                    sealed[name] = sum(len(frame.entries) for frame in outcome.frames[frames:])
         finally:
             for records in shared:
                 records.release()
-        self._charge(polled, costs, {frame.job: len(frame.entries) for frame in outcome.frames})
-        slow = self._slowness.polled(costs) if polled.bytes_read < BACKLOG_BYTES else None
+        observe("evaluate", took_s)
+        self._charge(polled, costs, sealed)
+        slow = None if is_backlog else self._slowness.polled(costs)
         outcome.slow = None if slow is None else self.jobs[slow]
-        return outcome
+        yield outcome
 
     def _charge(self, polled: Polled, costs: Mapping[str, float], sealed: Mapping[str, int]) -> None:
         """What the jobs have cost: their own evaluation, and even parts of what was read for all of them."""

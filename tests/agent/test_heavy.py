@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -155,6 +156,35 @@ def test_a_large_merge_keeps_no_small_one_waiting() -> None:
         return turns.lanes
 
     assert asyncio.run(work()) == ["compute", "bulk"]
+
+
+def test_what_took_long_the_last_time_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heavy, "LONG_MAX", 1)
+    now = [0.0]
+
+    async def work() -> list[str]:
+        turns, tasks = Turns(), list[asyncio.Future[None]]()
+        host = HeavyWork(
+            Compute(), turns, lambda work: tasks.append(asyncio.ensure_future(work)),
+            lambda event: None, Counter(), lambda: now[0],
+        )  # fmt: skip
+        for tree, took_s in ((b"a", heavy.LONG_S), (b"b", 0.0), (b"a", 0.0), (b"a", 0.0)):
+            monkeypatch.setattr(Compute, "merge", partial(_takes, now, took_s))
+            host.ask(MergeRequest(1, (b"x",), tree))
+            await asyncio.gather(*tasks)
+        for tree in (b"a", b"b"):
+            monkeypatch.setattr(Compute, "merge", partial(_takes, now, heavy.LONG_S))
+            host.ask(MergeRequest(1, (b"x",), tree))
+            await asyncio.gather(*tasks)
+        assert len(host._long) == 1
+        return turns.lanes
+
+    assert asyncio.run(work()) == ["compute", "compute", "bulk", "compute", "compute", "compute"]
+
+
+def _takes(now: list[float], took_s: float, parts: tuple[bytes, ...]) -> bytes:
+    now[0] += took_s
+    return b"merged"
 
 
 class Held(Turns):

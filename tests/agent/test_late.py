@@ -171,7 +171,7 @@ class Host(Station):
             self.now_s = now_s
 
     def _poll(self) -> None:
-        outcome = self._stream.evaluate(self._stream.poll(self.wall_us))
+        (outcome,) = self._stream.evaluate(self._stream.poll(self.wall_us))
         assert not outcome.failed, outcome.events
         if outcome.frames and self.crash == "before":
             raise Crash

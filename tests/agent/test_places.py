@@ -295,9 +295,9 @@ def test_who_is_read_by_himself_stands_back_while_the_others_close_but_not_for_e
     other = Closer()
     courtesy = Courtesy(lambda: [other], lambda: 1_000_000)
     assert courtesy.delay_s(1.0, 0.02) == 0.0, "nothing is known to close"
-    other.due_us = 1_030_000
+    other.due_us = 1_050_000
     assert courtesy.delay_s(1.0, 0.02) == 0.0, "there is time for a block"
-    assert courtesy.delay_s(1.0, 0.04) == pytest.approx(0.03 + CLOSE_S)
+    assert courtesy.delay_s(1.0, 0.03) == pytest.approx(0.05 + CLOSE_S)
     other.due_us = 990_000
     assert courtesy.delay_s(1.0, 0.02) == pytest.approx(CLOSE_S - 0.01)
     other.due_us, other.sealed_s = 2_000_000, 0.98

@@ -24,6 +24,7 @@ class JobCost:
             for several jobs.
         lines: lines it was given, those that it left out included.
         lines_shed: of those, lines it left out because there was no room or its allowance was used up.
+        seal_s: processor seconds of its last poll in which it sealed an interval.
         open_bytes: what its open intervals hold, as of the last lines.
         allowance: what it may use from now on; None: as much as it wants.
         sheds: beyond it, blocks are left out and counted; else its reader waits.
@@ -33,6 +34,7 @@ class JobCost:
     cpu_s: float = 0.0
     lines: int = 0
     lines_shed: int = 0
+    seal_s: float = 0.0
     open_bytes: int = 0
     allowance: Allowance | None = None
     sheds: bool = False

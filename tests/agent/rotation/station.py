@@ -150,7 +150,7 @@ class Station:
         return int((BEGIN.timestamp() + self.now_s + self.wall_shift_s) * 1e6)
 
     def _poll(self) -> None:
-        outcome = self._stream.evaluate(self._stream.poll(self.wall_us, self.shedding))
+        (outcome,) = self._stream.evaluate(self._stream.poll(self.wall_us, self.shedding))
         assert not outcome.failed, outcome.events
         for frame in outcome.frames:
             self._frames.append(frame)
