@@ -28,7 +28,7 @@ from benchmarks.harness import ROOT
 from elfmesh.control.identity.credentials import default_credentials
 
 PROBE_S = 0.002
-POLL_S = 0.2
+POLL_S = 0.5
 TIMEOUT_S = 300.0
 WINDOW_S = 10
 

@@ -7,10 +7,12 @@ back. Refuses to know where parts come from and go to. Never iterates a range, o
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
+from operator import attrgetter
 
 from elfmesh.errors import ProtocolError
 from elfmesh.srt.coverage import bitmap_of, bits_of
@@ -70,8 +72,9 @@ class Part:
         start, stop = max(start, self.start), min(stop, self.stop)
         if (start, stop) == (self.start, self.stop):
             return self
-        items = tuple(item for item in self.items if start <= item.interval < stop)
-        return replace(self, start=start, stop=stop, items=items)
+        first = bisect_left(self.items, start, key=_interval_of)
+        items = self.items[first : bisect_left(self.items, stop, first, key=_interval_of)]
+        return Part(start, stop, self.coverage, items, self.attempt, self.source, self.alone)
 
     def without_oversize(self, payload_bytes_max: int) -> tuple[list[Part], list[Item]]:
         """The part around items that no message can carry, and these."""
@@ -102,6 +105,9 @@ class Part:
             held += 1
             size += len(item.payload)
         yield self.cut(start, self.stop)
+
+
+_interval_of = attrgetter("interval")
 
 
 def runs(parts: Sequence[Part], start: int, stop: int) -> Iterator[tuple[int, int, int, list[Part]]]:

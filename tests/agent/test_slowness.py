@@ -14,6 +14,7 @@ import pytest
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.slowness import POLLS, SLOW_S, STRIKES, Slowness
+from elfmesh.agent.stream import LONG_SEAL_S
 from elfmesh.agent.worker.reader import Reader
 from elfmesh.control import events as ctl
 from tests.agent.test_workers import COUNT, FIRST_INDEX, Host, manifest, until
@@ -104,6 +105,39 @@ def test_a_job_that_fails_while_it_is_moved_leaves_no_reader_behind(tmp_path: Pa
         await until(lambda: not host.host._commands)
         await asyncio.sleep(0)
         assert set(host.host.describe()) == {"log"}
+        await host.host.close()
+        assert host.errors == []
+
+    asyncio.run(run())
+
+
+def test_what_the_others_have_sealed_does_not_wait_for_who_takes_long(tmp_path: Path) -> None:
+    async def run() -> None:
+        path, syncs = tmp_path / "log", list[int]()
+        path.touch()
+        host = Host(path, MemoryStorage())
+        jobs = [manifest(COUNT.replace("t.count", f"t.job{number}")) for number in range(4)]
+        for job in jobs:
+            host.host.start_job(ctl.StartWorker(job, FIRST_INDEX))
+        await until(lambda: len(host.host._jobs) == len(jobs))
+        sync = host.frames.sync
+
+        def counted() -> None:
+            syncs.append(len(host.events))
+            sync()
+
+        host.frames.sync = counted  # type: ignore[method-assign]
+        for slow in jobs[:2]:
+            host.host._jobs[slow.job_id].cost.seal_s = LONG_SEAL_S
+        host.write((1, "a"), (12, "a"))
+        await until(lambda: all(host.sealed(job) for job in jobs))
+        order = [event.job for event in host.events if isinstance(event, ctl.Sealed)]
+        assert order == [job.job_id for job in (jobs[2], jobs[3], jobs[0], jobs[1])]
+        assert syncs == [0, 2], "once for the quick ones, once for the rest"
+        assert host.host._jobs[jobs[0].job_id].cost.seal_s == 0.0, "it is quick now"
+        host.write((23, "a"))
+        await until(lambda: all(len(host.sealed(job)) == 2 for job in jobs))
+        assert len(syncs) == 3, "and waits for nobody"
         await host.host.close()
         assert host.errors == []
 
