@@ -245,9 +245,10 @@ class Ingest:
         if self._sheds:
             self.stream.spool_bytes_max = 0 if self._crowded() else self.held_bytes_max
         outcomes = self.stream.evaluate(polled)
-        sealed = False
-        while (outcome := await self._executor.run(self._working, partial(next, outcomes, None))) is not None:
-            sealed |= bool(outcome.frames)
+        sealed, more = False, True
+        while more:
+            outcome = await self._executor.run(self._working, partial(next, outcomes))
+            sealed, more = sealed or bool(outcome.frames), outcome.more
             await self._hand_out(outcome)
         if sealed:
             await self._executor.run(self._working, self._tidy)

@@ -129,8 +129,7 @@ class Stream:
     def evaluate(self, polled: Polled) -> Iterator[Outcome]:
         """Feed every job, seal what is due. What several jobs compute of a block is computed once.
 
-        Who takes long to seal comes last, and what the others have sealed is handed out before that. All
-        outcomes have to be taken.
+        Who takes long to seal comes last, and what the others have sealed is handed out before that.
         """
         costs, sealed, took_s = dict[str, float](), Counter[str](), 0.0
         shared = [BlockRows(delivery.parsed.arrays, delivery.parsed.rows) for delivery in polled.deliveries]
@@ -142,6 +141,7 @@ class Stream:
         try:
             for name in sorted(polled.places, key=late.__contains__):
                 if is_early and name in late and outcome.frames:
+                    outcome.more = True
                     yield outcome
                     outcome, is_early = Outcome(), False
                 began, began_s, frames = perf_counter(), self._cpu_s(), len(outcome.frames)

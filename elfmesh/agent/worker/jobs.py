@@ -56,12 +56,13 @@ OVERFLOW = BUCKETS.index("spool_overflow")
 
 @dataclass(slots=True)
 class Outcome:
-    """What one poll of a stream led to; `frames` must be durable before `events` are given."""
+    """What one poll of a stream led to; `frames` must be durable before `events` are given; `more` will come."""
 
     frames: list[Sealed] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     failed: list[LocalJob] = field(default_factory=list)
     slow: LocalJob | None = None
+    more: bool = False
 
 
 class Home(Protocol):
