@@ -56,7 +56,7 @@ OVERFLOW = BUCKETS.index("spool_overflow")
 
 @dataclass(slots=True)
 class Outcome:
-    """What one poll of a stream led to; `frames` must be durable before `events` are given; `more` will come."""
+    """What a poll of a stream led to; `frames` must be durable before `events` are given; more may come."""
 
     frames: list[Sealed] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
