@@ -111,7 +111,9 @@ def test_a_job_that_fails_while_it_is_moved_leaves_no_reader_behind(tmp_path: Pa
     asyncio.run(run())
 
 
-def test_what_the_others_have_sealed_does_not_wait_for_who_takes_long(tmp_path: Path) -> None:
+def test_what_the_others_have_sealed_does_not_wait_for_who_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def run() -> None:
         path, syncs = tmp_path / "log", list[int]()
         path.touch()
@@ -126,7 +128,7 @@ def test_what_the_others_have_sealed_does_not_wait_for_who_takes_long(tmp_path: 
             syncs.append(len(host.events))
             sync()
 
-        host.frames.sync = counted  # type: ignore[method-assign]
+        monkeypatch.setattr(host.frames, "sync", counted)
         for slow in jobs[:2]:
             host.host._jobs[slow.job_id].cost.seal_s = LONG_SEAL_S
         host.write((1, "a"), (12, "a"))
