@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from elfmesh.control.ql.aggregates import AGGREGATES
-from elfmesh.control.ql.nodes import Aggregate, Expr, Literal, Star
+from elfmesh.control.ql.nodes import Aggregate, Expr, Literal, Over, Star, walk
 from elfmesh.control.ql.scope import RECORD
 from elfmesh.control.ql.translating import Translating
 
@@ -24,6 +24,12 @@ def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
     ignore = len(nodes) == 1 and isinstance(nodes[0], exp.IgnoreNulls)
     with translator.scope.within(RECORD):
         args = tuple(translator.expr(arg.this if ignore else arg) for arg in nodes)
+    held = next((each for arg in args for each in walk(arg) if isinstance(each, Over)), None)
+    if held is not None:
+        raise translator.error(
+            node, f"{name} cannot hold a function over rows",
+            f"Write it in a query in brackets: SELECT {name}(n) FROM (SELECT rank() OVER (...) AS n ...).",
+        )  # fmt: skip
     kind, form = "avg" if name == "mean" else name, AGGREGATES[name]
     if kind == "count" and any(isinstance(arg, Star) for arg in args):
         if len(args) > 1 or distinct:

@@ -38,7 +38,7 @@ from elfmesh.control.ql.refusals import (
 from elfmesh.control.ql.registry import FUNCTIONS
 from elfmesh.control.ql.statement import BESIDE, DEADLINE_US_DEFAULT, JobClause
 from elfmesh.control.ql.text_source import SourceText
-from elfmesh.control.ql.tokens import check_brackets, merge_strings
+from elfmesh.control.ql.tokens import check_brackets, has_special_form, is_alias, merge_strings
 from elfmesh.errors import ConfigError, QueryError
 from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us, unit_us
@@ -307,6 +307,9 @@ class Cutter:
 
     def _refuse_option_after_from(self) -> None:
         word = self._word()
+        last = self._at < len(self._tokens) and self._tokens[self._at].token_type == TokenType.VAR
+        if last and word in ("GROUP", "ORDER"):
+            raise self._error(f"{word} needs BY", f"Write {word} BY a, b.")
         if word in _OPTIONS and (self._word(1) or " ")[0] in "0123456789I":
             raise self._error(
                 f"{word} is an option of a job, not of a query",
@@ -350,6 +353,9 @@ class Cutter:
             refused = UNSUPPORTED_WORDS.get(word)
             if refused is not None and (refused.following is None or following in refused.following):
                 raise self._error(refused.message, refused.hint)
+            if token.token_type == TokenType.VAR and re.fullmatch(r"\d[\d_]*", token.text):
+                plain = token.text.replace("_", "")
+                raise self._error(f"{token.text} is no number", f"Write {plain}, or the name `{token.text}`.")
             if token.token_type == TokenType.HINT:
                 raise self._error("hints are not there: a query is planned in one way only", "Remove it.")
 
@@ -358,7 +364,7 @@ class Cutter:
         for at, token in enumerate(tokens):
             following = tokens[at + 1] if at + 1 < len(tokens) else None
             called = following is not None and following.token_type == TokenType.L_PAREN
-            called = called and not _is_alias(tokens, at)
+            called = called and not is_alias(tokens, at)
             marked.append(self._mark(token, tokens, at) if called else token)
         return marked
 
@@ -368,7 +374,7 @@ class Cutter:
             return token
         ours = (*FUNCTIONS, *AGGREGATES, *WINDOWS, *OVER_FUNCTIONS, *GENERATORS, GROUPING)
         known = name in self._functions or name in ours
-        if known and not (name in SPECIAL_FORMS and _has_special_form(tokens, at + 1)):
+        if known and not (name in SPECIAL_FORMS and has_special_form(tokens, at + 1)):
             return Token(
                 TokenType.VAR, MARK + name, line=token.line, col=token.col, start=token.start, end=token.end
             )
@@ -379,22 +385,3 @@ class Cutter:
             hint = suggest(name, names) or "docs/elf-ql.md lists the functions there are."
             raise self._source.error(f"unknown function {token.text}", token.start, hint)
         return token
-
-
-def _is_alias(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a name before a bracket is that of an input with its columns: UNNEST(x) [AS] t(e)."""
-    before = tokens[at - 1] if at else None
-    named = tokens[at].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
-    return named and before is not None and before.token_type in (TokenType.ALIAS, TokenType.R_PAREN)
-
-
-def _has_special_form(tokens: Sequence[Token], opening: int) -> bool:
-    """Whether a call has words between its arguments, as in trim(BOTH 'x' FROM y)."""
-    depth = 0
-    for token in tokens[opening:]:
-        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-        if depth == 0:
-            return False
-        if depth == 1 and token.text.upper() in ("FROM", "IN", "BOTH", "LEADING", "TRAILING"):
-            return True
-    return False

@@ -24,6 +24,7 @@ from elfmesh.control.ql.draft_types import (
     StreamRead,
     UnionDraft,
 )
+from elfmesh.control.ql.draft_windows import with_windows
 from elfmesh.control.ql.nodes import Call, Expr, Field, Literal, Scalar, Star
 from elfmesh.control.ql.paths import dotted_parts
 from elfmesh.control.ql.python_function import PythonFunction
@@ -43,7 +44,7 @@ DEPTH_MAX = 32
 
 _CLAUSES = {
     "expressions", "from_", "from", "where", "group", "having", "order", "limit", "offset", "distinct",
-    "joins", "laterals", "qualify", "with_", "with",
+    "joins", "laterals", "qualify", "windows", "with_", "with",
 }  # fmt: skip
 _JOINS = {
     ("", ""): "inner", ("", "INNER"): "inner", ("", "CROSS"): "cross", ("LEFT", ""): "left",
@@ -134,6 +135,7 @@ class Drafter:
         given = tree.args.get("from_") or tree.args.get("from")
         if given is None:
             raise self._error(tree, "this SELECT does not say FROM which stream it reads", "Add FROM stream.")
+        tree = with_windows(tree, self._error)
         tree, extra = in_items(tree, self._place, self._error)
         read, one = self._input(given.this, named)
         reads, inputs = [read], [one]
@@ -392,4 +394,5 @@ class Drafter:
 
 def _reads(item: exp.Alias) -> bool:
     """Whether a select item reads a field that is called as the item is."""
-    return any(column.sql().lower() == item.alias.lower() for column in item.find_all(exp.Column))
+    name = item.alias.lower()
+    return any(each.name.lower() == name and not each.table for each in item.find_all(exp.Column))

@@ -43,3 +43,22 @@ def check_brackets(source: SourceText, tokens: Sequence[Token]) -> None:
             open_at.pop()
     if open_at:
         raise source.error("this `(` is never closed", open_at[-1].start, "Add a `)`.")
+
+
+def is_alias(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a name before a bracket is that of an input with its columns: UNNEST(x) [AS] t(e)."""
+    before = tokens[at - 1] if at else None
+    named = tokens[at].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+    return named and before is not None and before.token_type in (TokenType.ALIAS, TokenType.R_PAREN)
+
+
+def has_special_form(tokens: Sequence[Token], opening: int) -> bool:
+    """Whether a call has words between its arguments, as in trim(BOTH 'x' FROM y)."""
+    depth = 0
+    for token in tokens[opening:]:
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        if depth == 0:
+            return False
+        if depth == 1 and token.text.upper() in ("FROM", "IN", "BOTH", "LEADING", "TRAILING"):
+            return True
+    return False

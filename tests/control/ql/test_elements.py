@@ -178,6 +178,14 @@ def test_nested_values_go_through_queries_in_brackets(rows_of: Rows) -> None:
             [("a", 1), ("c", 2)],
         ),
         ("SELECT k, sum(n) AS t FROM s GROUP BY ALL QUALIFY rank() OVER (ORDER BY t DESC) = 1", [("a", 5)]),
+        (
+            "SELECT k, sum(n) OVER w AS t FROM s WINDOW w AS (PARTITION BY k) QUALIFY t > 4",
+            [("a", 5), ("a", 5)],
+        ),
+        (
+            "SELECT n, sum(n) OVER w AS t FROM s WHERE n > 0 WINDOW w AS (ORDER BY n ROWS 1 PRECEDING)",
+            [(1, 1), (2, 3), (3, 5), (4, 7)],
+        ),
         ("SELECT DISTINCT k FROM s QUALIFY count(*) OVER (PARTITION BY k) > 1", [("a",)]),
         ("SELECT count(*) AS c FROM s GROUP BY ALL", [(5,)]),
         ("SELECT upper(k) AS u, 'x' AS x, count(*) AS c FROM s GROUP BY ALL HAVING c > 1", [("A", "x", 2)]),
