@@ -50,6 +50,13 @@ def out(expression: str) -> Ours:
     return Ours(f"SELECT {expression} AS out FROM log LIMIT 1")
 
 
+def each_of(how: str, words: str, pattern: str) -> Ours:
+    """One value of the elements of a list."""
+    return Ours(
+        f"SELECT {how}(e RLIKE '{pattern}') AS out FROM log LATERAL VIEW explode(array({words})) t AS e"
+    )
+
+
 ISO = "yyyy-MM-dd''T''HH:mm:ssXXX".replace("''", "\\'")
 AT = "TIMESTAMP '2021-01-01T00:00:00Z'"
 EVENING = "TIMESTAMP '2021-02-10T23:32:00Z'"
@@ -73,7 +80,6 @@ PARTS = {
 NOT_OURS = {
     "community_id": "no such function",
     "flatten": "an object is no value: its fields are columns",
-    "match_array": "no function of each element of a list",
     "match_datadog_query": "another query language",
     "parse_aws_alb_log": "no format of ours",
     "parse_aws_cloudwatch_log_subscription_message": "no format of ours",
@@ -90,13 +96,11 @@ NOT_OURS = {
     "parse_user_agent": "another data base of agents, with categories of devices",
     "parse_xml": "no format of ours",
     "parse_yaml": "no format of ours",
-    "split_path": "no such function",
     "xxhash": "`xxhash64` has Spark's seed; there are no other hashes of the family",
     "unflatten": "an object is no value: its fields are columns",
 }
 REGEX = NotOurs("a pattern is no value")
 TWICE = NotOurs("of a name that comes twice, `query_param` gives the first")
-OBJECT = NotOurs("an object is no value: its fields are columns")
 
 EXPRESSIONS = {
     "abs: Computes the absolute value of an integer": "abs(-42)",
@@ -185,6 +189,15 @@ EXPRESSIONS = {
     "strip_whitespace: Start whitespace": "trim('  foobar')",
     "strip_whitespace: End whitespace": "trim('foo bar  ')",
     "strip_whitespace: Newlines": r"btrim('\n\nfoo bar\n  ', ' \n')",
+    **{
+        f"split_path: {title}": f"regexp_extract_all('{path}', '(^/|[^/]+)', 1)"
+        for title, path in (
+            ("Split path with trailing slash", "/home/user/"),
+            ("Split path from file path", "/home/user"),
+            ("Split path from root", "/"),
+            ("Empty path returns empty array", ""),
+        )
+    },
     "to_bool: Coerce to a Boolean (string)": "boolean('yes')",
     "to_bool: Coerce to a Boolean (float)": "boolean(0.0)",
     "to_bool: Coerce to a Boolean (int)": "boolean(0)",
@@ -201,6 +214,7 @@ EXPRESSIONS = {
     "to_bool: N string": "boolean('n')",
     "to_bool: Invalid string": "boolean('foobar')",
     "to_bool: Array": "boolean(array())",
+    "to_bool: Object": "boolean(map())",
     "to_float: Coerce to a float": "double('3.145')",
     "to_float: Coerce to a float (timestamp)": f"double({MICROS})",
     "to_float: Integer": "double(5)",
@@ -210,6 +224,7 @@ EXPRESSIONS = {
     "to_float: Null": "coalesce(double(NULL), 0.0)",
     "to_float: Invalid string": "double('foobar')",
     "to_float: Array": "double(array())",
+    "to_float: Object": "double(map())",
     "to_int: Coerce to an int (string)": "bigint('2')",
     "to_int: Coerce to an int (timestamp)": f"bigint({MICROS})",
     "to_int: Integer": "bigint(5)",
@@ -219,6 +234,7 @@ EXPRESSIONS = {
     "to_int: Null": "coalesce(bigint(NULL), 0)",
     "to_int: Invalid string": "bigint('foobar')",
     "to_int: Array": "bigint(array())",
+    "to_int: Object": "bigint(map())",
     "to_string: Coerce to a string (Boolean)": "string(TRUE)",
     "to_string: Coerce to a string (int)": "string(52)",
     "to_string: Coerce to a string (float)": "string(52.2)",
@@ -227,6 +243,7 @@ EXPRESSIONS = {
     "to_string: Null": "coalesce(string(NULL), '')",
     "to_string: Timestamp": f"""date_format(TIMESTAMP '2020-01-01T00:00:00Z', "{ISO}")""",
     "to_string: Array": "string(array())",
+    "to_string: Object": "string(map())",
     "to_unix_timestamp: Convert to a Unix timestamp (seconds)": f"unix_seconds({AT})",
     "to_unix_timestamp: Convert to a Unix timestamp (milliseconds)": f"unix_millis({AT})",
     "to_unix_timestamp: Convert to a Unix timestamp (microseconds)": f"unix_micros({AT})",
@@ -253,7 +270,15 @@ SINGLE: Mapping[str, Translation] = {
     ),
     "parse_url: Parse URL with default port": NotOurs("no list of schemes and their ports"),
     "to_bool: Timestamp": NotOurs("a time is true, as in Spark"),
-    **{f"to_{kind}: Object": OBJECT for kind in ("bool", "float", "int", "string")},
+    **{
+        f"match_array: {title}": each_of(how, words, pattern)
+        for title, how, words, pattern in (
+            ("Match at least one element", "bool_or", "'foobar', 'bazqux'", "foo"),
+            ("Match all elements", "bool_and", "'foo', 'foobar', 'barfoo'", "foo"),
+            ("No matches", "bool_or", "'bazqux', 'xyz'", "foo"),
+            ("Not all elements match", "bool_and", "'foo', 'foobar', 'baz'", "foo"),
+        )
+    },
     **{f"to_{kind}: Regex": REGEX for kind in ("bool", "float", "int", "string")},
 }
 
