@@ -35,10 +35,11 @@ from elfmesh.control.register.value import Cell, Refused
 from elfmesh.control.remembered import Epochs, Tombstones
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.roots import Roots
+from elfmesh.control.succession import Succession
 from elfmesh.control.terms import Terms
 from elfmesh.errors import QueryError
 from elfmesh.machine import Contact
-from elfmesh.overlay.events import LookupDone, ProbeDone
+from elfmesh.overlay.events import ProbeDone
 from elfmesh.srt.events import Subscribe, Unsubscribe
 
 LOOK_AGAIN_S = 3.0
@@ -47,8 +48,8 @@ LOOK_AGAIN_S = 3.0
 UNKNOWN_S = 30.0
 """How often the root of a tree of which nobody knows a job asks around again."""
 
-HANDOVER_S = 5.0
-"""When a handover that nobody took is tried again."""
+STILL_ROOT_S = 5.0
+"""When who was elected looks whether it is the root of the job's tree: roots move for a moment."""
 
 
 class Leadership:
@@ -65,11 +66,13 @@ class Leadership:
         self._office, self._carrier, self._roots = office, carrier, roots
         self.masters: dict[bytes, Master] = {}
         self.holders: dict[bytes, Holder] = {}
+        self._succession = Succession(office, self.masters)
         self.registers = Registers(office, self, acceptors)
         self._elections = Elections(office, self.registers, self.epoch)
         self._epochs = Epochs(office)
         self._logs: dict[bytes, LogInfo] = {}
         self._tombstones = Tombstones()
+        self._offered: dict[bytes, Terms] = {}  # handed over while an attempt of ours was under way
         self.inquiry = Inquiry(office, self.known)
         self.first = FirstAcceptors(office, self.registers, self.inquiry, self._is_dead)
 
@@ -251,7 +254,7 @@ class Leadership:
         if master is not None and master.stopping:
             master.ending.unrooted()
         elif master is not None and not master.handing_over:
-            master.hand_over(lambda: self._find_successor(master))
+            self._succession.begin(master)
 
     def _look(self, job: bytes, *, again: bool = False) -> None:
         """Ask who leads a job; in haste only the neighbours, who are alive, and not its master and voters."""
@@ -319,8 +322,12 @@ class Leadership:
 
     def _elected(self, terms: Terms, plan: Plan, outcome: Won | Lost) -> None:
         job = terms.manifest.job_id
+        offered = self._offered.pop(job, None)
         if isinstance(outcome, Lost):
             self._office.stats["control.not_elected"] += 1
+            if offered is not None and offered.epoch > terms.epoch:  # who has won wants us to lead
+                self._take_over(offered)
+                return
             learned = None if outcome.open else self._learn(terms, outcome)
             if learned is not None:
                 self.keep(learned)
@@ -330,13 +337,13 @@ class Leadership:
         self._office.stats["control.taken_over"] += 1
         master = self._lead(outcome, plan)
         master.take_over()
-        self._office.after(HANDOVER_S, lambda: self._still_root(master))
+        self._office.after(STILL_ROOT_S, lambda: self._still_root(master))
 
     def _still_root(self, master: Master) -> None:
         """Who was elected when it was not the root any more hands over to who is."""
         leading = self.masters.get(master.job) is master and not master.stopping
         if leading and not master.handing_over and master.job not in self._office.roots:
-            master.hand_over(lambda: self._find_successor(master))
+            self._succession.begin(master)
 
     def _holder(self, terms: Terms) -> Holder:
         """The holder of a job, made of these terms and the log on disk if it is of this incarnation."""
@@ -352,25 +359,15 @@ class Leadership:
 
     # -- handing over ----------------------------------------------------------------------------------
 
-    def _find_successor(self, master: Master) -> None:
-        if self.masters.get(master.job) is master:
-            self._office.lookup(master.job, lambda done: self._successor(master, done))
-
-    def _successor(self, master: Master, done: LookupDone | None) -> None:
-        if self.masters.get(master.job) is not master or not master.handing_over:
-            return
-        if done is not None and done.contacts and done.contacts[0].id != self._office.me.id:
-            self._office.send(done.contacts[0], Handover(master.terms, master.copy.latest))
-        elif master.job in self._office.roots:
-            master.keep()
-            return
-        self._office.after(HANDOVER_S, lambda: self._find_successor(master))
-
     def handover(self, sender: Contact, message: Handover) -> None:
         """The old root wants us to lead."""
         job = message.terms.manifest.job_id
-        admitted = not self.leads(job) and self.admits(job, message.terms.epoch, sender)
-        if not admitted or self._is_dead(message.terms.manifest):
+        if job in self.masters or not self.admits(job, message.terms.epoch, sender):
+            return
+        if self._is_dead(message.terms.manifest):
+            return
+        if self._elections.is_running(job):
+            self._offered[job] = message.terms
             return
         self._office.emit(Subscribe(job))
         self.keep(message.terms)  # until we are elected, questions go on to the old one

@@ -122,3 +122,28 @@ def test_it_never_goes_back(events: list[tuple[str, int, bool, int]]) -> None:
         value = mark.observe([("a", at_end), ("b", not at_end)], now)
         assert value >= last
         last = value
+
+
+def test_a_source_is_as_live_after_a_restart_as_before() -> None:
+    """Without, an agent that comes back would hold up all others for twice the idle time."""
+    mark = Watermark(lateness_us=S, idle_us=5 * S)
+    mark.resumed(["old"], 100 * S)
+    assert mark.observe([("old", True)], 102 * S) == 101 * S
+    assert mark.observe([("old", True), ("new", False)], 103 * S) == 101 * S, "has unread lines"
+    mark.fed("new", 103 * S, 104 * S)
+    assert mark.observe([("old", True), ("new", True)], 104 * S) == 103 * S
+
+
+def test_a_source_of_before_a_restart_with_unread_lines_promises_nothing_new() -> None:
+    mark = Watermark(idle_us=5 * S)
+    mark.resumed(["old"], 100 * S)
+    assert mark.observe([("old", False)], 102 * S) == 100 * S
+
+
+def test_a_replay_goes_on_after_a_restart_and_its_writer_is_waited_for() -> None:
+    mark = Watermark(idle_us=5 * S)
+    mark.resumed(["replay"], 100 * S)
+    assert mark.observe([("replay", True)], 9000 * S) == 100 * S
+    mark.fed("replay", 101 * S, 9001 * S)
+    assert mark.observe([("replay", True)], 9001 * S) == 101 * S
+    assert mark.observe([("replay", True)], 9006 * S) > 9000 * S, "idle for long enough"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ INTRODUCTION = """## Real processes
 
 Real agents behind a proxy that delays, leaves out, doubles, resets and cuts; killed (SIGKILL) at random, as
 masters, while they start and at named places inside seal, commit and activation; stopped (SIGSTOP) and woken;
-their logs rotated every few seconds. A verifier that reads only raw logs and results (tests/chaos/verify.py)
+their logs rotated every few seconds. They are forked from a process that has imported what they import. A verifier that reads only raw logs and results (tests/chaos/verify.py)
 looks at every record by name. CI runs 30 kills (tests/chaos/test_storm.py), `make chaos` 1,000.
 
 Written by `python -m tests.chaos`.
@@ -27,11 +29,31 @@ Written by `python -m tests.chaos`.
 | | |
 |---|---|
 """
-ROUND_KILLS = 50
-"""Kills of one storm, at most: a directory of its own, verified, and thrown away if all is well."""
+QUIET = """
+How long it takes, measured by `python -m tests.chaos.failover` with 8 agents on a quiet machine, at an
+interval of a second, with the same verifier afterwards:
 
-RESTART_CPU_S = 3.0
-"""Processor time per act: an agent that starts takes one second, and the others must keep up meanwhile."""
+| | median | 99th percentile | most | times | load at most |
+|---|---|---|---|---|---|
+"""
+WAITS = {
+    ("killed", "answers"): "a master is killed: another one answers",
+    ("killed", "results"): "a master is killed: the next result can be read",
+    ("silent", "answers"): "a master falls silent (SIGSTOP): another one answers",
+    ("silent", "results"): "a master falls silent (SIGSTOP): the next result can be read",
+    ("skipped", "decided"): "a straggler's deadline is over: its master decides to leap over it",
+}
+ROUND_KILLS, ROUND_S = 60, 75.0
+"""Kills and seconds of one storm, at most; its directory is verified, and thrown away if all is well."""
+
+SIZES = (6, 8, 6, 16, 7)
+"""Agents of one storm after the other."""
+
+SEEDS_APART = 10_000
+"""Between the first seeds of storms that go on side by side."""
+
+ACTS_PER_AGENT_S = 0.4
+"""Faults: more, and the jobs of the smaller storms would hardly go on between them."""
 
 
 def main() -> int:
@@ -41,41 +63,82 @@ def main() -> int:
     arguments.add_argument("--kills", type=int, default=1000)
     arguments.add_argument("--pauses", type=int, default=200)
     arguments.add_argument("--pause-max-s", type=float, default=60.0)
-    arguments.add_argument("--agents", type=int, default=16)
+    arguments.add_argument("--agents", type=int, help="in each storm, instead of 6 to 16")
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--at-once", type=int, default=1, help="storms that go on side by side")
+    arguments.add_argument("--seconds", type=float, default=float("inf"), help="begin no storm after so long")
     arguments.add_argument("--docs", action="store_true", help="write the figures into docs/reliability.md")
     arguments.add_argument("--keep", action="store_true", help="also what is well")
     options = arguments.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
-    done = options.directory / "storms.ndjson"
-    rounds = [json.loads(line) for line in done.read_text().splitlines()] if done.exists() else []
-    seed = options.seed + len(rounds)
-    while (left := options.kills - sum(each["kills"] for each in rounds)) > 0:
-        kills = min(ROUND_KILLS, left)
-        pauses = round(options.pauses * kills / options.kills)
-        weather = Weather(
-            agents=options.agents,
-            kills=kills,
-            pauses=pauses,
-            pause_s=(0.5, options.pause_max_s),
-            down_max=max(2, options.agents // 4),
-            every_s=max(4.0 / options.agents, RESTART_CPU_S / (os.cpu_count() or 1)),
-        )
+    others = [subprocess.Popen(beside(options, number)) for number in range(1, options.at_once)]
+    try:
+        until_enough(options)
+    finally:
+        for other in others:
+            other.wait()
+    rounds = everything(options.directory)
+    if rounds and options.at_once:
+        total = summary(rounds)
+        print(json.dumps(total, indent=1))
+        if options.docs:
+            write_section("real processes", page(total, rounds, read(options.directory / "failover.ndjson")))
+    return 0 if all(each["ok"] for each in rounds) else 1
+
+
+def beside(options: argparse.Namespace, number: int) -> list[str]:
+    """The command of another one like this, which says nothing in the end."""
+    words = [sys.executable, "-m", "tests.chaos", str(options.directory), "--at-once", "0"]
+    for name in ("kills", "pauses", "pause_max_s", "agents", "seconds"):
+        if (value := getattr(options, name)) is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return [*words, "--seed", str(options.seed + number * SEEDS_APART), *(["--keep"] if options.keep else [])]
+
+
+def until_enough(options: argparse.Namespace) -> None:
+    """One storm after the other."""
+    done = options.directory / f"storms-{options.seed}.ndjson"
+    end = time.monotonic() + options.seconds
+    while (weather := next_weather(options, everything(options.directory))) and time.monotonic() < end:
+        seed = options.seed + len(read(done))
         home = options.directory / f"storm-{seed}"
         shutil.rmtree(home, ignore_errors=True)
-        rounds.append(storm(home, seed, weather))
+        found = storm(home, seed, weather)
         with done.open("a") as file:
-            file.write(json.dumps(rounds[-1]) + "\n")
-        if rounds[-1]["ok"] and not options.keep:
+            file.write(json.dumps(found) + "\n")
+        if found["ok"] and not options.keep:
             shutil.rmtree(home)
-        told = ("seed", "ok", "kills", "seconds", "load", "fail_overs_s")
-        print(json.dumps({key: rounds[-1][key] for key in told}), flush=True)
-        seed += 1
-    total = summary(rounds)
-    print(json.dumps(total, indent=1))
-    if options.docs:
-        write_section("real processes", page(total, rounds))
-    return 0 if all(each["ok"] for each in rounds) else 1
+        told = ("seed", "ok", "agents", "kills", "pauses", "seconds", "settled_s", "load")
+        print(json.dumps({key: found[key] for key in told}), flush=True)
+
+
+def everything(directory: Path) -> list[dict[str, Any]]:
+    """All storms so far, of all that go on side by side."""
+    return [each for path in sorted(directory.glob("storms-*.ndjson")) for each in read(path)]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """What was written so far, a line each."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def next_weather(options: argparse.Namespace, rounds: list[dict[str, Any]]) -> Weather | None:
+    """What the next storm is made of; None if there were enough."""
+    kills = options.kills - sum(each["kills"] for each in rounds)
+    pauses = options.pauses - sum(each["pauses"] for each in rounds)
+    if kills <= 0 and pauses <= 0:
+        return None
+    agents = options.agents or SIZES[len(rounds) % len(SIZES)]
+    share = min(1.0, ROUND_KILLS / max(1, kills))
+    return Weather(
+        agents=agents,
+        kills=max(0, min(ROUND_KILLS, kills)),
+        pauses=max(0, math.ceil(pauses * share)),
+        seconds=ROUND_S,
+        pause_s=(0.3, options.pause_max_s),
+        down_max=max(2, agents // 3),
+        every_s=1 / (ACTS_PER_AGENT_S * min(agents, 8)),
+    )
 
 
 def storm(home: Path, seed: int, weather: Weather) -> dict[str, Any]:
@@ -94,7 +157,6 @@ def storm(home: Path, seed: int, weather: Weather) -> dict[str, Any]:
 
 def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     """All storms together."""
-    fail_overs = sorted(each for round_ in rounds for each in round_["fail_overs_s"])
     verdicts = [round_["verdict"] for round_ in rounds]
     acts: Counter[str] = Counter()
     states: Counter[str] = Counter()
@@ -114,43 +176,56 @@ def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
         "declared_late": sum(each["declared_late"] for each in verdicts),
         "wrong": {name: sum(len(each[name]) for each in verdicts) for name in lists},
         "unexpected_deaths": sum(len(each["deaths"]) for each in rounds),
-        "fail_overs": len(fail_overs),
-        "fail_over_p50_s": quantile(fail_overs, 0.5),
-        "fail_over_p99_s": quantile(fail_overs, 0.99),
+        "fail_overs": sum(len(each["fail_overs_s"]) for each in rounds),
         "acts": dict(sorted(acts.items())),
     }
 
 
-def page(total: dict[str, Any], rounds: list[dict[str, Any]]) -> str:
+def page(total: dict[str, Any], rounds: list[dict[str, Any]], times: list[dict[str, Any]]) -> str:
     """The section of docs/reliability.md."""
     agents = sorted({each["agents"] for each in rounds})
     network: Counter[str] = Counter()
     for each in rounds:
         network.update(each["network"])
+    acts = total["acts"]
     figures = {
-        "storms, agents in each": f"{total['storms']}, {' and '.join(map(str, agents))}",
-        "cores, load of the machine": (
-            f"{os.cpu_count()}, {max((each.get('load', 0) for each in rounds), default=0)} at most"
+        "storms, agents in each": f"{total['storms']}, {' or '.join(map(str, agents))}",
+        "minutes; cores, load of the machine": (
+            f"{total['seconds'] / 60:.0f}; {os.cpu_count()}, {max(each['load'] for each in rounds)} at most"
         ),
         "processes killed": f"{total['kills']:,}",
-        "of them masters, on purpose": total["acts"].get("kill a master", 0),
-        "of them at a fail point": sum(n for act, n in total["acts"].items() if act.startswith("at ")),
-        "of them while starting": total["acts"].get("kill at start", 0),
+        "of them masters, on purpose": acts.get("kill a master", 0),
+        "of them several at the same moment": acts.get("kill several", 0),
+        "of them at a fail point": sum(n for act, n in acts.items() if act.startswith("at ")),
+        "of them while starting": acts.get("kill at start", 0),
         "processes stopped for a while": total["pauses"],
+        "agents cut off, in one direction": f"{acts.get('cut', 0)}, {acts.get('cut one way', 0)}",
         "logs rotated": f"{total['rotations']:,}",
         "frames left out, said twice by the network": f"{network['lost']:,}, {network['doubled']:,}",
-        "connections reset, half open": f"{network['reset']}, {network['half_open']}",
+        "connections reset, half open": f"{network['reset']:,}, {network['half_open']:,}",
+        "masters that were followed by another": f"{total['fail_overs']:,}",
         "records": f"{total['records']:,}",
         "intervals": ", ".join(f"{count:,} {state}" for state, count in sorted(total["intervals"].items())),
         "records of agents named as missing": f"{total['declared_missing']:,}",
         "records declared late": f"{total['declared_late']:,}",
         **{f"**{name}**": f"**{count}**" for name, count in total["wrong"].items()},
         "agents that ended by themselves": total["unexpected_deaths"],
-        "a new master answers after (median, 99th percentile)": (
-            f"{total['fail_over_p50_s']} s, {total['fail_over_p99_s']} s of {total['fail_overs']}"
-        ),
     }
-    return INTRODUCTION + "\n".join(f"| {name} | {value} |" for name, value in figures.items())
+    table = "\n".join(f"| {name} | {value} |" for name, value in figures.items())
+    return f"{INTRODUCTION}{table}\n{quiet_page(times)}" if times else INTRODUCTION + table
+
+
+def quiet_page(times: list[dict[str, Any]]) -> str:
+    """What was measured with nothing else going on."""
+    rows = []
+    for (kind, name), what in WAITS.items():
+        runs = [each for each in times if each["kind"] == kind and each[name]]
+        values = sorted(value for each in runs for value in each[name])
+        if values:
+            load = max(value for each in runs for value in each["load"])
+            told = " | ".join(f"{quantile(values, share):.3g} s" for share in (0.5, 0.99))
+            rows.append(f"| {what} | {told} | {values[-1]:.3g} s | {len(values)} | {load} |")
+    return QUIET + "\n".join(rows)
 
 
 def quantile(values: list[float], share: float) -> float | None:

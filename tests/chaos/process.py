@@ -14,6 +14,7 @@ from pathlib import Path
 from elfmesh.agent.local_agents import says_something
 from tests.chaos.logs import NAME
 from tests.chaos.proxy import FaultProxy
+from tests.chaos.zygote import Zygote
 from tests.e2e.fleet import Agent
 
 UP, STARTING, STOPPED, DOWN = "up", "starting", "stopped", "down"
@@ -38,10 +39,10 @@ class Victim(Agent):
         armed: the fail point it was last started with.
     """
 
-    def __init__(self, directory: Path, number: int, proxy: FaultProxy) -> None:
+    def __init__(self, directory: Path, number: int, proxy: FaultProxy, zygote: Zygote | None = None) -> None:
         path = directory / NAME
         super().__init__(directory, number, [f"log={path},format=json,idle=1 s"])
-        self._proxy = proxy
+        self._proxy, self._zygote = proxy, zygote
         self._listen = ("127.0.0.1", free_port())
         self.advertised = "{}:{}".format(*proxy.listen(self.name, self._listen))
         self.api = f"127.0.0.1:{free_port()}"
@@ -52,6 +53,18 @@ class Victim(Agent):
         words = super().command(join)
         words[words.index("--listen") + 1] = "{}:{}".format(*self._listen)
         return ["nice", "-n", str(NICE), *words, "--advertise", self.advertised, "--join-timeout", "1 h"]
+
+    def start(self, join: Sequence[str] = ()) -> None:
+        """Start without waiting: as a program, or forked by the zygote if there is one."""
+        if self._zygote is None:
+            super().start(join)
+            return
+        words = self.command(join)
+        self.began = time.monotonic()
+        with (self.directory / "stderr").open("ab") as stderr:
+            words = words[words.index("elfmesh.agent") + 1 :]
+            environment = {**os.environ, **self.environment}
+            self.process = self._zygote.start(words, environment, stderr.fileno(), NICE)
 
     def rise(self, join: list[str], failpoint: str = "") -> None:
         """Start, with a fail point if one is named; does not wait."""

@@ -17,6 +17,7 @@ from tests.chaos.observer import Observer
 from tests.chaos.process import DOWN, START_S, STARTING, STOPPED, UP, Victim
 from tests.chaos.proxy import FaultProxy, Link
 from tests.chaos.verify import IDS, SUMS
+from tests.chaos.zygote import Zygote
 from tests.e2e.fleet import eventually
 
 CLAUSES = "LATENESS '500 ms' DEADLINE '1 s' HORIZON '{horizon_s:g} s'"
@@ -48,8 +49,8 @@ FAIL_POINTS = (
 DECLARED_AHEAD_S = 5.0
 """Beyond the intervals by which a master declares a new member ahead."""
 
-AT_ONCE = 4
-"""Agents that are started at the same time in the beginning: more would only wait for each other."""
+SEVERAL = 3
+"""Agents that are killed at the same moment, at most: as many as vote on a job."""
 
 STEP_S = 0.05
 SETTLE_S = 300.0
@@ -63,7 +64,8 @@ class Weather:
         agents: how many.
         kills: it goes on until so many processes were killed, by us or by a fail point,
         pauses: and so many were stopped for a while.
-        pause_s: shortest and longest pause.
+        pause_s: shortest and longest pause; most are near the shortest.
+        seconds: no fault after so long, whatever was reached; all that was done is verified all the same.
         down_s: shortest and longest time until a killed one is started again.
         every_s: mean time between two acts.
         down_max: so many are down or starting at the same time, at most.
@@ -78,6 +80,7 @@ class Weather:
     kills: int = 30
     pauses: int = 3
     pause_s: tuple[float, float] = (0.5, 3.0)
+    seconds: float = float("inf")
     down_s: tuple[float, float] = (0.0, 1.5)
     every_s: float = 0.7
     down_max: int = 2
@@ -118,10 +121,14 @@ class Storm:
         self._rng = random.Random(seed)
         self._proxy = FaultProxy(seed)
         self._proxy.everywhere(weather.link)
-        self.agents = [Victim(directory / f"agent-{n}", n, self._proxy) for n in range(weather.agents)]
+        self._zygote = Zygote()
+        self.agents = [
+            Victim(directory / f"agent-{n}", n, self._proxy, self._zygote) for n in range(weather.agents)
+        ]
         homes = {agent.name: agent.directory for agent in self.agents}
         self._servers = Servers(homes, rate=weather.rate, rotate_s=weather.rotate_s, seed=seed)
         self._observer = Observer(directory / "history.ndjson", self._up, seed)
+        self.clauses = CLAUSES.format(horizon_s=weather.horizon_s)
         self._healed_at: float | None = None
         self._begun = False
 
@@ -130,7 +137,8 @@ class Storm:
         began = time.monotonic()
         try:
             self._begin()
-            while self.toll.kills < self.weather.kills or self.toll.pauses < self.weather.pauses:
+            end = time.monotonic() + self.weather.seconds
+            while self._goes_on and time.monotonic() < end:
                 self._act()
                 self._wait(self._rng.expovariate(1 / self.weather.every_s))
             self._settle()
@@ -139,17 +147,20 @@ class Storm:
         self.toll.seconds = time.monotonic() - began
         return self.toll
 
+    @property
+    def _goes_on(self) -> bool:
+        return self.toll.kills < self.weather.kills or self.toll.pauses < self.weather.pauses
+
     # -- before and after ------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         for agent in self.agents:
             agent.rise([self.agents[0].advertised] if agent.number else [])
-            at_once = AT_ONCE if agent.number else 1
-            self._until(lambda at_once=at_once: self._starting() < at_once, START_S, "agents that start")
+            if not agent.number:
+                self._until(lambda: not self._starting(), START_S, "the first agent")
         self._until(lambda: len(self._up()) == len(self.agents), START_S, "all agents")
         for text in JOBS.values():
-            clauses = CLAUSES.format(horizon_s=self.weather.horizon_s)
-            self.agents[0].apply(text.format(clauses=clauses))
+            self.agents[0].apply(text.format(clauses=self.clauses))
         # Who had no place in the stream's tree yet is a member from an interval on that the master declares.
         self._until(self._all_members, START_S, "all agents as members")
         self._wait(DECLARED_AHEAD_S)
@@ -190,6 +201,7 @@ class Storm:
                 finally:
                     agent.fall()
         self._proxy.close()
+        self._zygote.close()
         toll = self.toll
         toll.fail_overs_s = self._observer.fail_overs
         toll.written, toll.rotations = self._servers.written, self._servers.rotations
@@ -206,7 +218,7 @@ class Storm:
             return
         if len(self.agents) - len(up) >= self.weather.down_max or not up:
             return
-        acts = ["kill"] * 5 + ["kill a master"] * 4 + ["reset", "half open", "slow"]
+        acts = ["kill"] * 4 + ["kill a master"] * 4 + ["kill several"] * 2 + ["reset", "half open", "slow"]
         if self.toll.pauses < self.weather.pauses:
             acts += ["pause"] * 2
         if self.weather.cuts and self._healed_at is None:
@@ -216,7 +228,12 @@ class Storm:
         if act == "kill a master":
             leading = [agent for agent in up if agent.name in self._masters()]
             victim = self._rng.choice(leading) if leading else victim
-        self._suffer(act, victim)
+        room = self.weather.down_max - (len(self.agents) - len(up))
+        several = (
+            self._rng.sample(up, min(len(up), max(1, room), SEVERAL)) if act == "kill several" else [victim]
+        )
+        for each in several:
+            self._suffer(act, each)
 
     def _suffer(self, act: str, victim: Victim) -> None:
         self.toll.acts[act] += 1
@@ -228,7 +245,8 @@ class Storm:
         elif act == "pause":
             self.toll.pauses += 1
             victim.pause()
-            victim.back_at = time.monotonic() + self._rng.uniform(*self.weather.pause_s)
+            shortest, longest = self.weather.pause_s
+            victim.back_at = time.monotonic() + shortest * (longest / shortest) ** self._rng.random()
         elif act == "reset":
             self._proxy.reset(victim.name)
         elif act == "half open":

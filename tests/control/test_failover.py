@@ -4,9 +4,11 @@ import random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control import messages as ctl
+from elfmesh.control.messages import Handover
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact, Received
@@ -132,6 +134,41 @@ def test_an_old_master_that_comes_back_leads_again_in_a_new_epoch() -> None:
     epochs = [record.epoch for record, _ in world.results(world.living[0])]
     assert epochs == sorted(epochs)
     assert epochs[-1] >= 3
+
+
+def test_a_handover_that_is_lost_holds_nobody_up() -> None:
+    world = World(5)
+    fill(world, intervals=3)
+    world.apply(world[0])
+    world.seal_all(BASE + SLIDE)
+    world.run(2.0)
+    old = world.master()
+    world.kill(old)
+    world.run(3.0)
+    assert world.master() is not old
+    heard_from = world.now + 1.2
+    world.lost = lambda sender, _, message: isinstance(message, Handover) and world.now < heard_from
+    world.restart(old)
+    world.run(1.0)
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(1.5)
+    assert world.master() is old
+    assert [record.index for record, _ in world.results(world[0])] == [1000, 1001, 1002]
+
+
+def test_what_is_handed_over_during_an_attempt_is_taken_as_soon_as_that_has_failed() -> None:
+    """A restarted master goes on with the term that it knew, while its successor hands over already."""
+    world = World(5)
+    fill(world, intervals=2)
+    world.apply(world[0])
+    world.run(1.0)
+    master, heir = world.master(), world.closest(JOB)[1]
+    leadership = heir.control.leadership
+    terms = master.control.leadership.masters[JOB].terms
+    leadership._office.after(0.0, lambda: leadership._take_over(replace(terms, epoch=terms.epoch - 1)))
+    world.post(0.0005, heir, Received(master.me, Handover(terms, None)))
+    world.run(0.1)
+    assert world.master() is heir
 
 
 def test_all_agents_restarted_at_once_go_on() -> None:

@@ -16,12 +16,25 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any, Protocol
 
 from elfmesh.agent.local_agents import says_something
 from elfmesh.control.identity.bearer import TOKEN_FILE, read_token
 
 READY_S = 60.0
+
+
+class Running(Protocol):
+    """What is used of a `subprocess.Popen`."""
+
+    pid: int
+    stdout: IO[bytes] | None
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
 
 
 class Agent:
@@ -34,7 +47,7 @@ class Agent:
         self.name = f"agent-{number}"
         self.streams, self.extra = list(streams), list(extra)
         self.environment: dict[str, str] = {}
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Running | None = None
         self.api = self.overlay = self.id = ""
         self.ready_s = 0.0
         directory.mkdir(parents=True, exist_ok=True)

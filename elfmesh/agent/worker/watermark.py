@@ -9,6 +9,8 @@ It is the minimum over the sources (files) of what each has reached:
   after `idle_us` without usable records, so that a writer's short pause does not close old windows;
 - a source that never had a usable record, or no source at all, lets the clock count after `UNFED_FACTOR`
   times `idle_us`: nobody knows yet whether what will come is live or a replay that is about to begin;
+- after a restart, a source that sealed frames had read has reached what they had sealed: it is as live, or as
+  idle, as it was, or each restart would be waited for like an empty source;
 - no record moves it beyond the clock: one wrong time must not make all others late.
 
 While the reader is paused by back-pressure nothing moves and no idle time passes. The watermark never goes
@@ -62,6 +64,7 @@ class Watermark:
         self._idle_us = idle_us
         self._live_us = live_us
         self._sources: dict[Hashable, _Source] = {}
+        self._reached_before: dict[Hashable, int] = {}
         self._value_us = SINCE_EVER
         self._empty_since_us: int | None = None
         self._paused_us: int | None = None
@@ -73,11 +76,18 @@ class Watermark:
 
     def fed(self, source: Hashable, largest_us: int | None, now_us: int) -> None:
         """A source delivered records; `largest_us` is their largest timestamp, None if none was usable."""
-        state = self._sources.setdefault(source, _Source(now_us))
+        state = self._source(source, now_us)
         state.at_end = False
         if largest_us is not None:
             state.fed_us = now_us
             state.largest_us = max(state.largest_us, largest_us)
+
+    def resumed(self, sources: Iterable[Hashable], reached_us: int) -> None:
+        """After a restart: the watermark had passed `reached_us`, with these sources.
+
+        What each of them had reached by a record or by the clock is not known, and makes no difference.
+        """
+        self._reached_before = dict.fromkeys(sources, max(SINCE_EVER, reached_us))
 
     def observe(self, sources: Iterable[tuple[Hashable, bool]], now_us: int) -> int:
         """Report the outcome of a poll and move the watermark.
@@ -94,10 +104,17 @@ class Watermark:
         for gone in [source for source in self._sources if source not in present]:
             del self._sources[gone]
         for source, at_end in present.items():
-            self._sources.setdefault(source, _Source(now_us)).at_end = at_end
+            self._source(source, now_us).at_end = at_end
         if self._paused_us is None:
             self._value_us = max(self._value_us, self._reached(now_us))
         return self._value_us
+
+    def _source(self, source: Hashable, now_us: int) -> _Source:
+        state = self._sources.get(source)
+        if state is None:
+            before_us = self._reached_before.pop(source, SINCE_EVER)
+            state = self._sources[source] = _Source(now_us, before_us)
+        return state
 
     def pause(self, now_us: int) -> None:
         """The reader stops because of back-pressure."""

@@ -121,7 +121,11 @@ class JobWorker:
         self.times = EventTimes(window, job.lateness_us if job else 0, idle_us, max_future_us)
         self._start = start_index
         self._next = max(start_index, next_index)
+        told = tuple(told)
         self.offsets = Offsets(told, shed)
+        if window is not None and told:  # what was sealed then, the watermark had passed
+            reached_us = (max(index for _, index in told) - 1) * window.slide_us + window.size_us
+            self.times.watermark.resumed([position.id for position, _ in told if position.offset], reached_us)
         self.late = late
         for index, home, counts in carried:
             for bucket, number in enumerate(counts):
