@@ -21,8 +21,9 @@ INTRODUCTION = """## Real processes
 
 Real agents behind a proxy that delays, leaves out, doubles, resets and cuts; killed (SIGKILL) at random, as
 masters, while they start and at named places inside seal, commit and activation; stopped (SIGSTOP) and woken;
-their logs rotated every few seconds. They are forked from a process that has imported what they import. A verifier that reads only raw logs and results (tests/chaos/verify.py)
-looks at every record by name. CI runs 30 kills (tests/chaos/test_storm.py), `make chaos` 1,000.
+their logs rotated every few seconds. Each is a process of its own, forked from one that has imported what
+agents import. A verifier that reads only raw logs and results (tests/chaos/verify.py) looks at every record
+by name. CI runs 30 kills (tests/chaos/test_storm.py), `make chaos` 1,000.
 
 Written by `python -m tests.chaos`.
 
