@@ -196,3 +196,31 @@ def test_late_and_missing_records_are_declared_and_not_lost(tmp_path: Path) -> N
     verdict = written(tmp_path, {"agent-0": records})
     assert verdict.ok, verdict.problems
     assert (verdict.declared_late, verdict.declared_missing) == (1, 2)
+
+
+def test_a_record_may_end_a_run_of_intervals_that_lack_the_same_agents(tmp_path: Path) -> None:
+    records = truth()
+    everybody = {"state": "FINAL_PARTIAL", "agents_in": 0, "completeness": 0.0, "missing": list(AGENTS)}
+    changed(records, BASE + 2, since=BASE + 1, counts={"contributed": 0}, **everybody)
+    records[IDS][BASE + 2][1].clear()
+    del records[IDS][BASE + 1]
+    verdict = written(tmp_path, {"agent-0": records})
+    assert verdict.ok, verdict.problems
+    assert verdict.declared_missing == 12
+    assert verdict.states == {"FINAL": 3, "FINAL_PARTIAL": 2}
+
+
+def test_who_is_not_missing_from_a_run_had_nothing_in_it(tmp_path: Path) -> None:
+    records = truth()
+    one = {"state": "FINAL_PARTIAL", "agents_in": 2, "completeness": 2 / 3, "missing": ["agent-0"]}
+    changed(records, BASE + 2, since=BASE + 1, counts={"contributed": 4}, **one)
+    del records[IDS][BASE + 2][1][:2]
+    del records[IDS][BASE + 1]
+    lost = written(tmp_path, {"agent-0": records}).problems["lost"]
+    assert len(lost) == 4
+
+
+def test_a_run_that_covers_an_interval_with_a_record_is_a_contradiction(tmp_path: Path) -> None:
+    records = truth()
+    changed(records, BASE + 2, since=BASE + 1)
+    assert "contradicted" in written(tmp_path, {"agent-0": records}).problems

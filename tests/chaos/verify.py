@@ -88,6 +88,7 @@ def verify(directory: Path) -> Verdict:
             raw[us // WIDTH_US][name] = (agent, key, value)
     for job in (IDS, SUMS):
         finals = _one_history(job, _all_results(directory, agents, job), verdict)
+        _unfold(job, finals, min(raw, default=0), verdict)
         if finals:
             _check_gaps(job, finals, raw, verdict)
         for index, result in sorted(finals.items()):
@@ -135,6 +136,19 @@ def _one_history(job: str, results: Iterable[tuple[str, Result]], verdict: Verdi
                 f"{job} {index}: {first[0]} {_brief(first[1])}, {where} {_brief(result)}"
             )
     return {index: result for index, (_, result) in found.items()}
+
+
+def _unfold(job: str, finals: dict[int, Result], begin: int, verdict: Verdict) -> None:
+    """A record that ends a run of intervals says who is missing in all of them: the rest had nothing."""
+    for last, result in sorted(finals.items()):
+        since = result["interval"].get("since", last)
+        for index in range(begin if since is None else max(since, begin), last):
+            if index in finals:
+                verdict.contradicted.append(
+                    f"{job} {index}: has a record, and {last} {_brief(result)} too"
+                )
+            nothing = {"interval": {"index": index}, "rows": [], "counts": {"contributed": 0}}
+            finals[index] = {**result, **nothing}
 
 
 def _sense(result: Result) -> str:

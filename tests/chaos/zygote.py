@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Sequence
 from typing import IO, Any, NoReturn
 
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 REQUEST_BYTES_MAX = 1 << 20
 IMPORTED = ("elfmesh.agent.cli.entry", "elfmesh.agent.cli.agent", "elfmesh.agent.runtime")
 POLL_S = 0.005
@@ -82,7 +82,8 @@ class Zygote:
     def start(self, words: Sequence[str], environment: dict[str, str], stderr: int, nice: int) -> Process:
         """Fork a process that runs `elf WORDS`; what it prints comes from its `stdout`."""
         read, write = os.pipe()
-        request = json.dumps({"words": list(words), "environment": environment, "nice": nice}).encode()
+        asked = {"words": list(words), "environment": environment, "nice": nice, "parent": os.getpid()}
+        request = json.dumps(asked).encode()
         descriptors = array.array("i", [write, stderr]).tobytes()
         head = len(request).to_bytes(4, "big")
         self._socket.sendmsg([head], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
@@ -129,7 +130,10 @@ def serve(connection: socket.socket) -> None:
 
 
 def become(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
-    """Be an agent from here on; ends as one does."""
+    """Be an agent from here on; ends as one does, and with the storm, however that ends."""
+    while os.getppid() != request["parent"]:
+        time.sleep(POLL_S / 10)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)
