@@ -200,7 +200,12 @@ def test_late_and_missing_records_are_declared_and_not_lost(tmp_path: Path) -> N
 
 def test_a_record_may_end_a_run_of_intervals_that_lack_the_same_agents(tmp_path: Path) -> None:
     records = truth()
-    everybody = {"state": "FINAL_PARTIAL", "agents_in": 0, "completeness": 0.0, "missing": list(AGENTS)}
+    everybody: dict[str, Any] = {
+        "state": "FINAL_PARTIAL",
+        "agents_in": 0,
+        "completeness": 0.0,
+        "missing": list(AGENTS),
+    }
     changed(records, BASE + 2, since=BASE + 1, counts={"contributed": 0}, **everybody)
     records[IDS][BASE + 2][1].clear()
     del records[IDS][BASE + 1]
@@ -212,7 +217,12 @@ def test_a_record_may_end_a_run_of_intervals_that_lack_the_same_agents(tmp_path:
 
 def test_who_is_not_missing_from_a_run_had_nothing_in_it(tmp_path: Path) -> None:
     records = truth()
-    one = {"state": "FINAL_PARTIAL", "agents_in": 2, "completeness": 2 / 3, "missing": ["agent-0"]}
+    one: dict[str, Any] = {
+        "state": "FINAL_PARTIAL",
+        "agents_in": 2,
+        "completeness": 2 / 3,
+        "missing": ["agent-0"],
+    }
     changed(records, BASE + 2, since=BASE + 1, counts={"contributed": 4}, **one)
     del records[IDS][BASE + 2][1][:2]
     del records[IDS][BASE + 1]

@@ -144,9 +144,7 @@ def _unfold(job: str, finals: dict[int, Result], begin: int, verdict: Verdict) -
         since = result["interval"].get("since", last)
         for index in range(begin if since is None else max(since, begin), last):
             if index in finals:
-                verdict.contradicted.append(
-                    f"{job} {index}: has a record, and {last} {_brief(result)} too"
-                )
+                verdict.contradicted.append(f"{job} {index}: has a record, and {last} {_brief(result)} too")
             nothing = {"interval": {"index": index}, "rows": [], "counts": {"contributed": 0}}
             finals[index] = {**result, **nothing}
 
