@@ -44,16 +44,16 @@ WAITS = {
     ("silent", "results"): "a master falls silent (SIGSTOP): the next result can be read",
     ("skipped", "decided"): "a straggler's deadline is over: its master decides to leap over it",
 }
-ROUND_KILLS, ROUND_S = 150, 75.0
+ROUND_KILLS, ROUND_S = 100, 60.0
 """Kills and seconds of one storm, at most; its directory is verified, and thrown away if all is well."""
 
-SIZES = (16, 8, 12, 6)
+SIZES = (6, 8, 6, 16)
 """Agents of one storm after the other."""
 
 SEEDS_APART = 10_000
 """Between the first seeds of storms that go on side by side."""
 
-ACTS_PER_AGENT_S = 0.12
+ACTS_PER_AGENT_S = 0.25
 """Faults: more, and jobs would hardly go on between them."""
 
 
@@ -137,9 +137,9 @@ def next_weather(options: argparse.Namespace, rounds: list[dict[str, Any]]) -> W
         pauses=max(0, math.ceil(pauses * share)),
         seconds=ROUND_S,
         pause_s=(0.3, options.pause_max_s),
-        down_s=(0.0, 1.0),
+        down_s=(0.0, 0.8),
         down_max=max(2, agents // 3),
-        every_s=1 / (ACTS_PER_AGENT_S * agents),
+        every_s=1 / (ACTS_PER_AGENT_S * min(agents, 8)),
     )
 
 

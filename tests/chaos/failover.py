@@ -39,6 +39,9 @@ PATIENCE_S = 60.0
 CALM_S = (3.0, 5.0)
 """Between two fail-overs: the killed one is there again, and who votes has caught up."""
 
+SILENT_S = 3.0
+"""How long a stopped master is away: when it wakes up, another one leads."""
+
 LAN = Link(0.0005, 0.002)
 DEADLINE_S = 1.0
 SKIPS = 8
@@ -116,7 +119,7 @@ class Bench(Storm):
             self._suffer("kill a master", master)
         else:
             master.pause()
-            master.back_at = began + PATIENCE_S
+            master.back_at = began + SILENT_S
         answered: list[float] = []
         closed: list[float] = []
         while not (answered and closed):
@@ -129,7 +132,6 @@ class Bench(Storm):
             assert time.monotonic() < began + PATIENCE_S, f"no master of {job} answers"
         self.times.answers.append(round(min(answered) - began, 3))
         self.times.results.append(round(min(closed) - began, 3))
-        master.back_at = time.monotonic()  # a stopped one goes on
         self._until(lambda: len(self._up()) == len(self.agents), PATIENCE_S, "all agents again")
 
     def _described(self, job: str) -> dict[str, Any]:
