@@ -47,7 +47,7 @@ GROWING_SHARE = 0.75
 """A root also grows if, since it was half full, the share of rows that found their key is this part of its
 share of the largest root: of equally likely keys that all fit there, about so many find theirs."""
 
-PACKED_ROWS = 1 << 16
+PACKED_ROWS = 1 << 14
 """Rows packed at once: what they take while they are packed stays in the cache."""
 
 _OBJECT_BYTES = 700

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "bytes.h"
+#include "widest.h"
 #include "writer.h"
 
 #define AHEAD 40 /* rows: a key of a full root is far away */
@@ -38,14 +39,14 @@ static inline uint32_t key_size(const keys_view *keys, int64_t row)
     return (uint32_t)(keys->offsets[row + 1] - keys->offsets[row]);
 }
 
-void hash_keys(const keys_view *keys, uint64_t *out)
+NEWER void hash_keys(const keys_view *keys, uint64_t *out)
 {
     int64_t end = keys->offsets[keys->count];
     for (int64_t i = 0; i < keys->count; i++)
         out[i] = place_hash(keys->data + keys->offsets[i], key_size(keys, i), end - keys->offsets[i]);
 }
 
-fault front_code(run_writer *w, const keys_view *keys, const int64_t *order, int64_t rows)
+NEWER fault front_code(run_writer *w, const keys_view *keys, const int64_t *order, int64_t rows)
 {
     const uint8_t *before = NULL;
     uint32_t size_before = 0;
@@ -70,7 +71,7 @@ fault front_code(run_writer *w, const keys_view *keys, const int64_t *order, int
     return NULL;
 }
 
-fault place_rows(const keys_view *keys, unsigned skip, unsigned bits, int64_t *order, int64_t *cuts)
+NEWER fault place_rows(const keys_view *keys, unsigned skip, unsigned bits, int64_t *order, int64_t *cuts)
 {
     int64_t parts = (int64_t)1 << bits;
     uint16_t *part = malloc((size_t)keys->count * sizeof *part + 1);
