@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from benchmarks.fleet import START_US, ProbedFleet, canonical, latest, replay, until
+from benchmarks.fleet import START_US, ProbedFleet, canonical, replay
 from benchmarks.harness import Figure, percentile
 from benchmarks.job_shapes import Shape, shapes
 from elfmesh.agent.embedded import LogRun
@@ -27,7 +30,7 @@ from elfmesh.units import MICROS
 
 AGENTS = 8
 JOBS, JOBS_SMALL = 500, 24
-LINES, LINES_SMALL = 6_000, 1_500
+LINES, LINES_SMALL = 3_000, 1_500
 """Of each agent."""
 
 SECONDS = 120
@@ -40,6 +43,12 @@ CLIENTS = 4
 SETTLE_S = 2.0
 IDLE_S = 3.0
 DONE_S = 1200.0
+
+LOOK_S = 1.0
+"""Between two looks at all jobs."""
+
+Rowset = Mapping[str, Mapping[str, Any]]
+"""What the list of jobs says of each."""
 
 Rows = Mapping[int, str]
 """By interval: its rows as canonical text, if it has any."""
@@ -118,7 +127,7 @@ def _measure(jobs: Sequence[Shape], lines: int) -> Cost:
         began = time.monotonic()
         apply_s = _apply(fleet, jobs)
         applied_s = time.monotonic() - began
-        until(lambda: _founded(client, jobs), "all agents at all jobs", DONE_S)
+        _wait(client, partial(_founded, jobs), "all agents at all jobs")
         time.sleep(SETTLE_S)
         cpu = fleet.cpu_s()
         time.sleep(IDLE_S)
@@ -128,7 +137,7 @@ def _measure(jobs: Sequence[Shape], lines: int) -> Cost:
         replay(fleet, lines, SECONDS, TAIL_S)
         expected = _expected(jobs, fleet.traffic.paths)
         due = {name: max(rows) for name, rows in expected.items() if rows}
-        until(lambda: _reached(latest(client), due), "the last result", DONE_S)
+        _wait(client, partial(_reached, due), "the last result")
         ended = time.monotonic()
         cpu = fleet.cpu_s() - cpu
         compared = [_compare(client, job, expected[job.name], fleet.traffic.paths) for job in jobs]
@@ -168,10 +177,25 @@ def _apply(fleet: ProbedFleet, jobs: Sequence[Shape]) -> list[float]:
     return took
 
 
-def _founded(client: Client, jobs: Sequence[Shape]) -> bool:
+def _wait(client: Client, is_so: Callable[[Rowset], bool], what: str) -> None:
+    """Until the list of all jobs says so; every agent is asked for it, so it is asked for seldom.
+
+    Raises:
+        RuntimeFailure: it does not, in time.
+    """
+    end = time.monotonic() + DONE_S
+    while True:
+        with suppress(Unreachable):  # as its text says: ask again
+            if is_so({row["job"]: row for row in client.get("jobs")}):
+                return
+        if time.monotonic() > end:
+            raise RuntimeFailure(f"{what} did not come within {DONE_S:g} s")
+        time.sleep(LOOK_S)
+
+
+def _founded(jobs: Sequence[Shape], listed: Rowset) -> bool:
     """Whether every job has its members: on a slow machine some come after the answer, before any record."""
-    agents = {row["job"]: row["agents"] for row in client.get("jobs")}
-    return all(agents.get(job.name) == (0 if job.reads else AGENTS) for job in jobs)
+    return all(listed.get(job.name, {}).get("agents") == (0 if job.reads else AGENTS) for job in jobs)
 
 
 def _expected(jobs: Sequence[Shape], logs: Mapping[str, Path]) -> dict[str, Rows]:
@@ -193,8 +217,11 @@ def _expected(jobs: Sequence[Shape], logs: Mapping[str, Path]) -> dict[str, Rows
     return found
 
 
-def _reached(now: Mapping[str, int | None], due: Mapping[str, int]) -> bool:
-    return all((index := now.get(name)) is not None and index >= last for name, last in due.items())
+def _reached(due: Mapping[str, int], listed: Rowset) -> bool:
+    return all(
+        (index := listed.get(name, {}).get("latest")) is not None and index >= last
+        for name, last in due.items()
+    )
 
 
 def _compare(client: Client, job: Shape, whole: Rows, logs: Mapping[str, Path]) -> tuple[int, int]:
