@@ -66,6 +66,7 @@ NEEDLE = "'The NEEDLE in the Haystack'"
 HAYSTACK = "'The Needle In The Haystack'"
 SENTENCE = "left('A rather long sentence.', 11)"
 URL = "'ftp://foo:bar@example.com:4343/foobar?hello=world#123'"
+PATH = "/".join(("", "home", "user"))
 PARTS = {
     "fragment": f"parse_url({URL}, 'REF')",
     "host": f"parse_url({URL}, 'HOST')",
@@ -192,8 +193,8 @@ EXPRESSIONS = {
     **{
         f"split_path: {title}": f"regexp_extract_all('{path}', '(^/|[^/]+)', 1)"
         for title, path in (
-            ("Split path with trailing slash", "/home/user/"),
-            ("Split path from file path", "/home/user"),
+            ("Split path with trailing slash", f"{PATH}/"),
+            ("Split path from file path", PATH),
             ("Split path from root", "/"),
             ("Empty path returns empty array", ""),
         )
