@@ -177,7 +177,7 @@ class Swarm:
             await asyncio.sleep(pause_s)
             for key in [*self.current.values()]:
                 reply = await self.ask("results", {"job": key[0], "from": at.get(key), "limit": 50}, 5.0)
-                if reply is None or self.current.get(key[0].split("/")[1]) != key:
+                if reply is None or reply.body["incarnation"] != key[1]:  # as every reader looks
                     continue
                 page = decode_page(reply.payload)
                 self.history.answered("follower", key[0], [record.index for record, _ in page], at.get(key))
@@ -266,7 +266,7 @@ class Swarm:
         end = asyncio.get_running_loop().time() + READ_S_MAX
         while asyncio.get_running_loop().time() < end:
             reply = await self.ask("results", {"job": key[0], "from": start, "limit": 500})
-            if reply is None:
+            if reply is None or reply.body["incarnation"] != key[1]:
                 await asyncio.sleep(0.5)
                 continue
             page = decode_page(reply.payload)
