@@ -44,10 +44,10 @@ WAITS = {
     ("silent", "results"): "a master falls silent (SIGSTOP): the next result can be read",
     ("skipped", "decided"): "a straggler's deadline is over: its master decides to leap over it",
 }
-ROUND_KILLS, ROUND_S = 100, 60.0
+ROUND_KILLS, ROUND_S = 150, 60.0
 """Kills and seconds of one storm, at most; its directory is verified, and thrown away if all is well."""
 
-SIZES = (6, 8, 6, 16)
+SIZES = (8, 6, 16)
 """Agents of one storm after the other."""
 
 SEEDS_APART = 10_000
@@ -139,7 +139,7 @@ def next_weather(options: argparse.Namespace, rounds: list[dict[str, Any]]) -> W
         pause_s=(0.3, options.pause_max_s),
         down_s=(0.0, 0.8),
         down_max=max(2, agents // 3),
-        every_s=1 / (ACTS_PER_AGENT_S * min(agents, 8)),
+        every_s=1 / (ACTS_PER_AGENT_S * min(agents, 12)),
     )
 
 

@@ -10,6 +10,7 @@ import random
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tests.chaos.logs import Servers
@@ -160,7 +161,7 @@ class Storm:
                 self._until(lambda: not self._starting(), START_S, "the first agent")
         self._until(lambda: len(self._up()) == len(self.agents), START_S, "all agents")
         for text in JOBS.values():
-            self.agents[0].apply(text.format(clauses=self.clauses))
+            self._until(partial(self._applied, text.format(clauses=self.clauses)), START_S, "a job")
         # Who had no place in the stream's tree yet is a member from an interval on that the master declares.
         self._until(self._all_members, START_S, "all agents as members")
         self._wait(DECLARED_AHEAD_S)
@@ -168,6 +169,16 @@ class Storm:
         self._observer.start()
         self._until(lambda: set(self._observer.last) == set(JOBS), START_S, "first results")
         self._begun = True
+
+    def _applied(self, text: str) -> bool:
+        """Whether a job is there; who has just come may be refused, and is to ask again."""
+        try:
+            self.agents[0].apply(text)
+        except AssertionError as error:
+            if ": 503 " not in str(error):
+                raise
+            return False
+        return True
 
     def _all_members(self) -> bool:
         told = [self.agents[0].get(f"/v1/jobs/{job}") for job in JOBS]
