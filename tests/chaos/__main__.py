@@ -44,7 +44,7 @@ WAITS = {
     ("silent", "results"): "a master falls silent (SIGSTOP): the next result can be read",
     ("skipped", "decided"): "a straggler's deadline is over: its master decides to leap over it",
 }
-ROUND_KILLS, ROUND_S = 150, 60.0
+ROUND_KILLS, ROUND_S = 150, 75.0
 """Kills and seconds of one storm, at most; its directory is verified, and thrown away if all is well."""
 
 SIZES = (8, 6, 16)
@@ -68,6 +68,7 @@ def main() -> int:
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--at-once", type=int, default=1, help="storms that go on side by side")
     arguments.add_argument("--seconds", type=float, default=float("inf"), help="begin no storm after so long")
+    arguments.add_argument("--storm-s", type=float, default=ROUND_S, help="seconds of one storm")
     arguments.add_argument("--docs", action="store_true", help="write the figures into docs/reliability.md")
     arguments.add_argument("--keep", action="store_true", help="also what is well")
     options = arguments.parse_args()
@@ -90,7 +91,7 @@ def main() -> int:
 def beside(options: argparse.Namespace, number: int) -> list[str]:
     """The command of another one like this, which says nothing in the end."""
     words = [sys.executable, "-m", "tests.chaos", str(options.directory), "--at-once", "0"]
-    for name in ("kills", "pauses", "pause_max_s", "agents", "seconds"):
+    for name in ("kills", "pauses", "pause_max_s", "agents", "seconds", "storm_s"):
         if (value := getattr(options, name)) is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
     return [*words, "--seed", str(options.seed + number * SEEDS_APART), *(["--keep"] if options.keep else [])]
@@ -135,7 +136,7 @@ def next_weather(options: argparse.Namespace, rounds: list[dict[str, Any]]) -> W
         agents=agents,
         kills=max(0, min(ROUND_KILLS, kills)),
         pauses=max(0, math.ceil(pauses * share)),
-        seconds=ROUND_S,
+        seconds=options.storm_s,
         pause_s=(0.3, options.pause_max_s),
         down_s=(0.0, 0.8),
         down_max=max(2, agents // 3),

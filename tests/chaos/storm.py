@@ -66,7 +66,7 @@ class Weather:
         kills: it goes on until so many processes were killed, by us or by a fail point,
         pauses: and so many were stopped for a while.
         pause_s: shortest and longest pause; most are near the shortest.
-        seconds: no fault after so long, whatever was reached; all that was done is verified all the same.
+        seconds: no fault later than so long after the beginning, whatever was reached: it is verified.
         down_s: shortest and longest time until a killed one is started again.
         every_s: mean time between two acts.
         down_max: so many are down or starting at the same time, at most.
@@ -138,7 +138,7 @@ class Storm:
         began = time.monotonic()
         try:
             self._begin()
-            end = time.monotonic() + self.weather.seconds
+            end = began + self.weather.seconds
             while self._goes_on and time.monotonic() < end:
                 self._act()
                 self._wait(self._rng.expovariate(1 / self.weather.every_s))
