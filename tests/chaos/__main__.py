@@ -41,7 +41,6 @@ WAITS = {
     ("killed", "answers"): "a master is killed: another one answers",
     ("killed", "results"): "a master is killed: the next result can be read",
     ("silent", "answers"): "a master falls silent (SIGSTOP): another one answers",
-    ("silent", "results"): "a master falls silent (SIGSTOP): the next result can be read",
     ("skipped", "decided"): "a straggler's deadline is over: its master decides to leap over it",
 }
 ROUND_KILLS, ROUND_S = 150, 75.0
