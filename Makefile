@@ -88,7 +88,7 @@ CHAOS_KILLS ?= 1000
 CHAOS_PAUSES ?= 200
 CHAOS_AT_ONCE ?= 2
 
-chaos: $(NATIVE) ## real agents killed CHAOS_KILLS times and verified (half an hour); goes on where it was ended
+chaos: $(NATIVE) ## real agents killed CHAOS_KILLS times and verified (long); goes on where it was ended
 	@$(BIN)/python -m tests.chaos build/chaos --kills $(CHAOS_KILLS) --pauses $(CHAOS_PAUSES) \
 		--at-once $(CHAOS_AT_ONCE) --docs
 

@@ -31,8 +31,9 @@ Written by `python -m tests.chaos`.
 |---|---|
 """
 QUIET = """
-How long it takes, measured by `python -m tests.chaos.failover` with 8 agents on a quiet machine, at an
-interval of a second, with the same verifier afterwards:
+How long it takes, measured by `python -m tests.chaos.failover` with 8 agents and intervals of a second, while
+nothing of the same priority runs on the machine; the same verifier looks at it afterwards. Storms are not
+timed: nothing is waited for in them but conditions.
 
 | | median | 99th percentile | most | times | load at most |
 |---|---|---|---|---|---|
