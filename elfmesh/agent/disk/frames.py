@@ -63,6 +63,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
         before: (told, restart, shed) of the frame before: what to go on from if this one is annulled.
         annuls: what earlier frames have for intervals from here on is void: another version evaluates them.
         turns: where a replay of a part of [start, stop) must look up: errors belong to the newest interval.
+        newest: the interval of the newest record that was read; errors behind `positions` belong no earlier.
     """
 
     job: str
@@ -83,6 +84,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
     before: Any = None
     annuls: int | None = None
     turns: Any = None
+    newest: int | None = None
 
     def below(self, void_from: int) -> Sealed:
         """What is left of it when another version evaluates the intervals from there on."""

@@ -19,12 +19,18 @@ class EventTimes:
         lateness_us: see `Watermark`.
         idle_us: see `Watermark`.
         max_future_us: how far a time may be ahead of the clock; None: any.
+        newest: after a restart, the interval of the largest time that lives before had read.
     """
 
     def __init__(
-        self, window: Window | None, lateness_us: int, idle_us: int, max_future_us: int | None
+        self,
+        window: Window | None,
+        lateness_us: int,
+        idle_us: int,
+        max_future_us: int | None,
+        newest: int | None = None,
     ) -> None:
-        self._window, self._max_future_us = window, max_future_us
+        self._window, self._max_future_us, self._before = window, max_future_us, newest
         self.watermark = Watermark(lateness_us, idle_us=idle_us)
         self.newest_us: int | None = None
         """The largest time so far; None before the first."""
@@ -35,6 +41,20 @@ class EventTimes:
         if self._window is None:
             return 0
         return None if self.newest_us is None else self.newest_us // self._window.slide_us
+
+    @property
+    def newest_ever(self) -> int | None:
+        """The same of all lives: what follows the last of what they have read is met after it."""
+        known = [each for each in (self.newest_index, self._before) if each is not None]
+        return max(known, default=None)
+
+    def newest_at(self, told: int | None) -> int | None:
+        """The interval that a line without a usable time belongs to; `told`: of a block, see `Offsets`.
+
+        What lives before have read is read again from where open intervals begin: what came before that is
+        closed, as it was then. What is new follows all that they have read, late or not.
+        """
+        return self.newest_ever if told is None else self.newest_index
 
     def usable(self, records: BlockRows, block: Block, column: str, now_us: int) -> BlockRows:
         """The records of a block that have a time in a column; the watermark learns the largest."""

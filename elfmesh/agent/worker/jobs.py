@@ -314,6 +314,7 @@ class LocalJob:
             seq=self._seq,
             told=worker.told,
             revs=list(worker.revs_used),
+            newest=worker.newest,
             before=None if last is None else (told_by(last, last.stop), last.restart, last.shed),
         )
 
@@ -394,4 +395,5 @@ def _resumed(last: Sealed) -> Resumed:
         carried=msgspec.convert(last.carried or (), tuple[Carried, ...]),
         revs=tuple(last.revs),
         turns=positions_of(last.turns),
+        newest=last.newest,
     )

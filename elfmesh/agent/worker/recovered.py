@@ -156,6 +156,7 @@ def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
         revs=sorted(_revs_used(annulled, at).items()),
         annuls=at,
         turns=list(positions_of(first.turns)),
+        newest=last.newest,
     )
 
 

@@ -63,6 +63,7 @@ class Resumed:
         carried: what no replay counts and is not sealed.
         revs: of intervals from `next` on, the last revision that another version has said.
         turns: where no block may reach across, beside what `told` and `shed` say.
+        newest: the interval of the newest record that was read.
     """
 
     next: int
@@ -71,6 +72,7 @@ class Resumed:
     carried: tuple[Carried, ...] = ()
     revs: tuple[tuple[int, int], ...] = ()
     turns: tuple[FilePosition, ...] = ()
+    newest: int | None = None
 
 
 class StageWorker(JobWorker):
@@ -108,6 +110,7 @@ class StageWorker(JobWorker):
             told=resumed.told,
             carried=[each for each in resumed.carried if _within(each[0], first if heir else None, stop)],
             shed=resumed.shed,
+            newest=resumed.newest,
             idle_us=around.idle_us,
             budget=around.budget,
             seed=around.seed,

@@ -187,6 +187,11 @@ class StagedWorker:
             part.resume(now_us)
 
     @property
+    def newest(self) -> int | None:
+        """The interval of the newest record that was read, in this life or one before."""
+        return self.head.times.newest_ever
+
+    @property
     def carried(self) -> tuple[Carried, ...]:
         """What no replay counts and is not sealed yet."""
         return tuple(each for part in self._parts for each in part.tally.carried)

@@ -58,6 +58,7 @@ class JobWorker:
         told: after a restart, how far the sealed frames had read, each for the intervals that it had sealed.
         shed: after a restart, what was left out (`Offsets.shed`).
         carried: after a restart, what no replay counts and was not sealed.
+        newest: after a restart, the interval of the newest record that lives before had read.
         max_future_us: how far a timestamp may be ahead of the clock; None: any.
         idle_us: see `Watermark`.
         strict: raise when records do not fit the query's types (`elf run`) instead of counting them as
@@ -89,6 +90,7 @@ class JobWorker:
         told: Iterable[Told] = (),
         carried: Iterable[Carried] = (),
         shed: Iterable[Stretch] = (),
+        newest: int | None = None,
         max_future_us: int | None = MAX_FUTURE_US,
         idle_us: int = IDLE_US,
         strict: bool = False,
@@ -118,7 +120,8 @@ class JobWorker:
         size_us, slide_us = (window.size_us, window.slide_us) if window else (None, None)
         self._panes = Panes(statement.tables, size_us, slide_us, budget=budget, seed=seed)
         self._encode = encode
-        self.times = EventTimes(window, job.lateness_us if job else 0, idle_us, max_future_us)
+        lateness_us = job.lateness_us if job else 0
+        self.times = EventTimes(window, lateness_us, idle_us, max_future_us, newest)
         self._start = start_index
         self._next = max(start_index, next_index)
         told = tuple(told)
@@ -195,9 +198,9 @@ class JobWorker:
         if records.rows:
             refused, failed = self._insert(records, block, told_below)
             errors += refused
-            self._count(FUNCTION_ERROR, failed, self.times.newest_index, block, told_below)
+            self._count(FUNCTION_ERROR, failed, self.times.newest_at(told_below), block, told_below)
         if errors:
-            self._count(PARSE_ERROR, errors, self.times.newest_index, block, told_below)
+            self._count(PARSE_ERROR, errors, self.times.newest_at(told_below), block, told_below)
         self.offsets.read(block)
 
     def shed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:

@@ -69,9 +69,16 @@ REGRESSIONS: dict[str, str] = {
     " when the job had been applied anew, a late copy of the word was obeyed by who led it then",
     "nobody-runs-it-afterwards": "the hosts that all others had for seeds had left: who was restarted found"
     " nobody, though it had met those that stayed; and votes were handed over only behind the last intervals",
+    "errors-of-two-lives": "a line without a time belonged to the interval of the newest record that its life"
+    " had read; when its frame was annulled, a replay from farther back took it for a newer one's as well",
 }
 
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "begun-by-an-older-version": "not explained: an agent that was away while a job changed its version four"
+    " times begins the first one again, by terms with a newer epoch and an old manifest (D-16)",
+    "late-and-in-no-revision": "not explained: a record that came late for an open interval, between two"
+    " changes of the version, is in no revision of it (D-12)",
+}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
 OPEN_SEEDS: tuple[int, ...] = ()
