@@ -66,7 +66,7 @@ def frame_logs() -> Harness:
         assert not again.recovery.cut_bytes
         assert _ends(again) == before or log.recovery.gaps
 
-    return Harness("frame-logs", "images of a frame log", generate, run, 100_000)
+    return Harness("frame-logs", "images of a frame log", generate, run)
 
 
 def _ends(log: FrameLog) -> list[str]:
@@ -137,7 +137,7 @@ def results_logs() -> Harness:
             for path in target.iterdir():
                 path.unlink()
 
-    return Harness("results-logs", "results logs on disk", generate, run, 20_000, around=around)
+    return Harness("results-logs", "results logs on disk", generate, run, around=around)
 
 
 def manifests() -> Harness:

@@ -131,7 +131,7 @@ class Campaign:
             with harness.around():
                 for data in (harness.generate(self.rng) for _ in range(WARM_UP)):
                     self._attempt(data)  # caches and imports are no input's fault
-                outcome.slowest_s, outcome.findings = 0.0, {}
+                outcome.slowest_s, outcome.refused, outcome.findings = 0.0, 0, {}
                 gc.collect()
                 self._resident = _resident_bytes()
                 while outcome.inputs < inputs and len(outcome.findings) < FINDINGS_MAX:

@@ -172,7 +172,7 @@ def queries() -> Harness:
         if statement.job is not None:
             read_job(text)
 
-    return Harness("elf-ql", "ELF-QL texts, to the plan", generate, run, 6_000)
+    return Harness("elf-ql", "ELF-QL texts, to the plan", generate, run, 40_000)
 
 
 def _documented() -> list[bytes]:
@@ -259,7 +259,7 @@ def configurations() -> Harness:
             assert stream.idle_us >= 0
             assert name
 
-    return Harness("configurations", "configuration files", generate, run, 40_000, around=around)
+    return Harness("configurations", "configuration files", generate, run, around=around)
 
 
 SETTINGS = [

@@ -185,4 +185,4 @@ def handshake() -> Harness:
     def run(data: bytes) -> None:
         loop.run_until_complete(feed(data))
 
-    return Harness("handshake", "bytes on a fresh connection", generate, run, 40_000, around=around)
+    return Harness("handshake", "bytes on a fresh connection", generate, run, around=around)
