@@ -10,6 +10,7 @@ from typing import Literal
 
 import pytest
 
+from elfmesh.agent.budget.costs import CLOSE_S, JobCost
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.budget.watchdog import Cost, Verdict
 from elfmesh.agent.config import StreamConfig
@@ -159,3 +160,14 @@ async def test_without_a_limit_nobody_waits_and_nobody_watches() -> None:
     budget.watch(dict, lambda verdict: None)
     assert budget._timer is None
     assert budget.of_apart.cores == 0.5
+
+
+def test_an_allowance_pays_for_closing_what_was_sealed_and_the_job_s_own_figure_does_not() -> None:
+    budget = HostBudget(None, 0.5, clock=lambda: 0.0, used_s=lambda: 0.0)
+    cost = JobCost(allowance=budget.of_apart)
+    cost.charge(0.125, 0.125)
+    assert cost.delay_s == 0.0, "a burst may take that"
+    cost.charge(0.0, 0.0, intervals=100)
+    assert cost.delay_s == pytest.approx(100 * CLOSE_S / 0.5)
+    assert cost.cpu_s == 0.25
+    assert JobCost(allowance=budget.of_apart).delay_s == cost.delay_s, "they share it"
