@@ -33,10 +33,16 @@ READY_S = 60.0
 AGAIN_S = 0.2
 
 TEXT = """CREATE JOB bench.update LATENESS '100 ms' AS
-SELECT product, {what} AS value FROM clicks WHERE directory = '{directory}'
+SELECT product, {what} AS value FROM clicks WHERE directory = '{directory}' AND clicks_count < {most}
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), product ORDER BY value DESC, product LIMIT 10"""
 DIRECTORIES = ("Books", "Video Games")
-FUNCTIONS = ("MAX(clicks_count)", "COUNT(DISTINCT user.location)", "AVG(clicks_count)")
+FUNCTIONS = (
+    "MAX(clicks_count + {0})",
+    "COUNT(DISTINCT concat(user.location, '{0}'))",
+    "AVG(clicks_count * {0})",
+)
+MOST = 1000
+"""What the filter lets through at first; each change has another bound, so that no agent knows its text."""
 
 SIMULATED, SIMULATED_SMALL = 1000, 40
 DELAY_S = (0.0002, 0.001)
@@ -44,8 +50,13 @@ DELAY_S = (0.0002, 0.001)
 
 
 def text(number: int, what: str = "SUM(clicks_count)") -> str:
-    """A version of the job."""
-    return TEXT.format(what=what, directory=DIRECTORIES[number % len(DIRECTORIES)])
+    """A version of the job; one with another number is another filter."""
+    return TEXT.format(what=what, directory=DIRECTORIES[number % len(DIRECTORIES)], most=MOST + number)
+
+
+def functions(number: int) -> str:
+    """Another map function and another reduce function."""
+    return FUNCTIONS[number % len(FUNCTIONS)].format(number)
 
 
 def real(*, small: bool) -> list[Figure]:
@@ -63,10 +74,8 @@ def real(*, small: bool) -> list[Figure]:
         _until(lambda: _latest(client) is not None, "the first result")
         took: dict[str, list[float]] = {
             "message": [_timed(lambda: client.get("agents")) for _ in range(2 * rounds)],
-            "filter": [_changed(client, text(number)) for number in range(rounds)],
-            "map and reduce": [
-                _changed(client, text(0, FUNCTIONS[number % len(FUNCTIONS)])) for number in range(rounds)
-            ],
+            "filter": [_changed(client, text(number)) for number in range(2, rounds + 2)],
+            "map and reduce": [_changed(client, text(0, functions(number))) for number in range(rounds)],
         }
         _check_versions(client, len(took["filter"]) + len(took["map and reduce"]) + 1)
     return [each for level, values in took.items() for each in _figures(f"{AGENTS} agents", level, values)]
