@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "kernel.h"
-#include "widest.h"
 #include "writer.h"
 
 #define WORD 6
@@ -87,7 +86,7 @@ static uint64_t code_after_end(const stream *s, uint32_t place)
 }
 
 /* Equal codes: compare from the next word on. Whether a is at most b; the other one's code becomes *loser. */
-static NEWER bool settle(const stream *a, const stream *b, uint64_t code, uint64_t *loser)
+static bool settle(const stream *a, const stream *b, uint64_t code, uint64_t *loser)
 {
     *loser = code;
     uint32_t word = word_of(code);
@@ -198,7 +197,7 @@ static inline void remember(tournament *t, const stream *s, uint64_t code)
 }
 
 /* Write the keys, each once, in order. */
-static NEWER fault write_all(tournament *t, run_writer *w, player winner)
+static fault write_all(tournament *t, run_writer *w, player winner)
 {
     while (winner.code != ENDED) {
         stream *s = &t->streams[winner.stream];

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "bytes.h"
-#include "widest.h"
 #include "writer.h"
 
 #define AHEAD 40 /* rows: a key of a full root is far away */
@@ -39,14 +38,14 @@ static inline uint32_t key_size(const keys_view *keys, int64_t row)
     return (uint32_t)(keys->offsets[row + 1] - keys->offsets[row]);
 }
 
-NEWER void hash_keys(const keys_view *keys, uint64_t *out)
+void hash_keys(const keys_view *keys, uint64_t *out)
 {
     int64_t end = keys->offsets[keys->count];
     for (int64_t i = 0; i < keys->count; i++)
         out[i] = place_hash(keys->data + keys->offsets[i], key_size(keys, i), end - keys->offsets[i]);
 }
 
-NEWER fault front_code(run_writer *w, const keys_view *keys, const int64_t *order, int64_t rows)
+fault front_code(run_writer *w, const keys_view *keys, const int64_t *order, int64_t rows)
 {
     const uint8_t *before = NULL;
     uint32_t size_before = 0;
@@ -71,7 +70,7 @@ NEWER fault front_code(run_writer *w, const keys_view *keys, const int64_t *orde
     return NULL;
 }
 
-NEWER fault place_rows(const keys_view *keys, unsigned skip, unsigned bits, int64_t *order, int64_t *cuts)
+fault place_rows(const keys_view *keys, unsigned skip, unsigned bits, int64_t *order, int64_t *cuts)
 {
     int64_t parts = (int64_t)1 << bits;
     uint16_t *part = malloc((size_t)keys->count * sizeof *part + 1);

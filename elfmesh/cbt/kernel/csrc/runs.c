@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "bytes.h"
-#include "widest.h"
 
 const char NO_MEMORY[] = "out of memory";
 
@@ -81,7 +80,7 @@ static inline void decode(const run_view *run, bool wide, int32_t *offsets, uint
     }
 }
 
-NEWER void decode_run(const run_view *run, int32_t *offsets, uint8_t *data)
+void decode_run(const run_view *run, int32_t *offsets, uint8_t *data)
 {
     if (run->wide) decode(run, true, offsets, data);
     else decode(run, false, offsets, data);

@@ -10,7 +10,6 @@
 
 #include "bytes.h"
 #include "kernel.h"
-#include "widest.h"
 
 #define INSERTION_MAX 20
 #define AHEAD 12
@@ -187,7 +186,7 @@ static fault push(stack *s, group g)
 }
 
 /* Read the chunks at `depth`, past the end of some keys; whether all are equal. */
-static NEWER bool load_chunks(entry *e, int64_t n, uint32_t depth, const keys_view *keys)
+static bool load_chunks(entry *e, int64_t n, uint32_t depth, const keys_view *keys)
 {
     uint64_t differs = 0;
     int64_t end = keys->offsets[keys->count];
@@ -238,7 +237,7 @@ static fault sort_part(entry *e, int64_t n, const keys_view *keys, stack *waitin
 }
 
 /* The entries of some rows, which ascend. */
-static NEWER void load_part(entry *e, const int64_t *rows, int64_t n, const keys_view *keys)
+static void load_part(entry *e, const int64_t *rows, int64_t n, const keys_view *keys)
 {
     int64_t end = keys->offsets[keys->count];
     for (int64_t i = 0; i < n; i++) {

@@ -14,10 +14,9 @@
 
 #include "bytes.h"
 #include "index_hash.h"
-#include "widest.h"
 
 #define SLOTS_MIN 256u
-#define BLOCK 128 /* keys worked at a time: what is asked for must still be there when it is needed */
+#define BLOCK 512 /* keys worked at a time: what is asked for must still be there when it is needed */
 #define APART __attribute__((noinline)) /* kept out of loops that it would take registers from */
 
 struct table {
@@ -200,7 +199,7 @@ static fault upsert_one(table *t, const uint8_t *key, uint32_t size, int64_t *ro
     return find(t, key, size, hash_near(padded, size, &t->key), row);
 }
 
-static NEWER void hash_block(const table *t, const int32_t *offsets, const uint8_t *data, int count, uint32_t *hashes)
+static void hash_block(const table *t, const int32_t *offsets, const uint8_t *data, int count, uint32_t *hashes)
 {
     const secret key = t->key;
     for (int i = 0; i < count; i++) {
@@ -212,7 +211,7 @@ static NEWER void hash_block(const table *t, const int32_t *offsets, const uint8
 }
 
 /* The row in the slot of each hash or in one of the two behind it, by their tags; the first row if there is none. */
-static NEWER void guess_rows(table *t, const uint32_t *hashes, int count, uint32_t *rows)
+static void guess_rows(table *t, const uint32_t *hashes, int count, uint32_t *rows)
 {
     const uint32_t mask = t->mask, *slots = t->slots;
     uint64_t probes = 0;
@@ -234,7 +233,7 @@ static NEWER void guess_rows(table *t, const uint32_t *hashes, int count, uint32
 }
 
 /* There must be a row to compare with, and WINDOW readable bytes from the start of each key. */
-static NEWER fault upsert_block(table *t, const int32_t *offsets, const uint8_t *data, int count, int64_t *ids)
+static fault upsert_block(table *t, const int32_t *offsets, const uint8_t *data, int count, int64_t *ids)
 {
     uint32_t hashes[BLOCK], rows[BLOCK];
     hash_block(t, offsets, data, count, hashes);
