@@ -149,6 +149,8 @@ def convert(operand: Operand, kind: pa.DataType) -> Operand:
     """The operand cast implicitly to another type. The caller knows that Spark allows it."""
     if operand.type == kind:
         return operand
+    if operand.type == VOID:
+        return lift_arrays(kind, lambda array: pa.nulls(len(array), kind), operand)
     if is_list(kind):
         return lift_arrays(kind, lambda array: cast_list(array, kind), operand)
     name = type_name(kind)

@@ -134,6 +134,12 @@ def test_a_key_that_is_null_or_there_twice_makes_no_map(rows_of: Rows) -> None:
     ]  # fmt: skip
 
 
+def test_a_choice_between_a_map_and_nothing_is_a_map(rows_of: Rows) -> None:
+    text = """SELECT IF(n > 2, map('y', n), NULL) AS a, CASE WHEN n = 1 THEN map('z', n) END AS b,
+                     coalesce(from_json(m, 'MAP<STRING, STRING>'), map('x', k)) AS c FROM s WHERE n > 2"""
+    assert rows_of(text, LOG) == [([("y", 3)], None, [("x", "c")]), ([("y", 4)], None, [("a", None)])]
+
+
 def test_maps_are_shown_as_objects_wherever_they_are() -> None:
     text = """SELECT map() AS none, array(map('a', 1.5D)) AS inner, map(DATE '2015-05-17', 0.5D) AS dated,
                      map('x', map(1, 'y')) AS outer, map_entries(map('k', 1)) AS pairs FROM s LIMIT 1"""
