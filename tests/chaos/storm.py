@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.chaos.logs import Servers
-from tests.chaos.observer import Observer
+from tests.chaos.observer import GONE, Observer
 from tests.chaos.process import DOWN, START_S, STARTING, STOPPED, UP, Victim
 from tests.chaos.proxy import FaultProxy, Link
 from tests.chaos.verify import IDS, SUMS
@@ -181,7 +181,10 @@ class Storm:
         return True
 
     def _all_members(self) -> bool:
-        told = [self.agents[0].get(f"/v1/jobs/{job}") for job in JOBS]
+        try:
+            told = [self.agents[0].get(f"/v1/jobs/{job}") for job in JOBS]
+        except GONE:  # a machine that is busy: asked again
+            return False
         return all(len(each["roster"]["agents"]) == len(self.agents) for each in told)
 
     def _settle(self) -> None:
