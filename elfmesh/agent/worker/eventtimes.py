@@ -5,7 +5,10 @@ Owns the newest time and the watermark. Counts nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from elfmesh.agent.sources import Block
+from elfmesh.agent.worker.offsets import Told
 from elfmesh.agent.worker.watermark import Watermark
 from elfmesh.control.ql import Window
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
@@ -55,6 +58,13 @@ class EventTimes:
         closed, as it was then. What is new follows all that they have read, late or not.
         """
         return self.newest_ever if told is None else self.newest_index
+
+    def resumed(self, told: Sequence[Told]) -> None:
+        """After a restart: what frames had sealed, the watermark had passed, with the files they had read."""
+        if self._window is not None and told:
+            index = max(index for _, index in told) - 1
+            reached_us = index * self._window.slide_us + self._window.size_us
+            self.watermark.resumed([position.id for position, _ in told if position.offset], reached_us)
 
     def usable(self, records: BlockRows, block: Block, column: str, now_us: int) -> BlockRows:
         """The records of a block that have a time in a column; the watermark learns the largest."""

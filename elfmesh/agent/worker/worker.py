@@ -124,11 +124,8 @@ class JobWorker:
         self.times = EventTimes(window, lateness_us, idle_us, max_future_us, newest)
         self._start = start_index
         self._next = max(start_index, next_index)
-        told = tuple(told)
-        self.offsets = Offsets(told, shed)
-        if window is not None and told:  # what was sealed then, the watermark had passed
-            reached_us = (max(index for _, index in told) - 1) * window.slide_us + window.size_us
-            self.times.watermark.resumed([position.id for position, _ in told if position.offset], reached_us)
+        self.offsets = Offsets(told := tuple(told), shed)
+        self.times.resumed(told)
         self.late = late
         for index, home, counts in carried:
             for bucket, number in enumerate(counts):
