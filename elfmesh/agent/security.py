@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from elfmesh.agent.addresses import is_loopback
 from elfmesh.agent.config import AgentConfig
+from elfmesh.control.load import INSECURE
 from elfmesh.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ LOOK_S = 2.0
 """How long a new certificate or an entry of the deny list may go unnoticed."""
 
 EXPIRES_SOON_S = 7 * 86400.0
-INSECURE = "INSECURE NETWORK: whoever reaches this agent is believed"
 
 
 class Security:

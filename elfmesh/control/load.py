@@ -7,11 +7,28 @@ Paper: none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+INSECURE = "INSECURE NETWORK: whoever reaches this agent is believed"
+"""How an agent says that it was started with --dangerously-insecure-network."""
 
 WORST = 5
 """Jobs named with their cost in an agent's row."""
+
+
+def is_insecure(agent: Mapping[str, Any]) -> bool:
+    """Whether an agent, or its row in a list, says that its network is open to strangers."""
+    return str((agent.get("security") or {}).get("mode", "")).startswith(INSECURE[: INSECURE.index(":")])
+
+
+def insecurity(agents: Iterable[Mapping[str, Any]]) -> str:
+    """What to warn of in a list of agents, "" if nothing."""
+    names = sorted(str(each.get("name")) for each in agents if is_insecure(each))
+    if not names:
+        return ""
+    shown = ", ".join(names[:WORST]) + (f" and {len(names) - WORST} more" if len(names) > WORST else "")
+    return f"INSECURE NETWORK: whoever reaches these agents is believed: {shown}"
 
 
 def load_of(agent: Mapping[str, Any], wall_s: float, rss: int | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import pytest
 
 from elfmesh.agent.cli.entry import run
 from elfmesh.control.cli.top_rows import JOB_COLUMNS, Look, agent_rows, job_rows, ordered
-from elfmesh.control.load import WORST, load_of
+from elfmesh.control.load import INSECURE, WORST, insecurity, load_of
 
 AGENTS, JOBS = 200, 500
 
@@ -87,6 +87,7 @@ class Api(BaseHTTPRequestHandler):
     """Answers as an agent of a large overlay; its clocks go on with each look."""
 
     looks = 0
+    mode = "mutual TLS 1.3"
 
     def do_GET(self) -> None:
         if self.path.startswith("/v1/agents"):
@@ -94,6 +95,7 @@ class Api(BaseHTTPRequestHandler):
             at = 100.0 + 2.0 * Api.looks
             rows = [agent(f"web{n:03}", at, {"t/hot": at * 0.3}) for n in range(AGENTS)]
             rows[7]["load"]["cpu_seconds"] = at * 0.9
+            rows[7]["security"] = {"mode": Api.mode}
             body: dict[str, Any] = {"agents": rows, "answered": AGENTS}
         else:
             jobs = [{"job": f"t/j{n:03}", "state": "running", "completeness": 1.0} for n in range(JOBS)]
@@ -133,6 +135,25 @@ def test_where_the_output_is_no_terminal_there_is_one_answer(
     assert len(lines) == JOBS + 2
     assert "t/evil\\x1b[2J" in lines[1]
     assert run(["top", "--sort", "nonsense", "--api", api]) == 2
+
+
+def test_an_agent_that_lets_strangers_in_is_named_in_every_list(
+    api: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = (["top"], ["get", "agents"])
+    for words in lists:
+        assert run([*words, "--api", api]) == 0
+        assert "INSECURE" not in "".join(capsys.readouterr())
+    monkeypatch.setattr(Api, "mode", INSECURE)
+    for words in lists:
+        assert run([*words, "--api", api]) == 0
+        found = capsys.readouterr()
+        (line,) = (line for line in found.out.splitlines() if "web007" in line)
+        assert line.rstrip().endswith("INSECURE")
+        assert found.out.count("INSECURE") == 1
+        assert found.err == "INSECURE NETWORK: whoever reaches these agents is believed: web007\n"
+    many = [{"name": f"web{n}", "security": {"mode": INSECURE}} for n in range(WORST + 2)]
+    assert insecurity(many).endswith("web4 and 2 more")
 
 
 class Terminal:

@@ -23,6 +23,7 @@ from typing import Any
 
 from elfmesh.agent.memory import rss_bytes
 from elfmesh.agent.metrics.timings import BOUNDS_S, NAMES, TIMINGS, observe
+from elfmesh.control.load import is_insecure
 from elfmesh.errors import RuntimeFailure
 
 JOBS_MAX = 500
@@ -32,6 +33,11 @@ LOOK_S = 1.0
 GAUGE, COUNTER = "gauge", "counter"
 METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "elf_agent_info": (GAUGE, "1, with the agent's name and version.", ("agent", "version")),
+    "elf_agent_insecure_network": (
+        GAUGE,
+        "1 where --dangerously-insecure-network lets strangers in.",
+        (),
+    ),
     "elf_agent_cpu_seconds": (COUNTER, "Processor time of the process.", ()),
     "elf_agent_cpu_limit_cores": (GAUGE, "limits.cpu_percent in cores; 0: none.", ()),
     "elf_agent_cpu_waited_seconds": (COUNTER, "Time that reading waited for that limit.", ()),
@@ -127,6 +133,7 @@ def samples_of(said: Mapping[str, Any], queues: Mapping[str, int], now_s: float)
 
     processor, memory, frames = said["processor"], said["memory"], said["frame_log"]
     add("elf_agent_info", 1, agent=str(said["name"]), version=str(said["version"]))
+    add("elf_agent_insecure_network", is_insecure(said))
     add("elf_agent_cpu_seconds", processor.get("cpu_seconds", time.process_time()))
     add("elf_agent_cpu_limit_cores", processor.get("limit_cores") or 0)
     add("elf_agent_cpu_waited_seconds", processor.get("waited_seconds", 0))

@@ -47,6 +47,7 @@ from elfmesh.control.cli.update import (
 from elfmesh.control.cli.verify import verify_command
 from elfmesh.control.cli.why import why_command
 from elfmesh.control.client import KINDS, Client
+from elfmesh.control.load import insecurity, is_insecure
 from elfmesh.control.signing import text_digest
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 from elfmesh.text import printable, suggest
@@ -54,7 +55,7 @@ from elfmesh.text import printable, suggest
 WATCH_S = 2.0
 COLUMNS = {
     "jobs": ("job", "version", "state", "stream", "agents", "latest", "master", "created"),
-    "agents": ("name", "address", "labels", "streams", "jobs", "masters", "skew_seconds"),
+    "agents": ("name", "address", "labels", "streams", "jobs", "masters", "skew_seconds", "security"),
     "streams": ("stream", "formats", "agents"),
     "trees": ("tree", "job", "agent", "root", "depth", "size", "children"),
 }
@@ -129,6 +130,8 @@ def get_command(kind: str, watch: bool, output: str, api: str | None) -> None:
         if watch and output == "table" and not first:
             click.clear()
         if rows or output != "table":
+            if kind == "agents" and (warning := insecurity(rows)):
+                say(warning)
             print_rows(output, COLUMNS[kind], [_flat(row) for row in rows] if output == "table" else rows)
         else:
             say(f"There are no {kind}.")
@@ -144,6 +147,8 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     for key, value in row.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             flat[key] = [item.get("name", item) for item in value]
+    if isinstance(security := row.get("security"), dict):
+        flat["security"] = "INSECURE" if is_insecure(row) else security.get("mode")
     if "tree" in flat:
         flat["tree"] = str(flat["tree"])[:12]
     if "children" in flat and isinstance(flat["children"], list):

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from elfmesh.control.cli.common import api_option, output_option, print_json, print_rows, text_of
+from elfmesh.control.cli.common import api_option, output_option, print_json, print_rows, say, text_of
 from elfmesh.control.cli.top_rows import (
     AGENT_COLUMNS,
     AGENT_SORTS,
@@ -28,6 +28,7 @@ from elfmesh.control.cli.top_rows import (
     ordered,
 )
 from elfmesh.control.client import Client
+from elfmesh.control.load import insecurity
 from elfmesh.errors import ElfError
 from elfmesh.text import printable
 
@@ -75,6 +76,8 @@ def _answer(client: Client, view: str, sort: str | None, output: str) -> None:
         for row in shown:
             print_json(row)
     else:
+        if warning := insecurity(now.agents):
+            say(warning)
         print_rows(output, columns, shown)
 
 
@@ -146,7 +149,8 @@ class Screen:
         jobs = self._view == "jobs"
         columns, sorts = (JOB_COLUMNS, JOB_SORTS) if jobs else (AGENT_COLUMNS, AGENT_SORTS)
         name, rows = ("agent", []) if self._now is None else _rows(self._view, self._before, self._now)
-        room = max(1, height - TAKEN_LINES)
+        warning = "" if self._now is None else insecurity(self._now.agents)
+        room = max(1, height - TAKEN_LINES - bool(warning))
         table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
         for column in columns:
             title = column.replace("_percent", " %").replace("_per_second", "/s").replace("_seconds", " s")
@@ -164,6 +168,8 @@ class Screen:
             Text(""),
             table,
         ]
+        if warning:
+            parts.insert(1, Text(printable(warning), style="bold red"))
         if self._problem:
             parts.append(Text(printable(self._problem), style="red"))
         return Group(*parts)

@@ -9,9 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from elfmesh.control.load import is_insecure
+
 AGENT_COLUMNS = (
     "agent", "cpu_percent", "limit_percent", "rss_mb", "lines_per_second", "behind_seconds", "skew_seconds",
     "jobs", "slowed", "worst_job", "worst_percent",
+    "security",
 )  # fmt: skip
 JOB_COLUMNS = (
     "job", "state", "agents", "latest", "result", "completeness", "held_for_seconds", "missing",
@@ -70,6 +73,7 @@ def _agent(before: Mapping[str, Any] | None, row: Mapping[str, Any]) -> dict[str
         "slowed": load.get("slowed") or [],
         "worst_job": worst,
         "worst_percent": _percent(known[worst]) if worst is not None else None,
+        "security": "INSECURE" if is_insecure(row) else (row.get("security") or {}).get("mode"),
     }
 
 

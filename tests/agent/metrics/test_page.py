@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from elfmesh.agent.metrics import page
 from elfmesh.agent.metrics.page import JOBS_MAX, METRICS, OTHERS, samples_of, write
 from elfmesh.agent.metrics.timings import BOUNDS_S, NAMES, TIMINGS, Histogram, observe, timed
+from elfmesh.control.load import INSECURE
 from elfmesh.control.results.records import BUCKETS
 from elfmesh.errors import RuntimeFailure
 from tests.e2e.fleet import Fleet, eventually
@@ -51,6 +52,7 @@ def said(jobs: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "control_stats": {},
         "sources": {"log": {"lines": 1, "bytes": 2, "polls": 3, "problems": {"a": "b"}}},
         "job_costs": jobs,
+        "security": {"mode": "loopback only"},
     }
 
 
@@ -63,6 +65,9 @@ def test_numbers_are_those_that_the_agent_says() -> None:
     assert found["elf_agent_info"][0].labels == {"agent": 'we"b\n1', "version": "0.1"}
     assert found["elf_job_ingest_lag_seconds"][0].value == 10.0
     assert found["elf_job_waits"][0].value == 1
+    assert found["elf_agent_insecure_network"][0].value == 0
+    stranger = said({}) | {"security": {"mode": INSECURE}}
+    assert parsed(write(samples_of(stranger, {}, 1.0)))["elf_agent_insecure_network"][0].value == 1
     assert found["elf_agent_queue_length"][0].labels == {"queue": "events"}
     assert found["elf_agent_transport"][0].name == "elf_agent_transport_total"
     assert found["elf_agent_overlay"][0].labels == {"what": "contacts"}, "only numbers"
