@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import elfmesh
+from elfmesh.agent import engine
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.authority.gate import Gate, open_gate
 from elfmesh.agent.budget.host import HostBudget
@@ -21,25 +22,30 @@ from elfmesh.agent.disk.deadletters import DeadLetters
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.statelog import StateLog
 from elfmesh.agent.disk.storage import Storage
-from elfmesh.agent.hands import Results
+from elfmesh.agent.hands import HELD_BYTES_MAX, Results
 from elfmesh.agent.heavy import Compute
 from elfmesh.agent.host import Executor
-from elfmesh.agent.ingest import HELD_BYTES_MAX
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.memory import own_rss_bytes
 from elfmesh.agent.net.transport import Transport
 from elfmesh.agent.pump import Pump
-from elfmesh.agent.stream_formats import format_of
-from elfmesh.agent.worker.reader import Reader
-from elfmesh.agent.workers import WorkerHost
+from elfmesh.agent.stream_infos import infos_of
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.events import LocalStreams, Recompute, Recomputed, StreamInfo
-from elfmesh.control.load import load_of
+from elfmesh.control.load import is_insecure, load_of
 from elfmesh.control.machine import Control
 from elfmesh.limits import FANOUT_MAX
 from elfmesh.machine import Contact
 from elfmesh.overlay import Overlay
 from elfmesh.srt import Forest
+
+if TYPE_CHECKING:
+    from elfmesh.agent.worker.reader import Reader
+    from elfmesh.agent.workers import WorkerHost
+
+
+WORK = ("job", "member")
+"""Of what is remembered on disk: jobs that go on here after a restart."""
 
 
 def no_logs(effect: Recompute) -> Recomputed:
@@ -80,6 +86,8 @@ class Parts:
         disk_bytes: limit of its frame log; None: no limit.
         fanout: children that it takes in one tree.
         security: how strangers are kept out.
+        infos: what is announced of its streams; None: to be found out.
+        late: what evaluates jobs is not loaded before there is one.
     """
 
     me: Contact
@@ -110,6 +118,8 @@ class Parts:
     gate: Gate | None = None
     fanout: int = FANOUT_MAX
     security: Callable[[], Mapping[str, Any]] = dict
+    infos: tuple[StreamInfo, ...] | None = None
+    late: bool = False
 
 
 class LocalAgent:
@@ -130,15 +140,19 @@ class LocalAgent:
         self.overlay = Overlay(me, rng=own(), digest=self._digest, clock_us=parts.wall_us)
         self.forest = Forest(me, rng=own(), next_hop=self.overlay.next_hop, fanout=parts.fanout)
         gate = self.gate = parts.gate or open_gate(parts.storage, parts.wall_us)
-        self.control = Control(me, parts.name, rng=own(), facts=self.facts, policy=gate.policy)
-        self.core = AgentCore(self.overlay, self.forest, self.control)
         self.frames = FrameLog(parts.storage, limit_bytes=parts.disk_bytes)
+        state = StateLog(parts.storage)
+        loaded = not parts.late or any(kind in WORK for kind, _, _ in state.items())
+        if loaded and parts.late:
+            engine.load()  # nobody waits for an answer yet
+        self.control = Control(me, parts.name, rng=own(), facts=self.facts, policy=gate.policy, engine=loaded)
+        self.core = AgentCore(self.overlay, self.forest, self.control)
         self.dead_letters = DeadLetters(parts.storage, parts.name)
         self.pump = Pump(
             self.core,
             me=me,
             transport=parts.transport,
-            state=StateLog(parts.storage),
+            state=state,
             executor=parts.executor,
             compute=parts.compute,
             cpu_s=parts.cpu_s,
@@ -148,14 +162,14 @@ class LocalAgent:
             wall_us=parts.wall_us,
             recheck=parts.recheck,
             try_functions=gate.tried,
+            load_engine=engine.load,
         )
 
     def start(self, seeds: tuple[tuple[str, int], ...]) -> None:
         """Restore, open, join."""
-        streams = tuple(
-            StreamInfo(name, config.format, format_of(config, name=name).static_schema)
-            for name, config in self._parts.streams.items()
-        )
+        streams = self._parts.infos
+        if streams is None:
+            streams = infos_of(self._parts.streams)
         lookups = () if self._parts.lookups is None else self._parts.lookups.names
         labels = tuple(sorted(self._parts.labels.items()))
         self.pump.start(LocalStreams(streams, labels, lookups), seeds)
@@ -174,9 +188,10 @@ class LocalAgent:
             slowed = parts.budget.slowed if parts.budget else {}
             archives = parts.archives.problems() if parts.archives else {}
             others = {"sinks": parts.sink_problems(), "slowed": slowed, "archives": archives}
-            mode = str(parts.security().get("mode", ""))
             found: dict[str, Any] = {name: dict(said) for name, said in others.items()}
-            return {"problem": problem, **found, "insecure": mode if mode.startswith("INSECURE") else ""}
+            security = parts.security()
+            insecure = security["mode"] if is_insecure({"security": security}) else ""
+            return {"problem": problem, **found, "insecure": insecure}
         if topic == "functions":
             return {"problem": self.gate.functions.problem}
         if topic == "limits":
@@ -230,27 +245,36 @@ class LocalAgent:
     def _digest(self, peer: bytes) -> bytes:
         return self.forest.digest_for(peer)
 
-    def _workers(self, emit: Callable[[Any], None]) -> WorkerHost:
+    def _workers(self, emit: Callable[[Any], None]) -> WorkerHost | engine.LateWorkers:
         parts = self._parts
-        self.host = WorkerHost(
-            emit,
-            streams=parts.streams,
-            open_reader=parts.open_reader,
-            frames=self.frames,
-            executor=parts.executor,
-            wall_us=parts.wall_us,
-            fatal=self._fatal,
-            held_bytes_max=parts.held_bytes_max,
-            memory=parts.memory,
-            seed=parts.rng.getrandbits(63),
-            encode=parts.compute.encode,
-            tidy=parts.tidy,
-            labels=parts.labels,
-            lookups=parts.lookups,
-            cpu_s=parts.cpu_s,
-            budget=parts.budget,
-            gate=self.gate,
-        )
+
+        def make(held_bytes_max: int) -> WorkerHost:
+            from elfmesh.agent.workers import WorkerHost
+
+            return WorkerHost(
+                emit,
+                streams=parts.streams,
+                open_reader=parts.open_reader,
+                frames=self.frames,
+                executor=parts.executor,
+                wall_us=parts.wall_us,
+                fatal=self._fatal,
+                held_bytes_max=held_bytes_max,
+                memory=parts.memory,
+                seed=seed,
+                encode=parts.compute.encode,
+                tidy=parts.tidy,
+                labels=parts.labels,
+                lookups=parts.lookups,
+                cpu_s=parts.cpu_s,
+                budget=parts.budget,
+                gate=self.gate,
+            )
+
+        seed = parts.rng.getrandbits(63)
+        limit, streams, executor = parts.held_bytes_max, parts.streams, parts.executor
+        late = engine.LateWorkers(make, limit, streams, self.frames, executor)
+        self.host: WorkerHost | engine.LateWorkers = late if parts.late else make(limit)
         return self.host
 
 

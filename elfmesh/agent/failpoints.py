@@ -19,6 +19,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ from elfmesh.errors import ConfigError
 
 log = logging.getLogger("elf.agent")
 VARIABLE = "ELF_FAILPOINT"
+PAUSE_S = 3.0
+"""How long the action `pause` takes."""
 
 PLACES = {
     "seal": "intervals of a job are sealed in memory, nothing of it is on disk",
@@ -40,6 +43,7 @@ PLACES = {
     "storage.replaced": "the new content has the name, the directory is not synced",
     "send": "a message is about to be sent (detail: its class)",
     "sent": "a message was handed to the transport (detail: its class)",
+    "load": "a part of what evaluates jobs is about to be loaded (detail: its module)",
     "activate": "a job is about to begin here, or to go on",
     "results.append": "a closed interval is about to be added to its results log",
     "results.appended": "a closed interval is durable, nobody was told",
@@ -74,6 +78,10 @@ def _broken() -> None:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
+def _pause() -> None:
+    time.sleep(PAUSE_S)
+
+
 def _hang() -> None:
     threading.Event().wait()
 
@@ -82,6 +90,7 @@ ACTIONS: dict[str, Callable[[], None]] = {
     "kill": _kill,
     "stop": _stop,
     "hang": _hang,
+    "pause": _pause,
     "full": _full,
     "error": _broken,
 }

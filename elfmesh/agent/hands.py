@@ -6,6 +6,9 @@ from typing import Protocol
 
 from elfmesh.control import events as ctl
 
+HELD_BYTES_MAX = 64 << 20
+"""Sealed but not closed partials of one job; above it the job stops reading until half is closed."""
+
 
 class Workers(Protocol):
     """Who reads streams and evaluates jobs on them; reports by events."""

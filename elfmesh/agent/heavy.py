@@ -16,16 +16,18 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from time import time_ns
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from elfmesh.agent import traces
 from elfmesh.agent.host import Executor
 from elfmesh.agent.metrics.timings import timed
-from elfmesh.cbt import Content
 from elfmesh.control import events as ctl
 from elfmesh.errors import ElfError
 from elfmesh.machine import Event
 from elfmesh.srt.events import Merged, MergeRequest
+
+if TYPE_CHECKING:
+    from elfmesh.cbt import Content
 
 log = logging.getLogger("elf.agent")
 Request = MergeRequest | ctl.Finalise

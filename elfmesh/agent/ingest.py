@@ -24,9 +24,10 @@ from typing import Any, Protocol, TypeVar
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.courtesy import Courtesy
 from elfmesh.agent.disk.frames import Sealed
+from elfmesh.agent.hands import HELD_BYTES_MAX
 from elfmesh.agent.host import APART, SLOW, Executor
 from elfmesh.agent.pace import LONG_S, Pace
-from elfmesh.agent.sources.tail import POLL_BYTES
+from elfmesh.agent.sources.blocks import POLL_BYTES
 from elfmesh.agent.stream import BACKLOG_BYTES, Polled, Stream
 from elfmesh.agent.worker.jobs import LocalJob, Outcome
 from elfmesh.machine import Event
@@ -38,8 +39,6 @@ POLL_MIN_S, POLL_MAX_S = 0.02, 0.1
 POLL_COST, POLL_BUSY_S = 0.005, 0.25
 """A stream that grows evenly is not looked at for every few lines: polls take half a percent of a core, while
 they are no further apart than this. Where an interval is due, it is looked at in time all the same."""
-HELD_BYTES_MAX = 64 << 20
-"""Sealed but not closed partials of one job; above it the job stops reading until half is closed."""
 
 
 class Memory(Protocol):

@@ -11,17 +11,21 @@ import logging
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from elfmesh.agent.config import StreamConfig
-from elfmesh.agent.parsers import Parsed, Parser, found_columns
-from elfmesh.agent.sources.blocks import read_blocks
-from elfmesh.agent.sources.reader import parse_block
-from elfmesh.agent.sources.records import cutter_for
-from elfmesh.agent.stream_formats import format_of
+from elfmesh.agent.sources import read_blocks
 from elfmesh.errors import DataError, ElfError
+from elfmesh.lazy import lazy_module
 from elfmesh.text import suggest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from elfmesh.agent.parsers import Parsed, Parser
+else:
+    pa = lazy_module("pyarrow")
+
 
 log = logging.getLogger("elf.worker")
 
@@ -95,6 +99,10 @@ def load(name: str, config: StreamConfig, columns: tuple[str, ...]) -> pa.Table:
         DataError: lines that cannot be parsed, a column that is not there, or too many rows.
         RuntimeFailure: the file cannot be read.
     """
+    from elfmesh.agent.sources.reader import parse_block
+    from elfmesh.agent.sources.records import cutter_for
+    from elfmesh.agent.stream_formats import format_of
+
     formats = format_of(config, name=name)
     parser = formats.parser(config.path)
     batches: list[pa.Table] = []
@@ -118,6 +126,8 @@ def _check(name: str, parser: Parser, parsed: Parsed, columns: tuple[str, ...]) 
     if parsed.errors:
         sample = parsed.samples[0] if parsed.samples else ""
         raise DataError(f"{parsed.errors} lines cannot be read ({sample})", where=f"lookup {name}")
+    from elfmesh.agent.parsers import found_columns
+
     known = found_columns(parser)
     for column in columns if known is not None else ():
         if column not in (known or ()):

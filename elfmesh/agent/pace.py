@@ -11,7 +11,7 @@ Paper: none.
 
 from __future__ import annotations
 
-from elfmesh.agent.sources.tail import POLL_BYTES
+from elfmesh.agent.sources.blocks import POLL_BYTES
 
 BEGIN_BYTES = BYTES_MIN = 4 << 10
 LONG_S, SHORT_S = 0.04, 0.01

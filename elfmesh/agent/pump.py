@@ -66,6 +66,7 @@ class Pump:
         wall_us: wall clock, for people only.
         cpu_s: see `HeavyWork`.
         recheck, try_functions: carry out `Recompute` and `TryFunctions`, in a thread.
+        load_engine: carries out `LoadEngine`, in a thread.
     """
 
     def __init__(
@@ -84,8 +85,10 @@ class Pump:
         recheck: Callable[[ctl.Recompute], ctl.Recomputed],
         try_functions: Callable[[TryFunctions], FunctionsTried],
         cpu_s: Callable[[], float] = lambda: 0.0,
+        load_engine: Callable[[], None] = lambda: None,
     ) -> None:
         self._recheck, self._dead_letter, self._try_functions = recheck, dead_letter, try_functions
+        self._load_engine = load_engine
         self.core, self.me, self.transport = core, me, transport
         self._state, self._executor, self._results = state, executor, results
         self._durable = Durable(state, results)
@@ -249,6 +252,8 @@ class Pump:
                 self._spawn(self._answer("verify", partial(self._recheck, effect)))
             case TryFunctions():
                 self._spawn(self._answer(f"{SLOW}{effect.token % 8}", partial(self._try_functions, effect)))
+            case ctl.LoadEngine():
+                self._spawn(self._answer(f"{SLOW}load", self._engine_loaded))
             case ctl.Reply():
                 future = self._replies.get(effect.token)
                 if future is not None and not future.done():
@@ -308,6 +313,10 @@ class Pump:
             log.error("fatal: %s", error)
             self._stopped = True
             self.failed.set_result(error)
+
+    def _engine_loaded(self) -> Event:
+        self._load_engine()
+        return ctl.EngineLoaded()
 
     async def _answer(self, lane: str, work: Callable[[], Event]) -> None:
         self.step(await self._executor.run(lane, work))

@@ -17,7 +17,8 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from elfmesh.agent import traces
 from elfmesh.agent.api_server import ApiServer, cannot_bind
@@ -25,41 +26,42 @@ from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.authority.audit import AuditedApi, open_audit
 from elfmesh.agent.authority.gate import Gate, gate_of
-from elfmesh.agent.authority.redact import Redactor
 from elfmesh.agent.authority.settings import sink_may_carry
 from elfmesh.agent.budget import cgroup
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.budget.priority import lower
-from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.config import AgentConfig, StreamConfig
 from elfmesh.agent.core import codec
 from elfmesh.agent.disk.spill import SpillStore
 from elfmesh.agent.disk.storage import DiskStorage
+from elfmesh.agent.engine import LateCompute
 from elfmesh.agent.host import ThreadExecutor, load_identity, wall_clock_us
 from elfmesh.agent.inputs.host import Inputs
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.memory import Seldom
 from elfmesh.agent.metrics.page import AgentPage
-from elfmesh.agent.native import fallback_reasons
 from elfmesh.agent.net.transport import TcpTransport
-from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.security import Security
 from elfmesh.agent.service.notify import Notifier
 from elfmesh.agent.service.service import Service
 from elfmesh.agent.sinks.host import Sinks
-from elfmesh.agent.stream_formats import format_of
+from elfmesh.agent.stream_infos import in_a_child
 from elfmesh.agent.tap import Taps
-from elfmesh.agent.worker.recheck import Recheck
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.authority.fields import FieldRules
+from elfmesh.control.events import Recompute, Recomputed, StreamInfo
 from elfmesh.control.results.log import ResultsLogs
 from elfmesh.control.web.programs import ProgramHost
 from elfmesh.errors import ElfError, RuntimeFailure, Unreachable
 from elfmesh.machine import Contact
 
+if TYPE_CHECKING:
+    from elfmesh.agent.authority.redact import Redactor
+    from elfmesh.agent.parsers import StreamFormat
+    from elfmesh.agent.worker.reader import Reader
+
 log = logging.getLogger("elf.agent")
 Ready = Callable[[str, str, bytes], None]
-Formats = dict[str, StreamFormat]
 SWITCH_S = 0.001
 """How long a thread that evaluates may keep the interpreter while the loop waits for it (Python's default is
 five times as long, and the loop may have to wait several times in a row)."""
@@ -90,22 +92,22 @@ def run(
     Raises:
         ElfError: it could not start, join or go on.
     """
-    new_format = _formats_of(config)
-    formats = {name: new_format(name, stream) for name, stream in config.streams.items()}
+    infos, slower = in_a_child(partial(_look_at_formats, config), tuple[tuple[StreamInfo, ...], list[str]])
     limits = config.limits
     lower(limits.nice, limits.io_class)
+    sys.setswitchinterval(SWITCH_S)
     if refused := cgroup.apply(limits.cores, limits.process_bytes):
         log.info("no cgroup of our own, limits are kept without it: %s", refused)
     for name, stream in config.streams.items():
         if stream.path and not glob.glob(stream.path, recursive=True):  # noqa: PTH207 - Path.glob takes no absolute pattern
             log.warning("stream %s: no file is there yet at %s", name, stream.path)
-    for reason in fallback_reasons():
+    for reason in slower:
         log.warning("%s", reason)
     storage = DiskStorage(config.directory)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             service = Service(notifier or Notifier(), config, read)
-            runner.run(_main(config, formats, storage, ready, service))
+            runner.run(_main(config, infos, storage, ready, service))
     finally:
         storage.close()
     return 0
@@ -122,14 +124,45 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _formats_of(config: AgentConfig) -> Callable[[str, StreamConfig], StreamFormat]:
     """What makes the format of a stream; its parsers give no value of a hidden field."""
-    host, hide = socket.gethostname(), Redactor(FieldRules(config.fields.deny, config.fields.allow))
+    host = socket.gethostname()
+
+    @cache
+    def hide() -> Redactor:
+        from elfmesh.agent.authority.redact import Redactor
+
+        return Redactor(FieldRules(config.fields.deny, config.fields.allow))
 
     def new_format(name: str, stream: StreamConfig) -> StreamFormat:
+        from elfmesh.agent.stream_formats import format_of
+
         made = format_of(stream, name=name, host=host)
-        made.hide = hide
+        made.hide = hide()
         return made
 
     return new_format
+
+
+def _readers(config: AgentConfig, inputs: Inputs) -> Callable[[str, StreamConfig], Reader]:
+    """What opens the reader of a stream for jobs; all readers of a stream share its format."""
+    new_format = _formats_of(config)
+    format_of_stream = cache(lambda name: new_format(name, config.streams[name]))
+    return lambda name, stream: inputs.reader(name, stream, format_of_stream(name), for_jobs=True)
+
+
+def _look_at_formats(config: AgentConfig) -> tuple[tuple[StreamInfo, ...], list[str]]:
+    """What is announced of the streams, and what runs slower than it could.
+
+    Raises:
+        ConfigError: settings of a stream make no sense.
+    """
+    from elfmesh.agent.native import fallback_reasons
+
+    new_format = _formats_of(config)
+    made = {name: new_format(name, stream) for name, stream in config.streams.items()}
+    infos = tuple(
+        StreamInfo.of(name, config.streams[name].format, each.static_schema) for name, each in made.items()
+    )
+    return infos, fallback_reasons()
 
 
 def _told_to_stop() -> asyncio.Event:
@@ -141,13 +174,11 @@ def _told_to_stop() -> asyncio.Event:
 
 
 async def _main(
-    config: AgentConfig, formats: Formats, storage: DiskStorage, ready: Ready, service: Service
+    config: AgentConfig, infos: tuple[StreamInfo, ...], storage: DiskStorage, ready: Ready, service: Service
 ) -> None:
     stopping = _told_to_stop()
-    sys.setswitchinterval(SWITCH_S)
     async with AsyncExitStack() as stack:
-        memory = _memory(config, stack)
-        audit = open_audit(config.audit, storage, wall_clock_us)
+        memory, audit = _memory(config, stack), open_audit(config.audit, storage, wall_clock_us)
         stack.callback(audit.close)
         gate = gate_of(config, storage, wall_clock_us, audit)
         executor = ThreadExecutor()
@@ -169,9 +200,9 @@ async def _main(
                 transport=transport,
                 storage=storage,
                 executor=executor,
-                compute=PartialCompute(),
+                compute=LateCompute(),
                 results=ResultsLogs(config.directory / "results"),
-                open_reader=lambda name, stream: inputs.reader(name, stream, formats[name]),
+                open_reader=_readers(config, inputs),
                 wall_us=wall_clock_us,
                 held_bytes_max=limits.memory_bytes // 4,
                 memory=memory,
@@ -188,6 +219,8 @@ async def _main(
                 budget=HostBudget(limits.cores, limits.job_share),
                 gate=gate,
                 security=security.describe,
+                infos=infos,
+                late=True,
             )
         )
         stack.push_async_callback(agent.pump.stop)
@@ -258,16 +291,24 @@ def _ways(
     return inputs, archives, sinks
 
 
-def _recheck(config: AgentConfig, inputs: Inputs, lookups: LookupTables, gate: Gate) -> Recheck:
+def _recheck(
+    config: AgentConfig, inputs: Inputs, lookups: LookupTables, gate: Gate
+) -> Callable[[Recompute], Recomputed]:
     """What computes an interval again from the raw logs."""
-    return Recheck(
-        inputs.streams,
-        _formats_of(config),
-        spill_dir=config.directory / "verify",
-        labels=config.labels,
-        lookups=lookups,
-        functions=gate.again,
-    )
+
+    def recheck(effect: Recompute) -> Recomputed:
+        from elfmesh.agent.worker.recheck import Recheck
+
+        return Recheck(
+            inputs.streams,
+            _formats_of(config),
+            spill_dir=config.directory / "verify",
+            labels=config.labels,
+            lookups=lookups,
+            functions=gate.again,
+        )(effect)
+
+    return recheck
 
 
 async def _transport(

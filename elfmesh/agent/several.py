@@ -16,7 +16,7 @@ import msgspec
 
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
-from elfmesh.agent.sources.tail import POLL_BYTES
+from elfmesh.agent.sources.blocks import POLL_BYTES
 from elfmesh.agent.worker.reader import Reader
 from elfmesh.errors import RuntimeFailure
 

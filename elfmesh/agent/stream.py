@@ -18,7 +18,7 @@ from elfmesh.agent.metrics.timings import observe, timed
 from elfmesh.agent.several import check_apart
 from elfmesh.agent.slowness import Slowness
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
-from elfmesh.agent.sources.tail import POLL_BYTES
+from elfmesh.agent.sources.blocks import POLL_BYTES
 from elfmesh.agent.worker.jobs import LocalJob, Outcome
 from elfmesh.agent.worker.reader import Reader
 from elfmesh.cbt import Encode, encode_parts

@@ -22,7 +22,7 @@ from elfmesh.agent.stream_formats import format_of
 from elfmesh.agent.toml_places import find_keys, place_of
 from elfmesh.control.cli.common import read_text
 from elfmesh.control.plan import read_job
-from elfmesh.control.ql.parse import parse_each
+from elfmesh.control.ql.parsing import parse_each
 from elfmesh.errors import ConfigError, ElfError, QueryError
 
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")

@@ -27,8 +27,9 @@ from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Forgotten, Frame, Released
 from elfmesh.agent.functions.of_job import has_functions
+from elfmesh.agent.hands import HELD_BYTES_MAX
 from elfmesh.agent.host import Executor
-from elfmesh.agent.ingest import HELD_BYTES_MAX, Ingest
+from elfmesh.agent.ingest import Ingest
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.metrics.timings import timed
 from elfmesh.agent.places import Places

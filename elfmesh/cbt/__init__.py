@@ -1,31 +1,52 @@
 """Room cbt: partial aggregates (PAOs) as columns with laws, their compressed buffer tree, panes, bytes.
 
+The names are loaded when they are first used: an agent without jobs needs no numpy.
+
 Paper: ELF 2.2. May import only the shared modules; knows no network, no clock, no query text.
 """
 
 from __future__ import annotations
 
-from elfmesh.cbt.contents import Content, SortedContent
-from elfmesh.cbt.errors import NotInvertible, PartialTooLarge, TypeConflict
-from elfmesh.cbt.laws import LAWS
-from elfmesh.cbt.limits import TreeLimits
-from elfmesh.cbt.panes import Panes, TableSpec
-from elfmesh.cbt.partial import (
-    Encode,
-    decode_partial,
-    encode_known,
-    encode_partial,
-    encode_parts,
-    finish,
-    finish_blocks,
-    finish_parts,
-    merge_known,
-    merge_partials,
-    merged_parts,
-    split_partial,
-    subtract,
-)
-from elfmesh.cbt.tree import CompressedBufferTree
+from typing import TYPE_CHECKING
+
+from elfmesh.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from elfmesh.cbt.contents import Content, SortedContent
+    from elfmesh.cbt.errors import NotInvertible, PartialTooLarge, TypeConflict
+    from elfmesh.cbt.laws import LAWS
+    from elfmesh.cbt.limits import TreeLimits
+    from elfmesh.cbt.panes import Panes, TableSpec
+    from elfmesh.cbt.partial import (
+        Encode,
+        decode_partial,
+        encode_known,
+        encode_partial,
+        encode_parts,
+        finish,
+        finish_blocks,
+        finish_parts,
+        merge_known,
+        merge_partials,
+        merged_parts,
+        split_partial,
+        subtract,
+    )
+    from elfmesh.cbt.tree import CompressedBufferTree
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "contents": "Content SortedContent",
+            "errors": "NotInvertible PartialTooLarge TypeConflict",
+            "laws": "LAWS",
+            "limits": "TreeLimits",
+            "panes": "Panes TableSpec",
+            "partial": "Encode decode_partial encode_known encode_partial encode_parts finish finish_blocks"
+            " finish_parts merge_known merge_partials merged_parts split_partial subtract",
+            "tree": "CompressedBufferTree",
+        },
+    )
 
 __all__ = [
     "LAWS",

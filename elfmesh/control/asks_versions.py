@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from elfmesh.control import ql
 from elfmesh.control.answers import CONFLICT, OK, error_body, respond
 from elfmesh.control.manifest import updated
 from elfmesh.control.master.activation import summary
@@ -22,8 +23,11 @@ from elfmesh.control.master.rollout import Wanted, going_back
 from elfmesh.control.messages import Ask, Submit
 from elfmesh.control.office import Office
 from elfmesh.control.once import Once, word, words
-from elfmesh.control.ql.changes import RESET, Difference, compare
 from elfmesh.control.results.records import FIRST
+
+if TYPE_CHECKING:
+    from elfmesh.control.ql.changes import Difference
+
 
 CHANGING_VERBS = ("undo", "empty")
 VERBS = ("rollout", *CHANGING_VERBS)
@@ -79,7 +83,7 @@ class Versions:
         if same_labels and master.manifest.text.strip() == message.manifest.text.strip():
             self._unchanged(master, message)
             return
-        difference = compare(master.manifest.text, message.manifest.text)
+        difference = ql.compare(master.manifest.text, message.manifest.text)
         if message.dry_run:
             self._would(master, message, difference)
         elif not difference.in_place:
@@ -136,7 +140,7 @@ class Versions:
         else:
             manifest = replace(master.manifest, version=master.manifest.version + 1)
             now = self._office.now
-            self._begin(master, Wanted(manifest, RESET, ask.origin, ask.token, now, empties=True))
+            self._begin(master, Wanted(manifest, ql.RESET, ask.origin, ask.token, now, empties=True))
 
     def waits(self, master: Master, message: Submit | Ask) -> bool:
         """Whether a change is under way; the message comes again when it is through."""

@@ -150,5 +150,9 @@ def agent_row(office: Office, carrier: Carrier, leads: list[str]) -> dict[str, A
 
 def stream_row(office: Office, stream: StreamInfo) -> dict[str, Any]:
     """A stream of one agent; `columns` are empty where only the data shows them."""
-    columns = [] if stream.schema is None else list(stream.schema.names)
-    return {"stream": stream.name, "format": stream.format, "agent": office.name, "columns": columns}
+    return {
+        "stream": stream.name,
+        "format": stream.format,
+        "agent": office.name,
+        "columns": list(stream.columns),
+    }

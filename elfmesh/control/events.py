@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from elfmesh.control.events_functions import FunctionsTried, TryFunctions
 from elfmesh.control.finalising import Finalise as Finalise
 from elfmesh.control.finalising import Finalised as Finalised
@@ -21,6 +19,7 @@ from elfmesh.control.programs.events import ProgramGone as ProgramGone
 from elfmesh.control.programs.events import ProgramSaid as ProgramSaid
 from elfmesh.control.programs.events import ToProgram as ToProgram
 from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.stream_info import StreamInfo as StreamInfo
 from elfmesh.control.terms import Stage
 from elfmesh.machine import Effect, Event, Received, Send, Tick
 from elfmesh.overlay.events import (
@@ -56,21 +55,6 @@ from elfmesh.srt.messages import Entry
 
 LOG_PAGE_BYTES_MAX = 4 << 20
 """Records read from a results log at a time: bounds a reply and keeps a bulk lane moving."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamInfo:
-    """A stream this agent carries.
-
-    Attributes:
-        name: its name in FROM.
-        format: "json", "combined", ...
-        schema: its columns where the format fixes them, None where they show only in the data.
-    """
-
-    name: str
-    format: str
-    schema: pa.Schema | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +302,16 @@ class Persist(Effect):
 
 
 @dataclass(frozen=True, slots=True)
+class LoadEngine(Effect):
+    """Load what evaluates jobs, in a thread; answered by `EngineLoaded`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLoaded(Event):
+    """What evaluates jobs is there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Left(Effect):
     """Nothing is expected of this agent any more: it may end."""
 
@@ -360,6 +354,7 @@ INPUTS: tuple[type[Event], ...] = (
     Recomputed,
     FunctionsTried,
     Restored,
+    EngineLoaded,
 )
 """Every event the control machine takes."""
 
@@ -392,5 +387,6 @@ OUTPUTS: tuple[type[Effect], ...] = (
     ReadLog,
     Persist,
     Left,
+    LoadEngine,
 )
 """Every effect the control machine gives."""

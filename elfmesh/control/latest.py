@@ -20,11 +20,11 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from elfmesh import ids
+from elfmesh.control import ql
 from elfmesh.control.asking import Asking
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.office import Office
 from elfmesh.control.plan import read_plan
-from elfmesh.control.ql.statement import SAME, job_read
 from elfmesh.control.reads import HELD_BYTES_MAX, NOTHING, Piece, Quality, Read, combined
 from elfmesh.control.results.records import ResultRecord
 
@@ -158,8 +158,8 @@ class Latest:
     def __init__(self, office: Office, manifests: Sequence[Manifest], heard: Callable[[], None]) -> None:
         self._plan = read_plan(manifests[-1].text)
         self._reads = [
-            (SameRead if name.startswith(SAME) else LatestRead)(
-                name, ids.job_seats(job_read(name), manifests[-1].creator)
+            (SameRead if name.startswith(ql.SAME) else LatestRead)(
+                name, ids.job_seats(ql.job_read(name), manifests[-1].creator)
             )
             for name in self._plan.latest
         ]
@@ -240,4 +240,4 @@ class Latest:
 
 
 def _shown(read: Read) -> str:
-    return job_read(read.name).replace("/", ".")
+    return ql.job_read(read.name).replace("/", ".")

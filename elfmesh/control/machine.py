@@ -26,6 +26,7 @@ from elfmesh.control.authority.policy import OPEN, Policy
 from elfmesh.control.departure import Departure
 from elfmesh.control.events import (
     ClientRequest,
+    EngineLoaded,
     Finalised,
     Left,
     LocalStreams,
@@ -42,6 +43,7 @@ from elfmesh.control.events import (
 )
 from elfmesh.control.events_functions import FunctionsTried
 from elfmesh.control.first_acceptors import NOT_JOINED
+from elfmesh.control.holding import Holding
 from elfmesh.control.leadership import Leadership
 from elfmesh.control.mail import Mail
 from elfmesh.control.member import settlement
@@ -92,6 +94,7 @@ class Control:
         facts: what the host knows about this agent by topic: "agent" (merged into `elf get agents`), "trees"
             ({"items": [{"tree": hex, ...}]}). Called when a client asks.
         policy: what jobs may use at this agent.
+        engine: whether what evaluates jobs is loaded; if not, `LoadEngine` asks for it when it is needed.
     """
 
     def __init__(
@@ -102,8 +105,10 @@ class Control:
         rng: Rng,
         facts: Callable[[str], dict[str, Any]] = no_facts,
         policy: Policy = OPEN,
+        engine: bool = True,
     ) -> None:
         self.office = Office(me, name, rng, facts, policy)
+        self.holding = Holding(self.office, loaded=engine)
         self.carrier = carrier.Carrier(self.office)
         self.roots = Roots(self.office)
         self.rendezvous = Rendezvous(self.office)
@@ -131,7 +136,8 @@ class Control:
         """Apply one event; return what should happen outside."""
         office = self.office
         office.now = max(now, office.now)
-        self._take(event)
+        if not self.holding.keeps(event):
+            self._take(event)
         office.fire()
         while office.inbox:
             message, payload = office.inbox.popleft()
@@ -248,6 +254,8 @@ class Control:
                         break
             case ProgramAttached() | ProgramSaid() | ProgramGone() | Attached() | Detached():
                 self.programs.host_said(event)
+            case EngineLoaded():
+                self.holding.release(self._take)
             case FunctionsTried():
                 self.carrier.trials.tried(event)
             case LocalStreams():

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from elfmesh.control import ql
 from elfmesh.control.manifest import TEXT_BYTES_MAX, JobNames
-from elfmesh.control.ql.relation import joined_inputs
-from elfmesh.control.ql.statement import job_read
-from elfmesh.control.ql.windows import TIME_COLUMN
 from elfmesh.errors import QueryError
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
+
 
 MICROS = 1_000_000
 PLANS_MAX = 1024
@@ -64,7 +67,7 @@ class Plan:
     @property
     def jobs(self) -> tuple[str, ...]:
         """All jobs whose results it reads."""
-        return tuple(dict.fromkeys(map(job_read, (*self.reads, *self.latest))))
+        return tuple(dict.fromkeys(map(ql.job_read, (*self.reads, *self.latest))))
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -115,22 +118,22 @@ def read_job(text: str, *, source: str = "query") -> tuple[JobNames, Plan]:
         )
     if not 1 <= job.partitions <= PARTITIONS_MAX:
         raise QueryError(f"PARTITIONS is 1 to {PARTITIONS_MAX}, not {job.partitions}", source=source)
-    reads = tuple(name for name in statement.streams if job_read(name) and name not in statement.latest)
+    reads = tuple(name for name in statement.streams if ql.job_read(name) and name not in statement.latest)
     if reads:
         _check_reader(statement, reads)
-    elif job.qualified in map(job_read, statement.latest):
+    elif job.qualified in map(ql.job_read, statement.latest):
         hint = "Feed results back with a job of its own."
         raise statement.origin.error("a job cannot read its own results", statement.offset, hint)
     apart = {at for at, part in enumerate(statement.parts) if part.stream in statement.latest}
     plan = Plan(
-        inputs=() if reads else tuple(each for each in statement.inputs if not job_read(each[0])),
+        inputs=() if reads else tuple(each for each in statement.inputs if not ql.job_read(each[0])),
         size_us=window.size_us,
         slide_us=window.slide_us,
         deadline_s=job.deadline_us / MICROS,
         on_straggler=job.on_straggler,
         replicas=job.replicas,
         lookups=statement.tables_read,
-        joined=joined_inputs(statement.relation, apart),
+        joined=ql.joined_inputs(statement.relation, apart),
         reads=reads,
         latest=statement.latest,
         columns=statement.columns,
@@ -180,8 +183,8 @@ def _check_reader(statement: ql.Statement, reads: tuple[str, ...]) -> None:
         problem, hint = "a job that reads another has no lookup tables", "Join them in the job that is read."
     elif window.kind not in ("tumble", "hop"):
         problem, hint = "a job that reads another has TUMBLE or HOP windows", "Use one of these."
-    elif any(statement.time_of(name) != TIME_COLUMN for name in reads):
-        problem = f"results are dated by `{TIME_COLUMN}`, the start of their interval, and by nothing else"
+    elif any(statement.time_of(name) != ql.TIME_COLUMN for name in reads):
+        problem = f"results are dated by `{ql.TIME_COLUMN}`, the start of their interval, and by nothing else"
         hint = "Write EVERY '60 s' before AS, or GROUP BY TUMBLE(ts, ...)."
     elif job.partitions > 1 or job.replicas:
         problem = "PARTITIONS and REPLICAS are for jobs that read streams"
@@ -198,7 +201,7 @@ def check_result_columns(statement: ql.Statement, name: str, columns: Iterable[s
     Raises:
         QueryError: at the field.
     """
-    known = dict.fromkeys((*columns, TIME_COLUMN))
+    known = dict.fromkeys((*columns, ql.TIME_COLUMN))
     ql.Query(statement).check_schema(pa.schema([(column, pa.null()) for column in known]), name)
 
 

@@ -31,8 +31,6 @@ from elfmesh.control.master.master import Master
 from elfmesh.control.messages import Answered
 from elfmesh.control.office import Office
 from elfmesh.control.plan import check_result_columns, has_no_members, read_plan
-from elfmesh.control.ql.statement import job_read
-from elfmesh.control.ql.windows import TIME_COLUMN
 from elfmesh.control.results.records import encode_json
 from elfmesh.control.seats import ask_named
 from elfmesh.errors import ElfError, QueryError
@@ -117,14 +115,14 @@ class _Check:
 
     def _take(self, name: str, columns: list[str], reads: list[str]) -> None:
         if name in self._direct:
-            if TIME_COLUMN in columns:
+            if ql.TIME_COLUMN in columns:
                 raise self._error(
-                    f"{_shown(name)} has a column `{TIME_COLUMN}` of its own, and its rows are dated by the"
-                    " start of their interval",
+                    f"{_shown(name)} has a column `{ql.TIME_COLUMN}` of its own, and its rows are dated by"
+                    " the start of their interval",
                     "Give that column another name.",
                 )
             for each in self._statement.streams:
-                if job_read(each) == name:
+                if ql.job_read(each) == name:
                     check_result_columns(self._statement, each, columns)
         if self._manifest.qualified in reads:
             raise self._error(

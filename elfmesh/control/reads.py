@@ -13,10 +13,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from elfmesh.control.results.records import FIRST, ResultRecord, State
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
 
 
 @dataclass(frozen=True, slots=True)

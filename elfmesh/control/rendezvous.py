@@ -16,17 +16,18 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.messages import Announce, Announced, Running, Verdict, WhatRuns, Withdraw, unpack
+from elfmesh.control.messages import Announce, Announced, Coming, Running, Verdict, WhatRuns, Withdraw, unpack
 from elfmesh.control.office import Office
 from elfmesh.control.plan import read_plan
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.srt.events import PublishDone
 
-ANNOUNCE_S = 2.0
-"""How long the carriers have for their verdicts."""
+VERDICTS_S = 6.0
+"""How long the carriers have for their verdicts: the first job loads what evaluates jobs, functions are tried
+out. Below the time-out of whoever applies; who has died is not waited for."""
 
-TRY_FUNCTIONS_S = 6.0
-"""The same, where they start a process and try functions out: below the time-out of whoever applies."""
+COMING_S = 5.0
+"""How long a carrier is told again that a job is coming."""
 
 NOBODY_S = 1.0
 """How long the rendezvous waits to become the root of a stream's tree before it says: nobody is there."""
@@ -90,6 +91,14 @@ class Rendezvous:
         else:
             self._office.after(NOBODY_S, lambda: self._nobody(stream, message))
 
+    def coming(self, message: Coming) -> None:
+        """A job will be announced in a moment: if it is the first, its carriers have something to load."""
+        tree = ids.stream_id(message.stream)
+        if tree in self._office.roots and not any(
+            each.stream == message.stream for each in self._jobs.values()
+        ):
+            self._office.publish(tree, message, COMING_S, lambda outcome: None)
+
     def rooted(self, tree: bytes) -> None:
         """This agent is the root of a tree now: if it is a stream's, its carriers are asked."""
         for known in list(self._jobs.values()):
@@ -107,9 +116,7 @@ class Rendezvous:
             if outcome is not None:
                 self._verdicts(stream, announce, outcome)
 
-        functions = read_plan(announce.manifest.text).functions
-        timeout_s = TRY_FUNCTIONS_S if functions else ANNOUNCE_S
-        self._office.publish(ids.stream_id(stream), announce, timeout_s, done)
+        self._office.publish(ids.stream_id(stream), announce, VERDICTS_S, done)
 
     def _nobody(self, stream: str, announce: Announce) -> None:
         """Closest to the stream's id, but no tree is there: nobody carries it yet."""

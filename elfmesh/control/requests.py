@@ -34,7 +34,7 @@ from elfmesh.control.asks_versions import VERBS as VERSION_VERBS
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.events import ClientRequest, Left, Reply
 from elfmesh.control.manifest import CREATOR, Manifest, canary_of, new_manifest, split_name
-from elfmesh.control.messages import Answered, Ask, AskAll, Submit
+from elfmesh.control.messages import Answered, Ask, AskAll, Coming, Submit
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import read_job
 from elfmesh.control.results.records import FIRST, encode_json
@@ -43,7 +43,9 @@ from elfmesh.control.signing import decode_envelope
 from elfmesh.errors import DataError, ProtocolError, QueryError
 from elfmesh.machine import Contact
 
-REQUEST_S = 10.0
+REQUEST_S = 20.0
+"""An agent that has to load what evaluates jobs may need seconds where the host is busy."""
+
 ASK_AGAIN_S = 0.5
 """When a question about a job is asked again that nobody has answered: as soon as its master, or a new one,
 must have. An answer is one frame that nobody acknowledges, and a master may die with it."""
@@ -172,7 +174,7 @@ class Requests:
             self._reply(event.token, BAD_REQUEST, body)
             return
         try:
-            job, _ = read_job(text, source=str(event.body.get("source") or "query"))
+            job, plan = read_job(text, source=str(event.body.get("source") or "query"))
         except QueryError as error:
             self._reply(event.token, BAD_REQUEST, error_of(error))
             return
@@ -201,6 +203,9 @@ class Requests:
             return
         update = wanted is not None and not canary
         asked: dict[int, Manifest] = {}
+
+        for stream in plan.streams if not dry_run else ():
+            self._office.route(ids.stream_id(stream), Coming(stream))
 
         def send(token: int) -> None:
             if token not in asked:  # what was asked for anew may begin another incarnation

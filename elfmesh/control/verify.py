@@ -12,9 +12,7 @@ import hashlib
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from elfmesh.control.cover import numbers
 from elfmesh.control.events import Finalise, Finalised, LogRead
@@ -36,7 +34,14 @@ from elfmesh.control.results.records import (
 from elfmesh.control.stages import stage_at
 from elfmesh.control.terms import RosterEntry, Stage
 from elfmesh.errors import ProtocolError
+from elfmesh.lazy import lazy_module
 from elfmesh.srt.coverage import bits_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
+
 
 VERIFY_S = 900.0
 """How long agents may take to read their logs again."""

@@ -22,7 +22,7 @@ from elfmesh.agent.functions.evaluator import local_evaluator
 from elfmesh.agent.host import APART, SLOW, InlineExecutor
 from elfmesh.agent.pace import BEGIN_BYTES, BYTES_MIN, LONG_S, SHORT_S, Pace
 from elfmesh.agent.sources import StreamReader
-from elfmesh.agent.sources.tail import POLL_BYTES
+from elfmesh.agent.sources.blocks import POLL_BYTES
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from elfmesh.agent import tap as module
+from elfmesh.agent import tap_lines
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.host import ThreadExecutor
 from elfmesh.agent.parsers import StreamFormat
@@ -110,7 +111,7 @@ async def test_taps_are_few_and_one_that_ends_makes_room(taps: Taps) -> None:
 
 
 async def test_a_stream_that_is_faster_is_jumped_over(taps: Taps, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "POLL_BYTES", 1)
+    monkeypatch.setattr(tap_lines, "POLL_BYTES", 1)
     path = Path(taps._streams["log"].path)
     lines = taps.lines(ask(beginning=False, seconds=30))
     await anext(lines)

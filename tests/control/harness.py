@@ -84,8 +84,10 @@ class World:
         *,
         streams: dict[str, pa.Schema | None] | None = None,
         labels: dict[str, str] | None = None,
+        loads_s: float | None = None,
     ) -> Agent:
-        agent = Agent(self.post, number, {"clicks": None} if streams is None else streams, labels or {})
+        carried = {"clicks": None} if streams is None else streams
+        agent = Agent(self.post, number, carried, labels or {}, loads_s)
         agent.poisoned = lambda: self.poisoned
         self.agents[agent.me.id] = agent
         self._start(agent)
@@ -95,7 +97,7 @@ class World:
         for other in self.living:
             self.post(HOP_S, other, ov.PeerUp(agent.me))
         self.post(0.0, agent, agent.restored())
-        infos = tuple(ctl.StreamInfo(name, "json", schema) for name, schema in agent.streams.items())
+        infos = tuple(ctl.StreamInfo.of(name, "json", schema) for name, schema in agent.streams.items())
         self.post(0.0, agent, ctl.LocalStreams(infos, tuple(sorted(agent.labels.items()))))
         self.post(HOP_S, agent, ov.Joined())
         self.run(HOP_S)
@@ -315,6 +317,10 @@ class World:
                 agent.workers[effect.job].advance()
             case ctl.ReleaseWorker():
                 agent.released.append(effect.stop)
+            case ctl.LoadEngine():
+                assert agent.loads_s is not None, "it is there"
+                agent.loading += 1
+                self.post(agent.loads_s, agent, ctl.EngineLoaded())
             case ctl.Left():
                 agent.left += 1
             case ctl.Finalise():

@@ -141,8 +141,17 @@ class Worker:
 
 
 class Agent:
-    def __init__(self, post: Post, number: int, streams: dict[str, pa.Schema | None], labels: dict[str, str]):
+    def __init__(
+        self,
+        post: Post,
+        number: int,
+        streams: dict[str, pa.Schema | None],
+        labels: dict[str, str],
+        loads_s: float | None = None,
+    ):
         self.post, self.number = post, number
+        self.loads_s, self.loading = loads_s, 0
+        """How long it takes to load the engine, None if it is there; and how often it was asked to."""
         self.streams, self.labels = streams, labels
         self.logs: dict[str, list[tuple[int, str]]] = {}
         self.watermarks: dict[str, int] = {}
@@ -164,7 +173,7 @@ class Agent:
         self.alive = True
         self.me = Contact(agent_id(self.number), "sim", self.number, self.incarnation)
         rng = random.Random(f"{self.number}/{self.incarnation}")
-        self.control = Control(self.me, f"agent-{self.number}", rng=rng)
+        self.control = Control(self.me, f"agent-{self.number}", rng=rng, engine=self.loads_s is None)
         self.workers: dict[bytes, Worker] = {}
         self.contributed: dict[bytes, list[tuple[Segment, tuple[bytes, ...]]]] = {}
 

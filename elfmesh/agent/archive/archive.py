@@ -39,7 +39,8 @@ from elfmesh.agent.failpoints import reach
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sinks.commits import make_directory
 from elfmesh.agent.sources import Delivery, FilePosition, StreamReader
-from elfmesh.agent.sources.tail import POLL_BYTES, ReadFrom
+from elfmesh.agent.sources.blocks import POLL_BYTES
+from elfmesh.agent.sources.tail import ReadFrom
 from elfmesh.control.results.segment import sync_directory
 from elfmesh.control.spark_types import plain_type
 from elfmesh.errors import ConfigError, RuntimeFailure, StorageError

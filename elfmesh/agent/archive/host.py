@@ -12,17 +12,22 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from elfmesh.agent.archive.archive import Archive
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.own_thread import OwnThread
-from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import FilePosition
-from elfmesh.agent.sources.tail import POLL_BYTES
+from elfmesh.agent.sources.blocks import POLL_BYTES
 from elfmesh.errors import ElfError, RuntimeFailure
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from elfmesh.agent.archive.archive import Archive
+    from elfmesh.agent.parsers import StreamFormat
+else:
+    pa = lazy_module("pyarrow")
 
 log = logging.getLogger("elf.archive")
 LOOK_S = 0.5
@@ -134,6 +139,8 @@ def open_archive(
     host: str,
 ) -> Archive:
     """The archive that a stream's settings ask for; raises ElfError if it cannot be had."""
+    from elfmesh.agent.archive.archive import Archive
+
     assert stream.archive is not None, "the stream has one"
     formats = open_format(name, stream)
     try:

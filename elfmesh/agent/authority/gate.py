@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elfmesh.agent.authority.audit import AuditLog
 from elfmesh.agent.authority.settings import policy_of
 from elfmesh.agent.authority.signatures import Admission, Signatures, Signers, Trust, own_name
 from elfmesh.agent.config import AgentConfig
 from elfmesh.agent.disk.storage import Storage
-from elfmesh.agent.functions.evaluator import Evaluator
 from elfmesh.agent.functions.host import FunctionHost
 from elfmesh.agent.functions.process import Limits
 from elfmesh.control import signing
@@ -25,6 +24,9 @@ from elfmesh.control.events_functions import FunctionsTried, TryFunctions
 from elfmesh.control.manifest import Manifest, canary_name
 from elfmesh.control.terms import Stage
 from elfmesh.errors import ElfError, RuntimeFailure, StorageError
+
+if TYPE_CHECKING:
+    from elfmesh.agent.functions.evaluator import Evaluator
 
 log = logging.getLogger("elf.functions")
 WRITTEN_MAX = 4096

@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 from sortedcontainers import SortedDict
 
-from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.disk.framescan import pack, scan
 from elfmesh.agent.disk.storage import MemoryFile, Storage
+from elfmesh.agent.engine import LateCompute
 from elfmesh.agent.failpoints import reach
 from elfmesh.control import ql
 from elfmesh.control.events import DeadLetter, Finalise
@@ -154,7 +154,7 @@ def to_json(letter: Letter) -> dict[str, Any]:
     if any(parts):
         asked = Finalise(manifest.job_id, 0, manifest, letter.interval, parts)
         try:
-            rows = rows_to_json(ipc_to_table(PartialCompute().finalise(asked)))
+            rows = rows_to_json(ipc_to_table(LateCompute().finalise(asked)))
         except (*UNREADABLE, ElfError) as error:
             raise DataError(f"its partials cannot be read: {error}") from None
     start, end = _window_us(letter)

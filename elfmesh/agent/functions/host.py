@@ -9,15 +9,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elfmesh.agent.authority.signatures import Admission, Signatures
-from elfmesh.agent.functions.evaluator import Evaluator
 from elfmesh.agent.functions.process import Limits, WorkerFailed
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.terms import Stage
 from elfmesh.errors import RuntimeFailure
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from elfmesh.agent.functions import evaluator as evaluating
+    from elfmesh.agent.functions.evaluator import Evaluator
+else:
+    evaluating = lazy_module("elfmesh.agent.functions.evaluator")
 
 log = logging.getLogger("elf.functions")
 
@@ -47,7 +53,7 @@ class FunctionHost:
         functions = ql.parse(manifest.text).functions
         if not functions:
             return
-        evaluator = Evaluator(functions, self._limits)
+        evaluator = evaluating.Evaluator(functions, self._limits)
         try:
             evaluator.check()
         except WorkerFailed as error:
@@ -76,7 +82,7 @@ class FunctionHost:
             if not functions:
                 continue
             admission = admissions[stage.evaluated]
-            found[stage.evaluated] = evaluator = Evaluator(
+            found[stage.evaluated] = evaluator = evaluating.Evaluator(
                 functions, self._limits, note=note, expires_us=admission.expires_us, wall_us=self._wall_us
             )
             if admission.ended:
@@ -89,7 +95,7 @@ class FunctionHost:
     def again(self, manifest: Manifest) -> Evaluator | None:
         """An evaluator for an admitted version, for who computes an interval again; None: it needs none."""
         functions = ql.parse(manifest.text).functions
-        return Evaluator(functions, self._limits) if functions else None
+        return evaluating.Evaluator(functions, self._limits) if functions else None
 
     def end(self, jobs: Sequence[str], why: str) -> None:
         """The functions of some jobs may not run any more, running ones too."""

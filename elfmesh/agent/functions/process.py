@@ -24,13 +24,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, NamedTuple
 
 from elfmesh.agent.functions.child import OUT_OF_MEMORY
-from elfmesh.control.ql.python_function import PythonFunction
 from elfmesh.errors import RuntimeFailure
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from elfmesh.control.ql.python_function import PythonFunction
+else:
+    pa = lazy_module("pyarrow")
 
 SCRIPT = Path(__file__).with_name("child.py")
 START_S = 10.0

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -25,12 +25,12 @@ from elfmesh.agent.inputs.journal import Journal
 from elfmesh.agent.inputs.network import Connections, Datagrams, open_socket
 from elfmesh.agent.inputs.spool import FILE_NAME, Spool
 from elfmesh.agent.inputs.writer import SpoolWriter
-from elfmesh.agent.parsers import StreamFormat
-from elfmesh.agent.sources import FilePosition, StreamReader
-from elfmesh.agent.sources.position import Gap
-from elfmesh.agent.sources.reader import Delivery
-from elfmesh.agent.sources.tail import POLL_BYTES
+from elfmesh.agent.sources import FilePosition
 from elfmesh.errors import RuntimeFailure, UsageError
+
+if TYPE_CHECKING:
+    from elfmesh.agent.parsers import StreamFormat
+    from elfmesh.agent.sources import StreamReader
 
 LOOK_S = 1.0
 """How often the kernel is asked what it has dropped."""
@@ -60,29 +60,6 @@ def _spooled(name: str, config: StreamConfig, directory: Path) -> StreamConfig:
     return msgspec.structs.replace(config, path=str(directory / name / FILE_NAME))
 
 
-class SpoolReader(StreamReader):
-    """Reads a spool, and tells the jobs what never reached it.
-
-    Args:
-        pattern, formats: as of the follower of files.
-        lost: how many messages were lost so far, for whoever reads the stream.
-    """
-
-    def __init__(self, pattern: str, formats: StreamFormat, lost: Callable[[], int]) -> None:
-        super().__init__(pattern, formats)
-        self._lost = lost
-        self._told = lost()
-
-    def poll(self, bytes_max: int = POLL_BYTES, paused: Sequence[str] = ()) -> list[Delivery]:
-        """As of files; what was lost meanwhile is a gap of every job."""
-        lost = self._lost()
-        if lost > self._told:
-            why = f"{lost - self._told} messages were gone before they could be taken"
-            self.lose(Gap(self.pattern, why))
-            self._told = lost
-        return super().poll(bytes_max, paused)
-
-
 class Inputs:
     """The receivers and spools of one agent.
 
@@ -109,6 +86,7 @@ class Inputs:
         self._configs = {name: config for name, config in streams.items() if _is_input(config)}
         self._sockets: dict[str, tuple[Address, socket.socket]] = {}
         self._programs: dict[str, str] = {}
+        self._told: set[str] = set()  # streams whose losses somebody is told of
         self._writers: dict[str, SpoolWriter] = {}
         self._looking: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as stack:
@@ -154,12 +132,25 @@ class Inputs:
         for writer in self._writers.values():
             await writer.close()
 
-    def reader(self, name: str, config: StreamConfig, formats: StreamFormat) -> StreamReader:
-        """The reader of a stream, of files or of a spool."""
+    def reader(
+        self, name: str, config: StreamConfig, formats: StreamFormat, *, for_jobs: bool = False
+    ) -> StreamReader:
+        """The reader of a stream, of files or of a spool.
+
+        It tells what is lost from now on. The first one for jobs tells all that was lost since the agent
+        began: the stream is opened for its first job, and that one may go on after a restart.
+        """
+        from elfmesh.agent.sources import StreamReader
+
         if name not in self._writers:
             return StreamReader(config.path, formats)
+        from elfmesh.agent.inputs.spool_reader import SpoolReader
+
         counters = self._writers[name].counters
-        return SpoolReader(config.path, formats, lambda: counters.lost)
+        told = 0 if for_jobs and name not in self._told else counters.lost
+        if for_jobs:
+            self._told.add(name)
+        return SpoolReader(config.path, formats, lambda: counters.lost, told)
 
     def describe(self) -> dict[str, Any]:
         """For people: where each listens, what it took, and why it waits."""

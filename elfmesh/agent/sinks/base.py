@@ -14,13 +14,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-import pyarrow as pa
 
 from elfmesh.control.results.records import ResultRecord, ipc_to_table
-from elfmesh.control.spark_types import result_rows, row_schema
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from elfmesh.control import spark_types
+else:
+    pa = lazy_module("pyarrow")
+    spark_types = lazy_module("elfmesh.control.spark_types")
+
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,140}")
 
@@ -80,13 +88,13 @@ class Item:
             Refused: two columns have one name.
         """
         table = ipc_to_table(self.rows)
-        schema = row_schema(table.schema)
+        schema = spark_types.row_schema(table.schema)
         names = [name.lower() for name in schema.names]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise Refused(f"two columns are called {twice[0]!r}: rename the query's with AS")
         try:
-            return result_rows(self.record, table, schema)
+            return spark_types.result_rows(self.record, table, schema)
         except pa.ArrowException as error:
             raise Refused(f"a value does not fit its column: {error}") from None
 

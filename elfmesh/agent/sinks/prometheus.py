@@ -17,13 +17,18 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position
 from elfmesh.agent.sinks.config import PrometheusSink
 from elfmesh.control.results.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
+
 
 VALUE_CHARACTERS_MAX = 1024
 """Of a label: a longer one is some text of a log, not a name."""

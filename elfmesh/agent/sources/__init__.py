@@ -1,9 +1,16 @@
 """Where lines come from: files read to their end, and files followed while they grow and rotate."""
 
+from typing import TYPE_CHECKING
+
 from elfmesh.agent.sources.blocks import Block, read_blocks
 from elfmesh.agent.sources.position import FileKey, FilePosition, Gap, SourceId, SourceState
-from elfmesh.agent.sources.reader import Delivery, StreamReader, parse_block
-from elfmesh.agent.sources.tail import Tail
+from elfmesh.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from elfmesh.agent.sources.reader import Delivery, StreamReader, parse_block
+    from elfmesh.agent.sources.tail import Tail
+else:
+    __getattr__ = lazy_names(__name__, {"reader": "Delivery StreamReader parse_block", "tail": "Tail"})
 
 __all__ = [
     "Block",

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
 from elfmesh.agent.parsers.base import SAMPLES_MAX, sample
 from elfmesh.agent.parsers.lines import Lines
-from elfmesh.agent.sources.blocks import BLOCK_BYTES, Block
+from elfmesh.agent.sources.blocks import BLOCK_BYTES, POLL_BYTES, Block
 from elfmesh.agent.sources.directives import head_before
 from elfmesh.agent.sources.position import FileKey, FilePosition, Gap, SourceState
-from elfmesh.agent.sources.tail import FILES_MAX, GRACE_S, POLL_BYTES, ReadFrom, Tail
+from elfmesh.agent.sources.tail import FILES_MAX, GRACE_S, ReadFrom, Tail
 
 log = logging.getLogger("elf.worker")
 JOIN_BYTES = 64 << 20

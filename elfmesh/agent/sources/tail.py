@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeAlias
 
 from elfmesh.agent.parsers.framing import Framing
-from elfmesh.agent.sources.blocks import BLOCK_BYTES, Block
+from elfmesh.agent.sources.blocks import BLOCK_BYTES, POLL_BYTES, Block
 from elfmesh.agent.sources.file import OpenFile
 from elfmesh.agent.sources.followed import Followed
 from elfmesh.agent.sources.position import (
@@ -43,7 +43,6 @@ GRACE_S = 5.0
 FILES_MAX = 512
 """Descriptors one follower holds. A file at its end gives its own up to another, the longest silent first."""
 
-POLL_BYTES = 2 * BLOCK_BYTES
 READ_MIN = 4 << 10
 """What is left of a poll is not cut into smaller blocks than this."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
-from elfmesh.agent.sources.tail import POLL_BYTES
+from elfmesh.agent.sources.blocks import POLL_BYTES
 
 
 class Reader(Protocol):

@@ -14,12 +14,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from elfmesh.control import ql
 from elfmesh.control.authority.fields import FieldRules
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.ql.statement import LOOKED_UP, Statement, job_read
 from elfmesh.errors import QueryError
+
+if TYPE_CHECKING:
+    from elfmesh.control.ql.statement import Statement
+
 
 RAW = "_raw"
 META = (RAW, "_source", "_host")
@@ -116,7 +120,7 @@ class Policy:
             if stream not in carried:
                 continue
             for path in (*statement.fields_of(stream), *more):
-                if path.startswith(LOOKED_UP) or path in META[1:]:
+                if path.startswith(ql.LOOKED_UP) or path in META[1:]:
                     continue
                 if statement.window is not None and path == statement.time_of(stream):
                     continue
@@ -153,7 +157,7 @@ def _not_granted(what: str, names: Collection[str], patterns: Collection[str], n
 
 def _foreign(statement: Statement, grant: Grant, namespace: str) -> str:
     """Results of other namespaces that are not open to this one."""
-    for job in filter(None, map(job_read, statement.streams)):
+    for job in filter(None, map(ql.job_read, statement.streams)):
         other = job.partition("/")[0]
         if other != namespace and not any(fnmatchcase(other, pattern) for pattern in grant.reads):
             return f"results of {job} are not granted to {namespace} by reads of [namespaces.{namespace}]"

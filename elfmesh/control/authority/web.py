@@ -9,6 +9,7 @@ Invariant: the namespace that is authorised is the one that the handler will act
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -70,7 +71,9 @@ async def authorised(request: web.Request, handler: Handler) -> web.StreamRespon
     if rule is None:
         return _refused(caller, f"{request.path} declares no role", "This is a bug in elfmesh.")
     body = await _body(request) if rule.about in (About.TEXT, About.TAP) else {}
-    namespace, job = _about(request, rule, body)
+    namespace, job = _named(request, rule)
+    if rule.about in (About.TEXT, About.TAP):  # in a thread: what reads it may have to be loaded
+        namespace, job = await asyncio.to_thread(_about_text, rule, body)
     action = rule.action.format_map(request.match_info)
     what = action or f"{request.method} {request.path}"
     need = Need.OPERATE if rule.about is About.TAP and namespace is None else rule.need
@@ -116,8 +119,8 @@ async def _body(request: web.Request) -> Mapping[str, Any]:
         return {}
 
 
-def _about(request: web.Request, rule: Rule, body: Mapping[str, Any]) -> tuple[str | None, str]:
-    """The namespace that a request is about, and the job's name; None and "" if it does not say."""
+def _named(request: web.Request, rule: Rule) -> tuple[str | None, str]:
+    """The namespace and the job that the path of a request names; None and "" if it does not."""
     if rule.about is About.PATH:
         info = request.match_info
         try:
@@ -125,8 +128,11 @@ def _about(request: web.Request, rule: Rule, body: Mapping[str, Any]) -> tuple[s
         except ValueError:
             return None, ""
         return names[0], "/".join(names)
-    if rule.about is About.NONE:
-        return None, ""
+    return None, ""
+
+
+def _about_text(rule: Rule, body: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The same of the text that a request brings."""
     text = body.get("text")
     if rule.about is About.TAP:
         texts = body.get("texts")

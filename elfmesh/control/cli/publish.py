@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.json as pajson
-import pyarrow.parquet as pq
 
 from elfmesh.control.cli.common import api_option, output_option, print_json, say
 from elfmesh.control.client import Client
-from elfmesh.control.publish import publish_table
 from elfmesh.errors import DataError, RuntimeFailure
 
-READERS = {".csv": pacsv.read_csv, ".parquet": pq.read_table, ".ndjson": pajson.read_json}
-READERS |= {".json": pajson.read_json, ".jsonl": pajson.read_json}
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+READERS = {
+    ".csv": ("pyarrow.csv", "read_csv"),
+    ".parquet": ("pyarrow.parquet", "read_table"),
+    ".ndjson": ("pyarrow.json", "read_json"),
+    ".json": ("pyarrow.json", "read_json"),
+    ".jsonl": ("pyarrow.json", "read_json"),
+}
+"""By suffix, the module and the function that read a file; loaded for this command only."""
 
 
 @click.command("publish")
@@ -34,6 +40,8 @@ def publish_command(
     Each job's next version has them, from one boundary on, on all its agents; `elf rollout undo` takes them
     back.
     """
+    from elfmesh.control.publish import publish_table
+
     for said in publish_table(read_file(file), name, client=Client(api), jobs=jobs, dry_run=dry_run):
         if output == "json":
             print_json(said)
@@ -50,9 +58,12 @@ def read_file(path: Path) -> pa.Table:
         RuntimeFailure: it cannot be opened.
         DataError: it cannot be read.
     """
-    reader = READERS.get(path.suffix.lower())
-    if reader is None:
+    import pyarrow as pa
+
+    found = READERS.get(path.suffix.lower())
+    if found is None:
         raise DataError("is no table", where=str(path), hint=f"One of {', '.join(READERS)}.")
+    reader = getattr(importlib.import_module(found[0]), found[1])
     try:
         return reader(str(path))
     except pa.ArrowException as error:

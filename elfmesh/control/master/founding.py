@@ -42,8 +42,8 @@ GROWING_S = 3.0
 FOUNDING_YOUNG_S = 1.5
 """The same there: carriers ask what runs after 0.5 s and 1.5 s, however the trees stand (`carrier.ASK_S`)."""
 
-FOUNDING_S_MAX = 5.0
-"""However many still come: whoever applied waits meanwhile."""
+FOUNDING_S_MAX = 7.0
+"""However many still come: whoever applied waits meanwhile. Longer than carriers have for their verdicts."""
 
 
 class Founding:

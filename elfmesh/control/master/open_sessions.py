@@ -18,10 +18,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from elfmesh.control import ql
 from elfmesh.control.events import Finalised
 from elfmesh.control.master.closing import Closing
 from elfmesh.control.plan import read_plan
-from elfmesh.control.ql.sessions import left_out
 from elfmesh.control.results.pages import ROWS_BYTES_MAX, decode_page
 from elfmesh.control.results.records import ResultRecord
 from elfmesh.control.stages import stage_at
@@ -90,5 +90,5 @@ class OpenSessions:
         """The record of an interval that has no rows."""
         if record.state != "SKIPPED" or not self.at(record.index):
             return record
-        self._data, self._start_us = left_out(self.before(record.index) or b""), record.start_us
+        self._data, self._start_us = ql.left_out(self.before(record.index) or b""), record.start_us
         return replace(record, open=self._data)

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from elfmesh.control import ql
 from elfmesh.control.answers import BAD_REQUEST, CONFLICT, UNAVAILABLE, error_body, respond
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.master.close import Closer
@@ -29,10 +30,9 @@ from elfmesh.control.messages import Ask, Submit, unpack
 from elfmesh.control.messages_versions import Rehearse, Rehearsed
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import read_plan
-from elfmesh.control.ql.changes import compare, same_records
 from elfmesh.control.register.proposer import Proposer, plan_of
 from elfmesh.control.register.value import Advance, Cell, Refused
-from elfmesh.control.rendezvous import TRY_FUNCTIONS_S
+from elfmesh.control.rendezvous import VERDICTS_S
 from elfmesh.control.results.records import UNUSABLE, ResultRecord
 from elfmesh.control.signing import is_tombstone
 from elfmesh.control.stages import STAGES_MAX, followed, stage_at, trimmed
@@ -165,7 +165,7 @@ class Rollouts:
             return
         self._wanted = wanted
         rehearse = Rehearse(wanted.manifest, terms.epoch)
-        timeout_s = TRY_FUNCTIONS_S if read_plan(wanted.manifest.text).functions else REHEARSE_S
+        timeout_s = VERDICTS_S if read_plan(wanted.manifest.text).functions else REHEARSE_S
         self._office.publish(wanted.manifest.job_id, rehearse, timeout_s, self._rehearsed)
 
     def _rehearsed(self, done: PublishDone | None) -> None:
@@ -217,7 +217,7 @@ class Rollouts:
             before is not None
             and before.manifest.since_us == manifest.since_us
             and before.manifest.signed == manifest.signed
-            and same_records(before.manifest.text, manifest.text)
+            and ql.same_records(before.manifest.text, manifest.text)
         )
         evaluated = before.evaluated if before is not None and goes_on else manifest.version
         version = self._master.book.version + 1
@@ -334,7 +334,7 @@ def going_back(
     """The version before the newest, wanted again as the next one; `terms.older` is not empty."""
     before = terms.older[-1].manifest
     manifest = replace(before, version=terms.manifest.version + 1, asked=terms.manifest.asked)
-    state = compare(terms.manifest.text, before.text).state
+    state = ql.compare(terms.manifest.text, before.text).state
     return Wanted(manifest, state, origin, token, now, soon=True, halted=halted)
 
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from elfmesh.control.ql.nodes import Expr, Ref, walk
-from elfmesh.control.ql.parse import parse
+from elfmesh.control.ql.parsing import parse
 from elfmesh.control.ql.statement import Plan, Statement
 from elfmesh.errors import QueryError
 

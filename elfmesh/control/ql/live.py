@@ -12,7 +12,7 @@ import pyarrow as pa
 from elfmesh.control.ql.block import BlockRows
 from elfmesh.control.ql.compiler import read_column
 from elfmesh.control.ql.finalise_parts import Reduced
-from elfmesh.control.ql.parse import expand, parse
+from elfmesh.control.ql.parsing import expand, parse
 from elfmesh.control.ql.statement import Statement
 from elfmesh.control.ql.whole import Query
 

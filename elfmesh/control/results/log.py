@@ -20,9 +20,9 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow as pa
 
 from elfmesh.control.events import LOG_PAGE_BYTES_MAX, Append, LogInfo, LogRead, ReadLog
 from elfmesh.control.results.journal import FILE_NAME, Entry, Journal
@@ -39,6 +39,13 @@ from elfmesh.control.results.segment import (
     write_meta,
 )
 from elfmesh.errors import DiskFull, ElfError, StorageError
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
+
 
 INTERVALS_MAX = 10_000
 """Intervals kept per job: a week of minutes."""

@@ -8,11 +8,18 @@ rows than there are bits. We write none of these.
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import zstandard
 
 from elfmesh.errors import ProtocolError
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
+
 
 _I32, _U16 = struct.Struct("<i"), struct.Struct("<H")
 _HEADER, _COMPRESSION = 2, 3

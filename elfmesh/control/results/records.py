@@ -13,14 +13,20 @@ import base64
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-import pyarrow as pa
 import zstandard
 
 from elfmesh.control.results.plain_ipc import check_plain, unfold
 from elfmesh.errors import DataError, ProtocolError
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
+
 
 BUCKETS = (
     "contributed",

@@ -10,12 +10,10 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from aiohttp import web
 
-from elfmesh.control import spark_types
 from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, error_body, error_of
 from elfmesh.control.client import INCARNATION, NEXT, REVISION
 from elfmesh.control.events import Reply
@@ -23,6 +21,16 @@ from elfmesh.control.results.pages import decode_page
 from elfmesh.control.results.records import encode_json, ipc_to_table, partials_of, to_json
 from elfmesh.control.web.responses import json_response
 from elfmesh.errors import DataError, Unreachable
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from elfmesh.control import spark_types
+else:
+    pa = lazy_module("pyarrow")
+    spark_types = lazy_module("elfmesh.control.spark_types")
+
 
 FOLLOW_WAIT_S = 15.0
 FOLLOW_LIMIT = 100

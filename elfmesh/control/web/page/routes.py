@@ -23,10 +23,6 @@ from elfmesh.control.answers import OK
 from elfmesh.control.identity.principal import PRINCIPAL, Role
 from elfmesh.control.manifest import TEXT_BYTES_MAX
 from elfmesh.control.plan import read_job
-from elfmesh.control.ql.aggregates import AGGREGATES
-from elfmesh.control.ql.refusals import GENERATORS, OVER_FUNCTIONS, WINDOWS
-from elfmesh.control.ql.registry import FUNCTIONS
-from elfmesh.control.ql.statement import job_read
 from elfmesh.control.web.page.files import INDEX, answer, page_files
 from elfmesh.control.web.responses import json_response
 from elfmesh.control.web.results import Asker
@@ -92,7 +88,7 @@ async def language(ask: Asker) -> web.StreamResponse:
     body = {
         "streams": streams.body["streams"],
         "jobs": [each["job"] for each in jobs.body["jobs"]],
-        "functions": functions(),
+        "functions": await asyncio.to_thread(functions),  # the language may have to be loaded
         "keywords": _KEYWORDS.split("|"),
     }
     return json_response(OK, body)
@@ -101,6 +97,11 @@ async def language(ask: Asker) -> web.StreamResponse:
 @cache
 def functions() -> list[dict[str, str]]:
     """Every function of the language by name: its signature, and whether it is an aggregate or a window."""
+    from elfmesh.control.ql import functions as _functions  # noqa: F401 - fills the registry
+    from elfmesh.control.ql.aggregates import AGGREGATES
+    from elfmesh.control.ql.refusals import GENERATORS, OVER_FUNCTIONS, WINDOWS
+    from elfmesh.control.ql.registry import FUNCTIONS
+
     found = [
         {"name": each.name, "signature": each.signature, "kind": "function"} for each in FUNCTIONS.values()
     ]
@@ -133,7 +134,7 @@ def _checked(text: str) -> dict[str, Any]:
         "job": f"{job.namespace}/{job.name}",
         "namespace": job.namespace,
         "streams": list(statement.streams),
-        "reads": [name for each in statement.streams if (name := job_read(each))],
+        "reads": [name for each in statement.streams if (name := ql.job_read(each))],
         "columns": list(statement.columns),
         "fields": list(statement.fields),
     }

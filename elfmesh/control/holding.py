@@ -1,0 +1,113 @@
+"""What waits until the engine is there: Arrow, numpy and SQL, which an agent without jobs has not loaded.
+
+Owns the events that came for the engine before it was there, in their order. Loads nothing: the host does,
+told by `LoadEngine`, and says `EngineLoaded`. Everything else is answered meanwhile: who asks what is known
+of a job, what runs, who is there; and the overlay and the trees never come by here, so that multicasts are
+passed on.
+
+Invariants: the engine is asked for once; what needs it is given once, in its order; no more than KEPT_MAX
+events are kept, and what is too much is as if the network had lost it, but a client is told.
+
+Paper: none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from elfmesh.control import messages as words
+from elfmesh.control.answers import UNAVAILABLE, error_body
+from elfmesh.control.events import ClientRequest, LoadEngine, Reply
+from elfmesh.control.office import Office
+from elfmesh.control.programs import messages as programs
+from elfmesh.control.register.messages import REGISTER_MESSAGES
+from elfmesh.errors import ProtocolError
+from elfmesh.machine import Event, Message, Received
+from elfmesh.overlay.events import RouteDelivered
+from elfmesh.srt.events import Delivered
+
+KEPT_MAX = 1024
+"""Of a few peers' and clients' questions there are a handful; more comes from who means harm."""
+
+LIGHT_VERBS = frozenset(
+    {
+        *("agent", "agents", "health", "list", "streams", "trees", "leave", "whose"),
+        *("describe", "why", "pause", "resume", "delete", "offsets"),
+    }
+)
+"""Questions of clients that are answered, or passed on, without the engine."""
+
+LIGHT: frozenset[type[Message]] = frozenset(
+    {
+        *(words.AskAll, words.Question, words.Answered, words.WhatRuns, words.Inquire),
+        *(words.Stop, words.Withdraw, words.Fenced, words.Coming),
+        *REGISTER_MESSAGES,
+        *programs.MESSAGES,
+    }
+)
+"""Messages that are taken without the engine, whatever they say."""
+
+
+class Holding:
+    """See the module.
+
+    Args:
+        office: the way out.
+        loaded: whether the engine is there from the beginning.
+    """
+
+    def __init__(self, office: Office, *, loaded: bool) -> None:
+        self._office, self.loaded = office, loaded
+        self._asked = False
+        self._kept: list[Event] = []
+
+    def keeps(self, event: Event) -> bool:
+        """Whether an event has to wait; it is kept then. Cost: before, the event's decoding."""
+        if self.loaded:
+            return False
+        message = _message(event)
+        if isinstance(message, words.Coming):
+            self.ask()
+        if not (_is_heavy(message) or (isinstance(event, ClientRequest) and event.verb not in LIGHT_VERBS)):
+            return False
+        self.ask()
+        if len(self._kept) < KEPT_MAX:
+            self._kept.append(event)
+        else:
+            self._office.stats["control.not_kept"] += 1
+            if isinstance(event, ClientRequest):
+                body = error_body("too many requests wait for this agent to load what they need", code=69)
+                self._office.emit(Reply(event.token, UNAVAILABLE, body))
+        return True
+
+    def ask(self) -> None:
+        """The engine is needed, or will be any moment."""
+        if not self.loaded and not self._asked:
+            self._asked = True
+            self._office.emit(LoadEngine())
+
+    def release(self, take: Callable[[Event], None]) -> None:
+        """The engine is there: give what waited."""
+        self.loaded = True
+        kept, self._kept = self._kept, []
+        for event in kept:
+            take(event)
+
+
+def _message(event: Event) -> Message | None:
+    if isinstance(event, Received):
+        return event.message
+    if isinstance(event, RouteDelivered | Delivered):
+        try:
+            return words.unpack(event.body)
+        except ProtocolError:
+            return None
+    return None
+
+
+def _is_heavy(message: Message | None) -> bool:
+    if message is None or type(message) in LIGHT:
+        return False
+    if isinstance(message, words.Known):
+        return message.terms is not None
+    return not (isinstance(message, words.Running) and not message.jobs)

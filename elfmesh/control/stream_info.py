@@ -1,0 +1,42 @@
+"""What an agent says of a stream it carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from elfmesh.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy_module("pyarrow")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """A stream this agent carries.
+
+    Attributes:
+        name: its name in FROM.
+        format: "json", "combined", ...
+        columns: their names where the format fixes them, empty where they show only in the data.
+        arrow: the same with types, as a schema of Arrow IPC; b"" where there are none.
+    """
+
+    name: str
+    format: str
+    columns: tuple[str, ...] = ()
+    arrow: bytes = b""
+
+    @classmethod
+    def of(cls, name: str, format_name: str, schema: pa.Schema | None) -> StreamInfo:
+        """A stream whose columns are those of a schema."""
+        if schema is None:
+            return cls(name, format_name)
+        return cls(name, format_name, tuple(schema.names), schema.serialize().to_pybytes())
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns with their types, where the format fixes them."""
+        return pa.ipc.read_schema(pa.py_buffer(self.arrow)) if self.arrow else None

@@ -1,0 +1,65 @@
+"""Modules that are loaded when something of them is first used, not when they are imported.
+
+An agent without jobs needs no Arrow, no numpy and no SQL: together they are most of what its process would
+hold. Two ways, both behind `if TYPE_CHECKING` so that the type checker sees plain imports:
+
+    if TYPE_CHECKING:
+        import pyarrow as pa
+    else:
+        pa = lazy_module("pyarrow")
+
+and, in the `__init__` of a package, `__getattr__ = lazy_names(__name__, {"panes": "Panes TableSpec"})`.
+
+Cost: after the first use of a name, one look into a dict; before it, the import. Safe in threads: the import
+system's own lock orders them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+
+class _LazyModule(ModuleType):
+    """Stands for a module, and keeps each name that was asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked by tools that look at all modules: no reason to load it
+            raise AttributeError(name)
+        value = getattr(importlib.import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value
+
+
+def lazy_module(name: str) -> ModuleType:
+    """What to use in place of a module; it is imported when an attribute is first read.
+
+    Raises:
+        ImportError: from that use, if the module cannot be imported.
+    """
+    return _LazyModule(name)
+
+
+def lazy_names(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose names come from its modules.
+
+    Args:
+        package: its `__name__`.
+        where: by module, without the package, the names that come from it, with spaces between.
+
+    Raises:
+        AttributeError: from the function that is returned, for another name.
+    """
+    modules = {name: module for module, names in where.items() for name in names.split()}
+
+    def get(name: str) -> Any:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get

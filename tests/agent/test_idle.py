@@ -1,0 +1,125 @@
+"""An agent without jobs holds neither SQL nor Arrow; what is loaded later comes in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from elfmesh import lazy
+from elfmesh.agent.stream_infos import in_a_child
+from elfmesh.control import events as ctl
+from elfmesh.errors import ConfigError
+from tests.e2e.fleet import Fleet, eventually
+
+HEAVY = ("pyarrow", "numpy", "sqlglot", "pandas", "re2", "cryptography", "rich")
+JOB = "CREATE JOB shop.count EVERY '1 s' AS SELECT count(*) AS n FROM log"
+
+
+def write_lines(log: Path) -> None:
+    log.write_text("".join(json.dumps({"ts": f"2015-05-17T10:00:0{at}Z"}) + "\n" for at in range(9)))
+
+
+def mapped(pid: int) -> set[str]:
+    """Which of the heavy libraries a process has in memory."""
+    text = Path(f"/proc/{pid}/maps").read_text()
+    return {name for name in ("pyarrow", "libarrow", "numpy", "re2") if f"/{name}" in text}
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+def test_agents_load_what_a_job_needs_with_the_first_job(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.start(2, options=",format=json,idle=500ms")
+        assert fleet[0].get("/v1/streams")["streams"]
+        for agent in fleet.agents:
+            assert agent.process is not None
+            assert mapped(agent.process.pid) == set()
+        write_lines(fleet.log(1))
+        fleet[0].apply(JOB)
+        eventually(lambda: bool(fleet[1].results("shop/count")), 40, "a result")
+        assert fleet[1].process is not None
+        assert mapped(fleet[1].process.pid) >= {"pyarrow", "numpy"}
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+def test_agents_that_load_slowly_are_members_of_their_first_job(tmp_path: Path) -> None:
+    """Who is asked loads first, then all others at a time; nobody is missing, and all go on being there."""
+    with Fleet(tmp_path) as fleet:
+        fleet.start(3, options=",format=json,idle=500ms", environment={"ELF_FAILPOINT": "load:1:pause"})
+        for number in range(3):
+            write_lines(fleet.log(number))
+        applied = fleet[0].apply(JOB)
+        assert (applied["acknowledged"], applied["expected"]) == (3, 3)
+        assert len(fleet[0].get("/v1/agents")["agents"]) == 3
+        eventually(lambda: len(fleet[1].results("shop/count")) > 2, 40, "results")
+        assert all(each["agents"]["in"] == 3 for each in fleet[1].results("shop/count")[:3])
+
+
+@pytest.mark.parametrize("module", ["elfmesh.agent.runtime", "elfmesh.agent.cli.agent"])
+def test_what_an_agent_imports_at_its_start_is_light(module: str) -> None:
+    code = f"import sys, {module}; print([name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("words", [("--help",), ("get", "--help"), ("get", "jobs", "--api", "127.0.0.1:1")])
+def test_commands_that_only_ask_load_no_engine(words: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "elfmesh.agent", *words],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
+    assert "click" in loaded
+    assert not loaded & {"numpy", "sqlglot", "pyarrow"}
+
+
+def test_a_lazy_module_is_loaded_by_its_first_use() -> None:
+    module = lazy.lazy_module("elfmesh.units")
+    from elfmesh.units import parse_size
+
+    assert module.parse_size is parse_size
+    assert vars(module)["parse_size"] is parse_size
+    with pytest.raises(AttributeError):
+        _ = module.nothing
+    get = lazy.lazy_names("elfmesh", {"units": "parse_size parse_duration"})
+    assert get("parse_size") is parse_size
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
+        get("other")
+
+
+CHILD = """
+import os, sys
+from elfmesh.agent.stream_infos import in_a_child
+from elfmesh.errors import ConfigError
+def fails():
+    raise ConfigError("no", where="here")
+print(in_a_child(os.getpid, int) != os.getpid())
+try:
+    in_a_child(fails, int)
+except ConfigError as error:
+    print(error)
+"""
+
+
+def test_a_child_gives_the_result_and_errors_come_from_here() -> None:
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["True", str(ConfigError("no", where="here"))]
+    import pyarrow  # noqa: F401 - where it is loaded nothing is saved
+
+    assert in_a_child(os.getpid, int) == os.getpid()
+
+
+def test_what_is_announced_can_be_sent_from_a_child() -> None:
+    import pyarrow as pa
+
+    info = ctl.StreamInfo.of("log", "json", pa.schema([("a", pa.int64())]))
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(info), type=ctl.StreamInfo)
+    assert again == info
+    assert again.schema is not None
+    assert again.schema.equals(info.schema)
+    assert ctl.StreamInfo.of("log", "json", None).schema is None
