@@ -26,6 +26,7 @@ NAMES = (
     "functions",
     "spark",
     "tls",
+    "host",
 )
 WIDTH = 160
 """Columns of the table where nobody says how wide the terminal is."""
