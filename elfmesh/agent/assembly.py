@@ -185,7 +185,9 @@ class LocalAgent:
         if topic == "problem":
             problem = self.pump.problem or self.host.problem
             parts = self._parts
-            slowed = parts.budget.slowed if parts.budget else {}
+            slowed = dict(parts.budget.slowed) if parts.budget else {}
+            jobs = self.host.describe_jobs().items()
+            slowed |= {job: str(each["crowds"]) for job, each in jobs if each["crowds"]}
             archives = parts.archives.problems() if parts.archives else {}
             others = {"sinks": parts.sink_problems(), "slowed": slowed, "archives": archives}
             found: dict[str, Any] = {name: dict(said) for name, said in others.items()}

@@ -335,7 +335,7 @@ def _memory(config: AgentConfig, stack: AsyncExitStack) -> MemoryBudget:
     if limits.spill_bytes:
         store = SpillStore(config.directory / "spill", limit_bytes=limits.spill_bytes)
         stack.callback(store.close)
-    return MemoryBudget(limits.panes_bytes, store, new_lock=threading.Lock)
+    return MemoryBudget(limits.panes_bytes, store, new_lock=threading.Lock, job_share=limits.job_share)
 
 
 async def _joined(agent: LocalAgent, config: AgentConfig, stopping: asyncio.Event) -> bool:

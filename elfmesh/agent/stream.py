@@ -169,8 +169,9 @@ class Stream:
         for name, cpu_s in costs.items():
             job = self.jobs[name]
             job.cost.charge(cpu_s, polled.cpu_s / len(costs), sealed.get(name, 0))
-            if polled.deliveries and not job.failed:
-                job.cost.open_bytes = job.worker.nbytes
+            new = bool(polled.deliveries) and not job.failed and job.cost.holds(job.worker.nbytes)
+            if new and job.cost.crowds:
+                log.warning("job %s has too many groups: %s", job.manifest.qualified, job.cost.crowds)
 
     def _evaluate(
         self, name: str, place: Place, polled: Polled, shared: list[BlockRows], outcome: Outcome
@@ -184,7 +185,7 @@ class Stream:
             job.lose(place.gaps)
             for delivery, records in zip(polled.deliveries, shared, strict=True):
                 if name in delivery.jobs:
-                    sheds = polled.shedding or job.cost.is_beyond
+                    sheds = polled.shedding or job.cost.is_beyond or (job.sheds and job.cost.is_in_the_way)
                     take = job.worker.shed if sheds else job.worker.feed
                     take(delivery.parsed, delivery.block, polled.now_us, records)
                     job.cost.lines += delivery.parsed.lines

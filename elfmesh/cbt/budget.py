@@ -2,14 +2,16 @@
 
 When the trees together hold more than the limit, the coldest push their roots down, then hand their
 compressed buffers to the store; they are read back when they are merged or flushed. A store that refuses
-loses nothing: the data stay in memory, and `over` says that no more should come in.
+loses nothing: the data stay in memory, and `over` says that no more should come in. Trees may belong to an
+account (of a job): one that holds more than its share gives up memory before anybody else does.
 
 Owns: who holds how much, and who gives up memory first.
 Refuses to know: what trees are made of, files, threads.
 
 Invariants:
     - `nbytes` is the sum of what the living trees last reported.
-    - Memory is given up in the order of last use, so with one thread it is the same in every run.
+    - Memory is given up beyond shares first, then in the order of last use, so with one thread it is the
+      same in every run.
     - What a store refused is still held by its tree.
 
 Paper: ELF 2.2 ("can be externalized to SSD or disk").
@@ -21,7 +23,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from elfmesh.errors import StorageError
 
@@ -160,6 +162,75 @@ class Share:
         self._budget.leave(self._number, self.nbytes)
 
 
+class Account:
+    """A budget as the trees of one job see it; see the module.
+
+    Args:
+        budget: of all.
+        share: of its limit, what these trees may hold while others need memory.
+
+    Attributes:
+        nbytes: what they hold.
+        yielded: how often they had to give up memory before others.
+    """
+
+    def __init__(self, budget: MemoryBudget, share: float) -> None:
+        self._budget, self._share = budget, share
+        self.nbytes = self.yielded = 0
+
+    @property
+    def limit_bytes(self) -> int:
+        """Of all trees together: where nobody else needs memory, all of it may be held."""
+        return self._budget.limit_bytes
+
+    @property
+    def share_bytes(self) -> int:
+        """What these trees may hold while others need memory."""
+        return int(self._budget.limit_bytes * self._share)
+
+    @property
+    def beyond_bytes(self) -> int:
+        """By how much they hold more than that."""
+        return max(0, self.nbytes - self.share_bytes)
+
+    @property
+    def is_in_the_way(self) -> bool:
+        """Whether they are beyond their share, and nothing of it can go to the store: take in no more.
+
+        That is said before `MemoryBudget.over`, so that others have room to go on.
+        """
+        budget = self._budget
+        stuck = budget.store is None or budget.problem is not None
+        return stuck and self.beyond_bytes > 0 and budget.nbytes > budget.limit_bytes * RELIEVED_SHARE
+
+    @property
+    def store(self) -> BlobStore | None:
+        """Where to put what does not fit."""
+        return self._budget.store
+
+    @property
+    def problem(self) -> StorageError | None:
+        """The last error of the store."""
+        return self._budget.problem
+
+    @problem.setter
+    def problem(self, error: StorageError | None) -> None:
+        self._budget.problem = error
+
+    @property
+    def new_lock(self) -> Callable[[], Lock]:
+        """Makes locks."""
+        return self._budget.new_lock
+
+    def join(self, tree: Holder) -> Share:
+        """Count a tree, for this job."""
+        return self._budget.join(tree, self)
+
+    def relieve(self) -> None:
+        """See `MemoryBudget.relieve`."""
+        self._budget.relieve()
+
+
 class MemoryBudget:
     """See the module.
 
@@ -168,6 +239,7 @@ class MemoryBudget:
         store: where to put what does not fit; None: nowhere.
         new_lock: makes locks, `threading.Lock` where trees of this budget are used by several threads (each
             tree by one at a time): a thread that is over the limit then passes over trees in use.
+        job_share: of the limit, what the trees of one account may hold while others need memory.
 
     Attributes:
         limit_bytes: as given.
@@ -177,17 +249,22 @@ class MemoryBudget:
     """
 
     def __init__(
-        self, limit_bytes: int, store: BlobStore | None = None, *, new_lock: Callable[[], Lock] = NoLock
+        self,
+        limit_bytes: int,
+        store: BlobStore | None = None,
+        *,
+        new_lock: Callable[[], Lock] = NoLock,
+        job_share: float = 1.0,
     ) -> None:
         if limit_bytes < 1:
             raise ValueError("a memory budget must be positive")
         self.limit_bytes = limit_bytes
         self.store = store
-        self.new_lock = new_lock
+        self.new_lock, self._job_share = new_lock, job_share
         self.nbytes = 0
         self.problem: StorageError | None = None
         # Living trees in the order of their last use.
-        self._trees: dict[int, weakref.ref[Holder]] = {}
+        self._trees: dict[int, tuple[weakref.ref[Holder], Account | None]] = {}
         self._joined = 0
         self._gone: deque[tuple[int, int]] = deque()
         self._counting = new_lock()
@@ -201,19 +278,23 @@ class MemoryBudget:
         """
         return self.nbytes > self.limit_bytes
 
-    def join(self, tree: Holder) -> Share:
-        """Count a tree; the share must live as long as the tree, and no longer."""
+    def account(self) -> Account:
+        """What to give to the trees of one job."""
+        return Account(self, self._job_share)
+
+    def join(self, tree: Holder, account: Account | None = None) -> Share:
+        """Count a tree, for somebody; the share must live as long as the tree, and no longer."""
         with self._counting:
             self._part()
             self._joined += 1
-            self._trees[self._joined] = weakref.ref(tree)
+            self._trees[self._joined] = (weakref.ref(tree), account)
             return Share(self, self._joined)
 
     def note(self, number: int, more_bytes: int, *, used: bool) -> None:
         """A tree holds more or less than before; if it was used, it is the last to give up memory."""
         with self._counting:
             self._part()
-            self.nbytes += more_bytes
+            self._count(number, more_bytes)
             if used:
                 self._trees[number] = self._trees.pop(number)
 
@@ -234,8 +315,14 @@ class MemoryBudget:
         """Count the trees that are gone no longer."""
         while self._gone:
             number, nbytes = self._gone.popleft()
-            self.nbytes -= nbytes
+            self._count(number, -nbytes)
             self._trees.pop(number, None)
+
+    def _count(self, number: int, more_bytes: int) -> None:
+        self.nbytes += more_bytes
+        _, account = self._trees.get(number, (None, None))
+        if account is not None:
+            account.nbytes += more_bytes
 
     def relieve(self) -> None:
         """Have trees give up memory until all of them hold what RELIEVED_SHARE says, if they can.
@@ -250,7 +337,9 @@ class MemoryBudget:
         try:
             with self._counting:
                 self._part()
-                trees = [tree for tree in (held() for held in self._trees.values()) if tree is not None]
+                found = [(held(), account) for held, account in self._trees.values()]
+            trees = [tree for tree, _ in found if tree is not None]
+            self._ask_beyond([(tree, account) for tree, account in found if tree is not None])
             self._ask(trees[:-1], root=True, spill=False)
             if self.store is not None:
                 self._ask(trees, root=False, spill=True)
@@ -261,9 +350,28 @@ class MemoryBudget:
         finally:
             self._relieving.release()
 
+    def _ask_beyond(self, trees: list[tuple[Holder, Account | None]]) -> None:
+        """Have those who hold more than their share come down to it, the furthest beyond first."""
+        accounts = {id(account): account for _, account in trees if account is not None}
+        beyond = [each for each in accounts.values() if each.beyond_bytes]
+        for account in sorted(beyond, key=lambda each: -each.beyond_bytes):
+            own = [tree for tree, its in trees if its is account]
+            if len(own) == len(trees):
+                return  # there is nobody else
+            account.yielded += 1
+            for spill in (False, True) if self.store is not None else (False,):
+                for tree in own:
+                    wanted = min(account.beyond_bytes, self.nbytes - int(self.limit_bytes * RELIEVED_SHARE))
+                    if wanted > 0:
+                        tree.release(wanted, root=not spill, spill=spill)
+
     def _ask(self, trees: list[Holder], *, root: bool, spill: bool) -> None:
         goal = int(self.limit_bytes * RELIEVED_SHARE)
         for tree in trees:
             if self.nbytes <= goal:
                 return
             tree.release(self.nbytes - goal, root=root, spill=spill)
+
+
+Budget: TypeAlias = MemoryBudget | Account
+"""What a tree may be given."""

@@ -29,7 +29,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.cbt.budget import Budget
 from elfmesh.cbt.contents import Content, MergedContent, RowsContent, all_rows, narrowed
 from elfmesh.cbt.limits import TreeLimits
 from elfmesh.cbt.panes_split import Columns, check_key_lengths, split_by_pane
@@ -102,7 +102,7 @@ class Panes:
         slide_us: int | None = None,
         *,
         limits: TreeLimits | None = None,
-        budget: MemoryBudget | None = None,
+        budget: Budget | None = None,
         seed: int = 0,
         slide_panes_min: int = SLIDE_PANES_MIN,
         slide_bytes_max: int = BYTES_MAX,

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt import kernel
-from elfmesh.cbt.budget import MemoryBudget, NoLock
+from elfmesh.cbt.budget import Budget, NoLock
 from elfmesh.cbt.kernel.protocol import Keys
 from elfmesh.cbt.keys import KeyForm, encode, without_nulls
 from elfmesh.cbt.laws import LAWS, Accumulator, State
@@ -81,7 +81,7 @@ class SlidingTable:
         *,
         seed: int = 0,
         bytes_max: int = BYTES_MAX,
-        budget: MemoryBudget | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self._layout = layout
         self._records_place = records

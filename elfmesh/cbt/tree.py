@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from elfmesh.cbt import kernel
 from elfmesh.cbt.body import Body
-from elfmesh.cbt.budget import ROOT_SHARE, MemoryBudget, NoLock, Share
+from elfmesh.cbt.budget import ROOT_SHARE, Budget, NoLock, Share
 from elfmesh.cbt.checkpoint import Checkpoint, save
 from elfmesh.cbt.contents import all_rows, finished
 from elfmesh.cbt.hot import conform
@@ -65,7 +65,7 @@ class CompressedBufferTree:
         aggregates: Aggregates,
         *,
         limits: TreeLimits | None = None,
-        budget: MemoryBudget | None = None,
+        budget: Budget | None = None,
         seed: int = 0,
     ) -> None:
         self._plan = Plan(keys, aggregates)
@@ -381,7 +381,7 @@ class CompressedBufferTree:
             raise ValueError(f"partial aggregates of {layout} do not belong in {self.layout}")
 
 
-def _suffer(budget: MemoryBudget | None, error: StorageError) -> None:
+def _suffer(budget: Budget | None, error: StorageError) -> None:
     """The rows are in the tree, but could not be merged with those in the store. That is tried again."""
     if budget is None:
         raise error  # nothing was ever handed to a store

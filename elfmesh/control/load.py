@@ -39,6 +39,7 @@ def load_of(agent: Mapping[str, Any], wall_s: float, rss: int | None) -> dict[st
     """
     jobs: Mapping[str, Mapping[str, Any]] = agent["job_costs"]
     watermarks = [each["watermark_seconds"] for each in jobs.values() if each.get("watermark_seconds")]
+    crowding = [job for job, each in jobs.items() if each.get("crowds")]
     worst = sorted(jobs, key=lambda job: (-jobs[job]["cpu_seconds"], job))[:WORST]
     return {
         "clock_seconds": round(wall_s, 3),
@@ -48,6 +49,6 @@ def load_of(agent: Mapping[str, Any], wall_s: float, rss: int | None) -> dict[st
         "lines": sum(source["lines"] for source in agent["sources"].values()),
         "behind_seconds": round(max(0.0, wall_s - min(watermarks)), 3) if watermarks else None,
         "jobs": len(jobs),
-        "slowed": sorted(agent["processor"].get("slowed", ())),
+        "slowed": sorted({*agent["processor"].get("slowed", ()), *crowding}),
         "worst": {job: jobs[job]["cpu_seconds"] for job in worst},
     }

@@ -67,6 +67,8 @@ METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "elf_job_lines": (COUNTER, "Lines given to a job.", ("job",)),
     "elf_job_records": (COUNTER, "Records by what became of them.", ("job", "bucket")),
     "elf_job_open_bytes": (GAUGE, "What its open intervals hold.", ("job",)),
+    "elf_job_memory_share_bytes": (GAUGE, "What they may while others need memory; 0: no limit.", ("job",)),
+    "elf_job_memory_yields": (COUNTER, "How often they gave up memory before others.", ("job",)),
     "elf_job_held_bytes": (GAUGE, "What is sealed and not closed.", ("job",)),
     "elf_job_ingest_lag_seconds": (GAUGE, "By how much its watermark is behind the clock.", ("job",)),
     "elf_job_cpu_limit_cores": (GAUGE, "What the watchdog leaves it; 0: as much as it wants.", ("job",)),
@@ -182,6 +184,8 @@ def _add_job(add: Callable[..., None], job: str, each: Mapping[str, Any], now_s:
     for bucket, number in each["counts"].items():
         add("elf_job_records", number, job=job, bucket=bucket)
     add("elf_job_open_bytes", each["open_bytes"], job=job)
+    add("elf_job_memory_share_bytes", each.get("memory_share_bytes") or 0, job=job)
+    add("elf_job_memory_yields", each.get("memory_yielded") or 0, job=job)
     add("elf_job_held_bytes", each["held_bytes"], job=job)
     if each.get("watermark_seconds") is not None:
         add("elf_job_ingest_lag_seconds", max(0.0, now_s - each["watermark_seconds"]), job=job)

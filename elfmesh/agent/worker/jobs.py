@@ -147,13 +147,14 @@ class LocalJob:
         """Start reading; returns the first frame of a fresh job, which says where it began."""
         last = self._last
         restart = positions_of(last.restart) if last else ()
+        self.cost.memory = None if stream.memory is None else stream.memory.account()
         self.worker = StagedWorker(
             self.stages,
             start_index=self.start,
             resumed=Resumed(self.start) if last is None else _resumed(last),
             around=Surroundings(
                 stream.config.idle_us,
-                stream.memory,
+                self.cost.memory,
                 stream.seed,
                 stream.encode,
                 self._labels,
@@ -337,8 +338,8 @@ class LocalJob:
 
     def report(self, outcome: Outcome) -> None:
         """Tell people what could not be used or read, once."""
-        slowed = (self.cost.slowed,) if self.cost.slowed else ()
-        samples = (*slowed, *self.worker.samples, *self._gaps, *self.functions.notes)
+        said = filter(None, (self.cost.slowed, self.cost.crowds))
+        samples = (*said, *self.worker.samples, *self._gaps, *self.functions.notes)
         problem = self.functions.problem
         if (samples, problem) != self._reported:
             self._reported = (samples, problem)

@@ -23,7 +23,7 @@ from sortedcontainers import SortedDict
 from elfmesh.agent.worker.insertion import insert
 from elfmesh.agent.worker.intervals import SealedInterval
 from elfmesh.cbt import Encode, Panes, PartialTooLarge, TypeConflict, encode_parts, merge_partials
-from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.cbt.budget import Budget
 from elfmesh.control.ql import Query
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.results.records import BUCKETS, FIRST, NOT_COUNTED, add_counts
@@ -126,7 +126,7 @@ class LateRecords:
         self,
         evaluations: Sequence[Evaluation],
         *,
-        budget: MemoryBudget | None = None,
+        budget: Budget | None = None,
         seed: int = 0,
         encode: Encode = encode_parts,
         floor: int = FIRST,

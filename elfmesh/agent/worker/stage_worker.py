@@ -19,7 +19,7 @@ from elfmesh.agent.worker.offsets import Stretch, Told
 from elfmesh.agent.worker.tally import Carried
 from elfmesh.agent.worker.worker import EXPIRED, FILTERED, LATE, JobWorker
 from elfmesh.cbt import Encode, encode_parts
-from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.cbt.budget import Budget
 from elfmesh.control import ql
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.ql.python_function import FunctionSource
@@ -43,7 +43,7 @@ class Surroundings:
     """
 
     idle_us: int
-    budget: MemoryBudget | None = None
+    budget: Budget | None = None
     seed: int = 0
     encode: Encode = encode_parts
     labels: Mapping[str, str] | None = None

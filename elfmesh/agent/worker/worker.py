@@ -33,7 +33,7 @@ from elfmesh.agent.worker.offsets import Offsets, Stretch, Told
 from elfmesh.agent.worker.tally import Carried, Tally
 from elfmesh.agent.worker.watermark import IDLE_US, SINCE_EVER
 from elfmesh.cbt import Content, Encode, Panes, TypeConflict, encode_parts
-from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.cbt.budget import Budget
 from elfmesh.control.ql import Prepared, Query, Statement
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.ql.lookup import LookupSource
@@ -94,7 +94,7 @@ class JobWorker:
         max_future_us: int | None = MAX_FUTURE_US,
         idle_us: int = IDLE_US,
         strict: bool = False,
-        budget: MemoryBudget | None = None,
+        budget: Budget | None = None,
         seed: int = 0,
         encode: Encode = encode_parts,
         late: LateRecords | None = None,
