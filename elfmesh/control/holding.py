@@ -39,13 +39,14 @@ LIGHT_VERBS = frozenset(
 
 LIGHT: frozenset[type[Message]] = frozenset(
     {
-        *(words.AskAll, words.Question, words.Answered, words.WhatRuns, words.Inquire),
+        *(words.Ask, words.AskAll, words.Question, words.Answered, words.WhatRuns, words.Inquire),
         *(words.Stop, words.Withdraw, words.Fenced, words.Coming),
         *REGISTER_MESSAGES,
         *programs.MESSAGES,
     }
 )
-"""Messages that are taken without the engine, whatever they say."""
+"""Messages that are taken without the engine, whatever they say. A question about a job is one of them: who
+leads the job has loaded it, and who does not says what it knows of it, which may be asked more than once."""
 
 
 class Holding:

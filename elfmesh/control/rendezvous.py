@@ -22,7 +22,7 @@ from elfmesh.control.plan import read_plan
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.srt.events import PublishDone
 
-VERDICTS_S = 6.0
+VERDICTS_S = 12.0
 """How long the carriers have for their verdicts: the first job loads what evaluates jobs, functions are tried
 out. Below the time-out of whoever applies; who has died is not waited for."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import tempfile
 from pathlib import Path
 from typing import Literal
@@ -17,10 +18,14 @@ from elfmesh.agent.ingest import Ingest
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.stream import Stream
+from elfmesh.agent.worker.jobs import LocalJob
+from elfmesh.cbt.budget import MemoryBudget
+from elfmesh.control.events import WorkerReport
 from elfmesh.control.fidelity import Rates
-from elfmesh.control.results.records import BUCKETS
+from elfmesh.control.results.records import BUCKETS, FIRST
 from elfmesh.errors import ConfigError
 from tests.agent.rotation.station import PATIENT, PROMPT, Station
+from tests.agent.test_workers import manifest
 
 steps = st.tuples(st.booleans(), st.booleans(), st.integers(0, 4), st.sampled_from([1, 20]))
 
@@ -104,3 +109,44 @@ def test_a_crowded_frame_log_makes_only_a_stream_that_sheds_drop_rows(
 
     asyncio.run(evaluate())
     assert stream.spool_bytes_max == spool_bytes_max
+
+
+def test_a_job_beyond_its_share_of_memory_is_shed_before_the_others_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There is no place to spill to, and a stream that sheds: of two jobs on the same lines, one goes on."""
+    path = tmp_path / "log"
+    path.touch()
+    config = StreamConfig(str(path), "json", on_overload="shed")
+    budget = MemoryBudget(400_000, job_share=0.5)
+    stream = Stream("log", config, StreamReader(config.path, StreamFormat("json")), memory=budget)
+    texts = {"few": "count(*) AS n", "many": "user, count(*) AS n"}
+    jobs = {}
+    for name, columns in texts.items():
+        groups = ", user" if name == "many" else ""
+        text = (
+            f"CREATE JOB t.{name} AS SELECT {columns} FROM log GROUP BY TUMBLE(ts, INTERVAL '1' HOUR){groups}"
+        )
+        jobs[name] = LocalJob(manifest(text), FIRST)
+        jobs[name].begin(stream)
+    said: list[str] = []
+    users = random.Random(3)
+    for _ in range(40):
+        with path.open("a") as log:
+            log.writelines(
+                f'{{"ts":"2015-05-17T10:00:00Z","user":"{users.randbytes(16).hex()}"}}\n' for _ in range(500)
+            )
+        outcome = stream.evaluate(stream.poll(lambda: 1_431_856_900_000_000))
+        said += [text for each in outcome.events if isinstance(each, WorkerReport) for text in each.samples]
+    few, many = jobs["few"].cost, jobs["many"].cost
+    assert (few.lines_shed, many.lines_shed > 0) == (0, True)
+    assert many.lines_shed < many.lines == few.lines == 20_000
+    assert not budget.over, "nobody else has to wait"
+    assert "more than its share of 0.2 MB" in many.describe()["crowds"]
+    assert many.describe()["memory_yielded"] > 0
+    assert few.describe()["crowds"] == ""
+    assert any("share of 0.2 MB" in text for text in said)
+    assert "job t/many has too many groups" in caplog.text
+    many.memory.nbytes = 0  # type: ignore[union-attr]  # its intervals are closed
+    assert many.holds(0)
+    assert many.crowds == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -31,10 +32,15 @@ def slow_fleet(*loads_s: float) -> World:
 
 @pytest.mark.parametrize(
     "loads_s",
-    [(SLOW_S,) * 5, (0.1, SLOW_S, 0.1, SLOW_S, 0.1), (SLOW_S, 0.1, 0.1, 0.1, 2 * SLOW_S)],
-    ids=["all", "some", "one very"],
+    [
+        (SLOW_S,) * 5,
+        (2 * SLOW_S,) * 5,
+        (0.1, SLOW_S, 0.1, SLOW_S, 0.1),
+        *([2 * SLOW_S if at == number else 0.1 for at in range(5)] for number in range(5)),
+    ],
+    ids=["all", "all very", "some", *(f"very: {number}" for number in range(5))],
 )
-def test_the_first_job_finds_all_its_members_however_slowly_they_load(loads_s: tuple[float, ...]) -> None:
+def test_the_first_job_finds_all_its_members_however_slowly_they_load(loads_s: Sequence[float]) -> None:
     world = slow_fleet(*loads_s)
     fill(world, intervals=2)
     reply = world.apply(world[0])

@@ -26,7 +26,7 @@ from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone
 
-APPLY_S = 8.0
+APPLY_S = 18.0
 """How long a client waits for the last acknowledgement: below the time-out of its request."""
 
 PUBLISH_S = 2.0

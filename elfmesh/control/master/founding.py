@@ -20,6 +20,7 @@ from elfmesh.control.master.close import Closer
 from elfmesh.control.master.roster import RosterBook
 from elfmesh.control.messages import Announce, Announced, Stop
 from elfmesh.control.office import Office, Timer
+from elfmesh.control.rendezvous import VERDICTS_S
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Terms
 
@@ -42,8 +43,11 @@ GROWING_S = 3.0
 FOUNDING_YOUNG_S = 1.5
 """The same there: carriers ask what runs after 0.5 s and 1.5 s, however the trees stand (`carrier.ASK_S`)."""
 
-FOUNDING_S_MAX = 7.0
-"""However many still come: whoever applied waits meanwhile. Longer than carriers have for their verdicts."""
+FOUNDING_S_MAX = 5.0
+"""After the first verdicts, however many still come: whoever applied waits meanwhile."""
+
+UNHEARD_S_MAX = VERDICTS_S + 1.0
+"""How long those verdicts are waited for."""
 
 
 class Founding:
@@ -124,6 +128,7 @@ class Founding:
             self._closer.errors.append(error)
         start = self._terms().start if founding else self.next_start()
         if first:
+            self._gathered_by = self._office.now + FOUNDING_S_MAX
             self.arrived()
         if self._book.add(message.participants, start):
             self.arrived()
@@ -157,8 +162,9 @@ class Founding:
     def _gather(self) -> None:
         """Give carriers that the first announcement missed a moment to be founding members too."""
         self._gathering = self._closer.founding = True
-        self._gathered_by = self._office.now + FOUNDING_S_MAX
-        self._timer = self._office.after(FOUNDING_S_MAX, self._gathered)
+        longest_s = FOUNDING_S_MAX if self.heard else UNHEARD_S_MAX
+        self._gathered_by = self._office.now + longest_s
+        self._timer = self._office.after(longest_s, self._gathered)
 
     def arrived(self) -> None:
         """Somebody came: as long as the first roster is made, others may be on their way as well."""
