@@ -59,24 +59,26 @@ def _percent(pid: int, seconds: float) -> float:
     return 100 * (cpu_ns(pid) - used) / 1e9 / (time.monotonic() - began)
 
 
-def _agent(agents: LocalAgents, directory: Path, *options: str) -> AgentProcess:
-    log = directory / "log"
+def _agent(agents: LocalAgents, directory: Path, *options: str, engine: str = "job") -> AgentProcess:
+    log, config = directory / "log", directory / "agent.toml"
     log.touch()
-    agents.start({"measured": ("--stream", f"log={log},format=combined", *options)})
+    config.write_text(f'[limits]\nengine = "{engine}"\n')
+    agents.start({"measured": ("-c", str(config), "--stream", f"log={log},format=combined", *options)})
     return agents.agents[-1]
 
 
 def idle(*, small: bool = False) -> list[Figure]:
     """An agent with a stream and no job, alone."""
-    with tempfile.TemporaryDirectory() as name, LocalAgents(Path(name)) as agents:
-        pid = _agent(agents, Path(name)).process.pid
-        time.sleep(SETTLE_SMALL_S)
-        memory = memory_kb(pid)
-        percent = _percent(pid, WATCHED_SMALL_S if small else WATCHED_S)
-    return [
-        *(Figure(f"no job: {kind} memory", kb / 1000, "MB") for kind, kb in memory.items()),
-        Figure("no job, alone: processor", percent, "% of a core"),
-    ]
+    figures: list[Figure] = []
+    for engine, called in (("job", "no job"), ("start", 'no job, engine = "start"')):
+        with tempfile.TemporaryDirectory() as name, LocalAgents(Path(name)) as agents:
+            pid = _agent(agents, Path(name), engine=engine).process.pid
+            time.sleep(SETTLE_SMALL_S)
+            memory = memory_kb(pid)
+            percent = _percent(pid, WATCHED_SMALL_S if small else WATCHED_S / 3)
+        figures += (Figure(f"{called}: {kind} memory", kb / 1000, "MB") for kind, kb in memory.items())
+        figures.append(Figure(f"{called}, alone: processor", percent, "% of a core"))
+    return figures
 
 
 def heartbeats(*, small: bool = False) -> list[Figure]:
@@ -167,14 +169,10 @@ FLUENT_BIT_PARSER = r"""[PARSER]
     time_format %d/%b/%Y:%H:%M:%S %z
 """  # noqa: E501 - one line of its configuration
 SYSLOG_NG = """@version: {version}
-source log {{ file("{log}" follow-freq(0.1) flags(no-parse)); }};
-parser combined {{ apache-accesslog-parser(); }};
-destination out {{ file("{directory}/out" template("${{.apache.response}} ${{.apache.bytes}}\\n")); }};
-log {{ source(log); parser(combined); destination(out); }};
-"""
-RSYSLOG = """module(load="imfile" mode="inotify")
-input(type="imfile" file="{log}" tag="log" ruleset="out")
-ruleset(name="out") {{ action(type="omfile" file="{directory}/out" template="RSYSLOG_FileFormat") }}
+source s_log {{ file("{log}" follow-freq(0.1) flags(no-parse)); }};
+parser p_combined {{ apache-accesslog-parser(); }};
+destination d_out {{ file("{directory}/out" template("${{.apache.response}} ${{.apache.bytes}}\\n")); }};
+log {{ source(s_log); parser(p_combined); destination(d_out); }};
 """
 
 
@@ -194,16 +192,9 @@ def _syslog_ng(log: Path, directory: Path) -> list[str]:
     return ["-F", "--no-caps", *(word for flag, each in files for word in (flag, str(directory / each)))]
 
 
-def _rsyslog(log: Path, directory: Path) -> list[str]:
-    text = f'global(workDirectory="{directory}")\n' + RSYSLOG.format(log=log, directory=directory)
-    (directory / "conf").write_text(text)
-    return ["-n", "-f", str(directory / "conf"), "-i", str(directory / "pid")]
-
-
 SHIPPERS: dict[str, tuple[str, Callable[[Path, Path], list[str]], str]] = {
     "Fluent Bit": ("fluent-bit", _fluent_bit, "parsed by its regex, written to a file, nothing counted"),
     "syslog-ng": ("syslog-ng", _syslog_ng, "parsed, two fields written to a file, nothing counted"),
-    "rsyslog": ("rsyslogd", _rsyslog, "not parsed, copied to a file"),
 }
 """Name -> program, what writes its configuration and gives its arguments, what it does with a line."""
 

@@ -20,7 +20,7 @@ from contextlib import AsyncExitStack
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from elfmesh.agent import traces
+from elfmesh.agent import engine, traces
 from elfmesh.agent.api_server import ApiServer, cannot_bind
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.assembly import LocalAgent, Parts
@@ -34,7 +34,6 @@ from elfmesh.agent.config import AgentConfig, StreamConfig
 from elfmesh.agent.core import codec
 from elfmesh.agent.disk.spill import SpillStore
 from elfmesh.agent.disk.storage import DiskStorage
-from elfmesh.agent.engine import LateCompute
 from elfmesh.agent.host import ThreadExecutor, load_identity, wall_clock_us
 from elfmesh.agent.inputs.host import Inputs
 from elfmesh.agent.lookups import LookupTables
@@ -92,6 +91,8 @@ def run(
     Raises:
         ElfError: it could not start, join or go on.
     """
+    if config.limits.engine == "start":
+        engine.load()
     infos, slower = in_a_child(partial(_look_at_formats, config), tuple[tuple[StreamInfo, ...], list[str]])
     limits = config.limits
     lower(limits.nice, limits.io_class)
@@ -200,7 +201,7 @@ async def _main(
                 transport=transport,
                 storage=storage,
                 executor=executor,
-                compute=LateCompute(),
+                compute=engine.LateCompute(),
                 results=ResultsLogs(config.directory / "results"),
                 open_reader=_readers(config, inputs),
                 wall_us=wall_clock_us,
@@ -220,7 +221,7 @@ async def _main(
                 gate=gate,
                 security=security.describe,
                 infos=infos,
-                late=True,
+                late=config.limits.engine == "job",
             )
         )
         stack.push_async_callback(agent.pump.stop)

@@ -59,7 +59,7 @@ from elfmesh.errors import ElfError, QueryError, Unreachable, UsageError
 
 log = logging.getLogger("elf.api")
 BODY_BYTES_MAX = 2 * TEXT_BYTES_MAX + 4096
-WAIT_GRACE_S = 15.0
+WAIT_GRACE_S = 25.0
 """How much longer than its own wait a request may take: the control machine answers within 10 s."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -32,32 +32,24 @@ def mapped(pid: int) -> set[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
-def test_agents_load_what_a_job_needs_with_the_first_job(tmp_path: Path) -> None:
+def test_an_agent_may_load_what_a_job_needs_with_the_first_job(tmp_path: Path) -> None:
+    config = tmp_path / "agent.toml"
+    config.write_text('[limits]\nengine = "job"\n')
     with Fleet(tmp_path) as fleet:
-        fleet.start(2, options=",format=json,idle=500ms")
+        fleet.start(1, options=",format=json,idle=500ms", extra=["-c", str(config)])
         assert fleet[0].get("/v1/streams")["streams"]
-        for agent in fleet.agents:
-            assert agent.process is not None
-            assert mapped(agent.process.pid) == set()
-        write_lines(fleet.log(1))
-        fleet[0].apply(JOB)
-        eventually(lambda: bool(fleet[1].results("shop/count")), 40, "a result")
-        assert fleet[1].process is not None
-        assert mapped(fleet[1].process.pid) >= {"pyarrow", "numpy"}
-
-
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
-def test_agents_that_load_slowly_are_members_of_their_first_job(tmp_path: Path) -> None:
-    """Who is asked loads first, then all others at a time; nobody is missing, and all go on being there."""
-    with Fleet(tmp_path) as fleet:
-        fleet.start(3, options=",format=json,idle=500ms", environment={"ELF_FAILPOINT": "load:1:pause"})
-        for number in range(3):
-            write_lines(fleet.log(number))
-        applied = fleet[0].apply(JOB)
-        assert (applied["acknowledged"], applied["expected"]) == (3, 3)
-        assert len(fleet[0].get("/v1/agents")["agents"]) == 3
-        eventually(lambda: len(fleet[1].results("shop/count")) > 2, 40, "results")
-        assert all(each["agents"]["in"] == 3 for each in fleet[1].results("shop/count")[:3])
+        assert fleet[0].process is not None
+        assert mapped(fleet[0].process.pid) == set()
+        write_lines(fleet.log(0))
+        assert fleet[0].apply(JOB)["expected"] == 1
+        eventually(lambda: bool(fleet[0].results("shop/count")), 40, "a result")
+        assert mapped(fleet[0].process.pid) >= {"pyarrow", "numpy"}
+        fleet[0].kill()
+        fleet[0].start()
+        fleet[0].wait_ready()
+        assert mapped(fleet[0].process.pid) >= {"pyarrow", "numpy"}, (
+            "a job goes on: it is loaded at the start"
+        )
 
 
 @pytest.mark.parametrize("module", ["elfmesh.agent.runtime", "elfmesh.agent.cli.agent"])

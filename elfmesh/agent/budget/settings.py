@@ -26,9 +26,11 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         cpu_percent: of one core, for the whole process: 50 is half a core, 200 two of them. Reading waits for
             it; what agents say to each other never does. Unset: no limit.
-        job_share: of `cpu_percent`, or of one core, where that is unset: what the job that costs most gets
-            while there is not enough for all.
+        job_share: of `cpu_percent`, or of one core, where that is unset, and of the memory of open intervals:
+            what the job that takes most gets while there is not enough for all.
         nice: how much the host's own work goes first, 0 to 19. Unset: as the agent was started.
+        engine: when what evaluates jobs (Arrow, numpy, SQL) is loaded: as the agent starts, or with its first
+            "job": an agent without jobs holds half as much memory, and the first job begins seconds later.
         io_class: "idle": the disk only when nobody else wants it; "best-effort": after others of that class.
             "": as the agent was started.
         process_memory: what the process may take before the kernel takes pages back from it (memory.high of
@@ -49,6 +51,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     job_share: float = 0.5
     nice: Annotated[int, msgspec.Meta(ge=0, le=19)] | None = None
     io_class: Literal["", "best-effort", "idle"] = ""
+    engine: Literal["start", "job"] = "start"
     process_memory: str = "0"
     memory: str = "200 MB"
     spill: str = "4 GB"
