@@ -136,8 +136,9 @@ def test_a_job_beyond_its_share_of_memory_is_shed_before_the_others_and_says_so(
             log.writelines(
                 f'{{"ts":"2015-05-17T10:00:00Z","user":"{users.randbytes(16).hex()}"}}\n' for _ in range(500)
             )
-        outcome = stream.evaluate(stream.poll(lambda: 1_431_856_900_000_000))
-        said += [text for each in outcome.events if isinstance(each, WorkerReport) for text in each.samples]
+        for outcome in stream.evaluate(stream.poll(lambda: 1_431_856_900_000_000)):
+            reports = [each for each in outcome.events if isinstance(each, WorkerReport)]
+            said += [text for each in reports for text in each.samples]
     few, many = jobs["few"].cost, jobs["many"].cost
     assert (few.lines_shed, many.lines_shed > 0) == (0, True)
     assert many.lines_shed < many.lines == few.lines == 20_000

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
     from elfmesh.control.ql.query import Prepared
     from elfmesh.control.ql.relation import joined_inputs
     from elfmesh.control.ql.sessions import left_out
-    from elfmesh.control.ql.statement import LOOKED_UP, SAME, JobClause, Statement, TableSpec, Window, job_read
+    from elfmesh.control.ql.statement import (
+        LOOKED_UP,
+        SAME,
+        JobClause,
+        Statement,
+        TableSpec,
+        Window,
+        job_read,
+    )
     from elfmesh.control.ql.times import to_timestamp_us
     from elfmesh.control.ql.whole import Query
     from elfmesh.control.ql.windows import TIME_COLUMN
@@ -34,7 +42,23 @@ else:
     )
 
 __all__ = [
-    "LOOKED_UP", "SAME", "RESET", "TIME_COLUMN", "JobClause", "Prepared", "Query", "Statement", "TableSpec",
-    "Window", "compare", "expand", "job_read", "joined_inputs", "left_out", "parse", "parse_many",
-    "same_records", "to_timestamp_us",
+    "LOOKED_UP",
+    "RESET",
+    "SAME",
+    "TIME_COLUMN",
+    "JobClause",
+    "Prepared",
+    "Query",
+    "Statement",
+    "TableSpec",
+    "Window",
+    "compare",
+    "expand",
+    "job_read",
+    "joined_inputs",
+    "left_out",
+    "parse",
+    "parse_many",
+    "same_records",
+    "to_timestamp_us",
 ]  # fmt: skip
