@@ -109,6 +109,7 @@ class Control:
     ) -> None:
         self.office = Office(me, name, rng, facts, policy)
         self.holding = Holding(self.office, loaded=engine)
+        self.office.loads_late = not engine
         self.carrier = carrier.Carrier(self.office)
         self.roots = Roots(self.office)
         self.rendezvous = Rendezvous(self.office)

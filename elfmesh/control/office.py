@@ -78,6 +78,8 @@ class Office:
         policy: Policy = OPEN,
     ) -> None:
         self.policy = policy
+        self.loads_late = False
+        """Whether agents such as this one load what evaluates jobs when there is one."""
         self.me, self.name, self.rng, self.facts = me, name, rng, facts
         self.now = 0.0
         self.joined_at = self.grown_at = self.changed_at = float("-inf")

@@ -204,7 +204,7 @@ class Requests:
         update = wanted is not None and not canary
         asked: dict[int, Manifest] = {}
 
-        for stream in plan.streams if not dry_run else ():
+        for stream in plan.streams if self._office.loads_late and not dry_run else ():
             self._office.route(ids.stream_id(stream), Coming(stream))
 
         def send(token: int) -> None:

@@ -9,7 +9,7 @@ from elfmesh import ids
 from elfmesh.control import events as ctl
 from elfmesh.control.machine import EARLY_MAX, Control
 from elfmesh.control.manifest import Manifest, new_manifest, split_name, updated
-from elfmesh.control.messages import MESSAGES, Announce, Coming, Submit, Verdict, WhatRuns, pack, unpack
+from elfmesh.control.messages import MESSAGES, Announce, Submit, Verdict, WhatRuns, pack, unpack
 from elfmesh.control.plan import read_job
 from elfmesh.control.results.records import FIRST
 from elfmesh.errors import ProtocolError, QueryError
@@ -68,7 +68,7 @@ def test_what_clients_ask_waits_until_the_agent_has_joined() -> None:
     machine = control()
     assert machine.step(ctl.ClientRequest(1, "apply", {"text": TEXT}, 0), 0.0) == []
     routed = [effect for effect in machine.step(Joined(), 1.0) if isinstance(effect, Route)]
-    assert [type(unpack(effect.body)) for effect in routed] == [Coming, Submit]
+    assert [type(unpack(effect.body)) for effect in routed] == [Submit]
     late = control()
     for token in range(EARLY_MAX):
         assert late.step(ctl.ClientRequest(token, "describe", {"job": "a/b"}, 0), 0.0) == []
@@ -81,8 +81,7 @@ def test_applying_routes_the_manifest_to_the_jobs_id() -> None:
     machine = control()
     machine.step(Joined(), 0.0)
     effects = machine.step(ctl.ClientRequest(9, "apply", {"text": TEXT}, wall_us=77), 0.0)
-    coming, route = [effect for effect in effects if isinstance(effect, Route)]
-    assert unpack(coming.body) == Coming("clicks")
+    (route,) = [effect for effect in effects if isinstance(effect, Route)]
     assert route.key == ids.job_id("shop/top", "local")
     submit = unpack(route.body)
     assert isinstance(submit, Submit)

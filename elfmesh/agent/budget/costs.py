@@ -60,7 +60,7 @@ class JobCost:
             return False
         if not memory.beyond_bytes:
             self.crowds = ""
-        elif memory.yielded > self._yielded and not before:
+        elif not before and (memory.yielded > self._yielded or memory.is_in_the_way):
             self.crowds = (
                 f"open intervals take all memory there is for them, this job's more than its share of"
                 f" {memory.share_bytes / 1e6:.3g} MB: they go to disk, or are shed, before those of others"
