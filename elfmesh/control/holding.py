@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control import messages as words
+from elfmesh.control import messages_versions as versions
 from elfmesh.control.answers import UNAVAILABLE, error_body
 from elfmesh.control.events import ClientRequest, LoadEngine, Reply
 from elfmesh.control.office import Office
@@ -40,7 +41,7 @@ LIGHT_VERBS = frozenset(
 LIGHT: frozenset[type[Message]] = frozenset(
     {
         *(words.Ask, words.AskAll, words.Question, words.Answered, words.WhatRuns, words.Inquire),
-        *(words.Stop, words.Withdraw, words.Fenced, words.Coming),
+        *(words.Stop, words.Withdraw, words.Fenced, versions.Coming),
         *REGISTER_MESSAGES,
         *programs.MESSAGES,
     }
@@ -67,7 +68,7 @@ class Holding:
         if self.loaded:
             return False
         message = _message(event)
-        if isinstance(message, words.Coming):
+        if isinstance(message, versions.Coming):
             self.ask()
         if not (_is_heavy(message) or (isinstance(event, ClientRequest) and event.verb not in LIGHT_VERBS)):
             return False

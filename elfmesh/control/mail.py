@@ -72,7 +72,7 @@ class Mail:
                     self._carrier.keeper.surrender(message.master, message)
             case ctl.Stop():
                 self._stop(message, None)
-            case ctl.Coming():
+            case versions.Coming():
                 pass  # what it is for is done: see `holding`
             case _:
                 self._office.stats["control.misplaced"] += 1
@@ -147,7 +147,7 @@ class Mail:
             case ctl.Announce():
                 if self._leadership.admits(message.manifest.job_id, message.epoch, message.master):
                     self._rendezvous.announced(message)
-            case ctl.Coming():
+            case versions.Coming():
                 self._rendezvous.coming(message)
             case ctl.Withdraw():
                 self._rendezvous.withdraw(message)

@@ -91,15 +91,6 @@ class Running(Message, frozen=True, tag="ctl.running"):
     jobs: tuple[Announce, ...]
 
 
-class Coming(Message, frozen=True, tag="ctl.coming"):
-    """A job over `stream` is about to be submitted: routed to its rendezvous, multicast to its carriers.
-
-    Whoever has not loaded what evaluates jobs begins to: all at a time, not one behind the other.
-    """
-
-    stream: str
-
-
 class Withdraw(Message, frozen=True, tag="ctl.withdraw"):
     """This incarnation of the job is over: routed to the rendezvous, sent to the holders of replicas."""
 
@@ -358,7 +349,6 @@ MESSAGES: tuple[type[Message], ...] = (
     Announced,
     WhatRuns,
     Running,
-    Coming,
     Withdraw,
     Enroll,
     Leaving,

@@ -25,5 +25,14 @@ class Rehearsed(Message, frozen=True, tag="ctl.rehearsed"):
     error: str = ""
 
 
-MESSAGES: tuple[type[Message], ...] = (Rehearse, Rehearsed)
+class Coming(Message, frozen=True, tag="ctl.coming"):
+    """A job over `stream` is about to be submitted: routed to its rendezvous, multicast to its carriers.
+
+    Whoever has not loaded what evaluates jobs begins to: all at a time, not one behind the other.
+    """
+
+    stream: str
+
+
+MESSAGES: tuple[type[Message], ...] = (Coming, Rehearse, Rehearsed)
 """For the codec."""

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.messages import Announce, Announced, Coming, Running, Verdict, WhatRuns, Withdraw, unpack
+from elfmesh.control.messages import Announce, Announced, Running, Verdict, WhatRuns, Withdraw, unpack
+from elfmesh.control.messages_versions import Coming
 from elfmesh.control.office import Office
 from elfmesh.control.plan import read_plan
 from elfmesh.errors import ProtocolError, QueryError

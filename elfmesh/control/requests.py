@@ -34,7 +34,8 @@ from elfmesh.control.asks_versions import VERBS as VERSION_VERBS
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.events import ClientRequest, Left, Reply
 from elfmesh.control.manifest import CREATOR, Manifest, canary_of, new_manifest, split_name
-from elfmesh.control.messages import Answered, Ask, AskAll, Coming, Submit
+from elfmesh.control.messages import Answered, Ask, AskAll, Submit
+from elfmesh.control.messages_versions import Coming
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import read_job
 from elfmesh.control.results.records import FIRST, encode_json

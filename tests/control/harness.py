@@ -78,16 +78,9 @@ class World:
 
     # -- agents ----------------------------------------------------------------------------------------
 
-    def add(
-        self,
-        number: int,
-        *,
-        streams: dict[str, pa.Schema | None] | None = None,
-        labels: dict[str, str] | None = None,
-        loads_s: float | None = None,
-    ) -> Agent:
+    def add(self, number: int, *, streams: dict[str, pa.Schema | None] | None = None, **of: Any) -> Agent:
         carried = {"clicks": None} if streams is None else streams
-        agent = Agent(self.post, number, carried, labels or {}, loads_s)
+        agent = Agent(self.post, number, carried, of.get("labels") or {}, of.get("loads_s"))
         agent.poisoned = lambda: self.poisoned
         self.agents[agent.me.id] = agent
         self._start(agent)
@@ -318,9 +311,8 @@ class World:
             case ctl.ReleaseWorker():
                 agent.released.append(effect.stop)
             case ctl.LoadEngine():
-                assert agent.loads_s is not None, "it is there"
                 agent.loading += 1
-                self.post(agent.loads_s, agent, ctl.EngineLoaded())
+                self.post(agent.loads_s or 0.0, agent, ctl.EngineLoaded())
             case ctl.Left():
                 agent.left += 1
             case ctl.Finalise():

@@ -10,7 +10,8 @@ import pytest
 from elfmesh.control import events as ctl
 from elfmesh.control.holding import KEPT_MAX
 from elfmesh.control.machine import Control
-from elfmesh.control.messages import Coming, Inquire, Known, Withdraw
+from elfmesh.control.messages import Inquire, Known, Withdraw
+from elfmesh.control.messages_versions import Coming
 from elfmesh.machine import Contact, Message, Received, Send
 from elfmesh.overlay.events import Joined
 from tests.control.clicks import BASE, SLIDE, exact, fill
