@@ -167,7 +167,7 @@ def build_deb(stage: Path, work: Path, out: Path, version: str) -> Path:
     (control / "md5sums").write_text("".join(sums))
     made = out / f"elfmesh_{version}_{architecture}.deb"
     subprocess.run(
-        ["dpkg-deb", "--root-owner-group", "-Zzstd", "-z9", "--build", str(root), str(made)],
+        ["dpkg-deb", "--root-owner-group", "-Zxz", "--build", str(root), str(made)],
         check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     return made

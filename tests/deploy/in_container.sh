@@ -1,5 +1,5 @@
 #!/bin/bash
-# Run as root under a real systemd, with the package installed: every line `ok NAME` or `not ok NAME: WHY`.
+# Run as root under a real systemd, with the deb installed and the rpm beside it: every line `ok NAME` or `not ok NAME: WHY`.
 exec 3>/report
 say() { echo "$*" >&3; }
 check() { local name=$1; shift; if out=$("$@" 2>&1); then say "ok $name"; else say "not ok $name: ${out:0:300}"; fi; }
@@ -79,6 +79,21 @@ check removed bash -c 'dpkg --remove elfmesh'
 check data-survives-removal test -d /var/lib/elf -a -f /etc/elf/agent.toml
 check purged bash -c 'dpkg --purge elfmesh'
 check purge-removes-data bash -c '! test -e /var/lib/elf -o -e /etc/elf -o -e /etc/default/elf-agent'
+
+# The rpm, by rpm itself but without its database of Debian's packages to satisfy it.
+check rpm-installs rpm --install --nodeps /elfmesh.rpm
+check rpm-verifies rpm --verify --nodeps elfmesh
+check rpm-enables is enabled systemctl is-enabled elf-agent
+check rpm-has-its-user is elf bash -c "getent passwd elf | cut -d: -f1"
+install -m 0640 -g elf /usr/share/doc/elfmesh/examples/agent.toml /etc/elf/agent.toml
+check rpm-starts systemctl start elf-agent
+check rpm-healthy as_elf health
+check rpm-again rpm --upgrade --force --nodeps /elfmesh.rpm
+check rpm-restarted until_true as_elf health
+check rpm-removed rpm --erase elfmesh
+check rpm-stopped is inactive systemctl is-active elf-agent
+check rpm-keeps-data test -d /var/lib/elf -a -f /etc/elf/agent.toml
+check rpm-takes-its-files bash -c '! test -e /opt/elfmesh'
 journalctl -u elf-agent -o cat --no-pager > /journal
 say end
 systemctl poweroff

@@ -1,4 +1,4 @@
-"""The packages: what their scripts do, the files they name; in `make test-deploy` a deb under systemd."""
+"""The packages: what their scripts do, the files they name; in `make test-deploy` both under systemd."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ROOT / "deploy" / "packages"
 CONTAINER = os.environ.get("ELF_TEST_DEPLOY", "")
-"""A directory with the deb, where `make test-deploy` asks for the slow test."""
+"""A directory with the packages, where `make test-deploy` asks for the slow test."""
 
 
 @pytest.mark.parametrize("name", ["postinst", "prerm", "postrm"])
@@ -43,19 +43,20 @@ def test_both_packages_have_the_same_files() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not CONTAINER, reason="minutes, root and the network: make test-deploy")
-def test_the_deb_under_a_real_systemd(tmp_path: Path) -> None:
+def test_the_packages_under_a_real_systemd(tmp_path: Path) -> None:
     for name in ("debootstrap", "systemd-nspawn"):
         if shutil.which(name) is None:
             pytest.skip(f"{name} is not here")
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    (deb,) = Path(CONTAINER).glob("*.deb")
+    (deb,), (rpm,) = Path(CONTAINER).glob("*.deb"), Path(CONTAINER).glob("*.rpm")
     root = tmp_path / "root"
-    wanted = "systemd,systemd-sysv,python3"
+    wanted = "systemd,systemd-sysv,python3,rpm"
     subprocess.run(
         ["debootstrap", "--variant=minbase", f"--include={wanted}", "bookworm", root], check=True, timeout=600
     )
     shutil.copy(deb, root / "elfmesh.deb")
+    shutil.copy(rpm, root / "elfmesh.rpm")
     subprocess.run(["chroot", root, "dpkg", "-i", "/elfmesh.deb"], check=True, timeout=120)
     shutil.copy(Path(__file__).parent / "in_container.sh", root / "check.sh")
     (root / "check.sh").chmod(0o755)
@@ -70,4 +71,4 @@ def test_the_deb_under_a_real_systemd(tmp_path: Path) -> None:
     report = (root / "report").read_text().splitlines()
     assert [line for line in report if line.startswith("not ok")] == []
     assert report[-1] == "end"
-    assert len(report) > 30
+    assert len(report) > 40
