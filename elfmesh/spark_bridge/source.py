@@ -212,12 +212,13 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Each final interval once, in order.
 
     State of the planner (never used in `read`): `initial` is the one answer of initialOffset, `target` the
-    last interval of an availableNow query, `seen` and `shown` the last interval and revision planned: only
-    PySpark before 4.2 needs them, as it does not tell.
+    last interval of an availableNow query, `held` what latestOffset has just heard, `seen` and `shown` the
+    last interval and revision planned: only PySpark before 4.2 needs them, as it does not tell.
     """
 
     initial: dict[str, Any] | None = None
     target: int | None = None
+    held: Offsets | None = None
     seen: int | None = None
     shown: int = 0
 
@@ -246,6 +247,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         wait_s = self.options.long_poll_s if self.target is None else 0.0
         revision = self.shown if start is None else start.get("revision")
         held = self.log.offsets(after=after, wait_s=wait_s, revision=revision)
+        self.held = held
         if start is not None:
             _same_job(self.log, start, held)
         capped = self.options.limit if ReadMaxFiles is None else getattr(limit, "max_files", None)
@@ -271,7 +273,8 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         before, newest = start.get("revision", 0), end.get("revision", 0)
         if after >= upto and before >= newest:
             return []
-        held = self.log.offsets()
+        # A batch is planned as soon as its end is known; one of a checkpoint before anybody has asked.
+        held = self.log.offsets() if self.held is None or self.held.latest < upto else self.held
         _same_job(self.log, start, held)
         self.seen, self.shown = upto, newest
         ranges = self.options.ranges(after, upto, held.earliest)

@@ -148,11 +148,10 @@ async def arrow(
         view: PAO for the partial aggregates that are kept beside the rows.
         only: states of the records wanted; None: all.
     """
-    known = await ask("schema", job | {"view": view})
+    question = {**job, **question, "limit": PAGE_LIMIT, "strict": True}
+    known, reply = await asyncio.gather(ask("schema", job | {"view": view}), ask("results", question))
     if known.status not in (OK, CONFLICT) or (view and known.status != OK):
         return json_response(known.status, known.body)
-    question = {**job, **question, "limit": PAGE_LIMIT, "strict": True}
-    reply = await ask("results", question)
     if reply.status != OK:
         return json_response(reply.status, reply.body)
     columns = _row_schema(known) if known.status == OK else _first_schema(reply.payload)

@@ -9,11 +9,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from elfmesh.control.ql import parse_many
-from tests.agent.history import test_agents
 from tests.agent.history.engines import AGENTS, ENGINES, FAILING, PASSED, SAID
 from tests.agent.history.test_peers import cases
-from tests.agent.history.test_reference import QUERIES
 from tests.e2e.peers_jobs import left_out
 
 PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
@@ -26,16 +23,6 @@ TITLES = {
 
 Outcomes = Mapping[str, Mapping[str, str]]
 """Per engine what became of each query."""
-
-
-def reference_left_out() -> dict[str, str]:
-    """Statements of the reference that four agents are not compared in, with the reason."""
-    named = {
-        f"q{at}_{number}": test_agents.left_out(statement)
-        for at, text in enumerate(QUERIES)
-        for number, statement in enumerate(parse_many(text))
-    }
-    return {name: why for name, why in named.items() if why}
 
 
 def peers_left_out() -> dict[str, str]:
@@ -84,8 +71,8 @@ def table(suites: Mapping[str, Outcomes]) -> str:
 
 
 def _why(suite: str, engine: str, name: str) -> str:
-    left = (peers_left_out if suite == "peers" else reference_left_out)() if engine == AGENTS else {}
-    return left.get(name, f"{FAILING}: {name} was not asked")
+    asked = "" if (suite, engine) != ("peers", AGENTS) else peers_left_out().get(name, "")
+    return asked or f"{FAILING}: {name} was not asked"
 
 
 def expected(suite: str, names: set[str], on_agents: set[str]) -> dict[str, dict[str, str]]:
