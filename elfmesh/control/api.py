@@ -60,7 +60,8 @@ from elfmesh.errors import ElfError, QueryError, Unreachable, UsageError
 log = logging.getLogger("elf.api")
 BODY_BYTES_MAX = 2 * TEXT_BYTES_MAX + 4096
 WAIT_GRACE_S = 25.0
-"""How much longer than its own wait a request may take: the control machine answers within 10 s."""
+"""How much longer than its own wait a request may take: the control machine answers within 10 s, and who
+applies within 20 s."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -44,8 +44,9 @@ from elfmesh.control.signing import decode_envelope
 from elfmesh.errors import DataError, ProtocolError, QueryError
 from elfmesh.machine import Contact
 
-REQUEST_S = 20.0
-"""An agent that has to load what evaluates jobs may need seconds where the host is busy."""
+REQUEST_S = 10.0
+LOADING_S = 10.0
+"""How much longer who applies waits: to load what evaluates jobs takes seconds where hosts are busy."""
 
 ASK_AGAIN_S = 0.5
 """When a question about a job is asked again that nobody has answered: as soon as its master, or a new one,
@@ -214,7 +215,7 @@ class Requests:
             message = Submit(asked[token], self._office.me, token, dry_run, 0, update, first)
             self._office.route(manifest.job_id, message)
 
-        self._ask(event.token, send)
+        self._ask(event.token, send, LOADING_S)
 
     def _about_job(self, event: ClientRequest) -> None:
         try:
