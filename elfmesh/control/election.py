@@ -60,11 +60,13 @@ class Lost:
         reason: for people.
         cell: what the register says instead, None if there is no such register.
         open: nothing was decided; it may be tried again.
+        terms: those that the register names, with its epoch and master; None: nobody who answered holds them.
     """
 
     reason: str
     cell: Cell | None = None
     open: bool = False
+    terms: Terms | None = None
 
 
 Elected = Callable[[Won | Lost], None]
@@ -147,21 +149,15 @@ class Elections:
         self._submit(proposer, change, terms, TAKE_OVER_S, then)
 
     def _outcome(self, terms: Terms, proposer: Proposer, outcome: Cell | Refused) -> Won | Lost:
+        cell = outcome.cell if isinstance(outcome, Refused) else outcome
+        named = None if cell is None else _named(cell, proposer, terms)
         if isinstance(outcome, Refused):
-            return Lost(str(outcome), outcome.cell)
-        value = outcome.value
-        if value.master.id != self._office.me.id:
-            return Lost("another agent leads the job", outcome)
-        terms = newest_terms(proposer.reports, value, terms) or terms
-        if plan_of(terms) != value.plan or terms.version < value.roster:
+            return Lost(str(outcome), cell, terms=named)
+        if outcome.value.master.id != self._office.me.id:
+            return Lost("another agent leads the job", outcome, terms=named)
+        if named is None:
             return Lost("nobody who voted holds the terms that the register names", outcome)
-        terms = replace(
-            terms,
-            master=self._office.me,
-            epoch=value.epoch,
-            closed=max(value.closed, terms.start),
-            acceptors=outcome.contacts,
-        )
+        terms = replace(named, closed=max(outcome.value.closed, named.start), acceptors=outcome.contacts)
         reports = sorted(
             (report for report in proposer.reports.values() if report.latest is not None),
             key=lambda report: (-(report.latest or 0), report.contact.id),
@@ -172,3 +168,15 @@ class Elections:
     def _end(self, job: bytes, then: Elected, outcome: Won | Lost) -> None:
         del self._running[job]
         then(outcome)
+
+
+def _named(cell: Cell, proposer: Proposer, own: Terms) -> Terms | None:
+    """The terms that a register names, of those that this agent or who voted holds; None: none of them.
+
+    Others are not terms of its epoch: by them, members would begin a version again that another has followed.
+    """
+    value = cell.value
+    terms = newest_terms(proposer.reports, value, own)
+    if terms is None or plan_of(terms) != value.plan or terms.version < value.roster:
+        return None
+    return replace(terms, epoch=value.epoch, master=value.master)

@@ -112,19 +112,19 @@ class Leadership:
         self._office.stats["control.deposed"] += 1
         self._step_down(master)
         if refused.cell is not None:
-            self._learn(master.terms, refused)
+            self._learn(master.manifest, refused)
 
-    def _learn(self, terms: Terms, lost: Lost | Refused) -> Terms | None:
-        """What the register says of who leads; None if this incarnation is over or was never there."""
-        job = terms.manifest.job_id
+    def _learn(self, manifest: Manifest, lost: Lost | Refused) -> bool:
+        """What the register says of who leads; False if this incarnation is over or was never there."""
+        job = manifest.job_id
         value = None if lost.cell is None else lost.cell.value
-        if value is None or value.deleted or value.incarnation != terms.manifest.incarnation:
-            self.forget(job, terms.manifest.incarnation)
-            return None
+        if value is None or value.deleted or value.incarnation != manifest.incarnation:
+            self.forget(job, manifest.incarnation)
+            return False
         self._epochs.note(job, value.epoch)
         if value.master.id != self._office.me.id and job in self._office.roots:
             self._roots.follow(job, value.master, value.epoch)
-        return replace(terms, epoch=value.epoch, master=value.master)
+        return True
 
     # -- what is known ---------------------------------------------------------------------------------
 
@@ -328,10 +328,10 @@ class Leadership:
             if offered is not None and offered.epoch > terms.epoch:  # who has won wants us to lead
                 self._take_over(offered)
                 return
-            learned = None if outcome.open else self._learn(terms, outcome)
-            if learned is not None:
-                self.keep(learned)
-            if outcome.open or learned is not None:
+            goes_on = outcome.open or self._learn(terms.manifest, outcome)
+            if not outcome.open and goes_on:
+                self.keep(outcome.terms or terms)
+            if goes_on:
                 self._look_again_later(job)
             return
         self._office.stats["control.taken_over"] += 1

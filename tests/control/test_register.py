@@ -21,7 +21,7 @@ from elfmesh.control.plan import read_job
 from elfmesh.control.register.acceptor import Acceptors
 from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.messages import Accept, Accepted, Conflict, Prepare, Promised
-from elfmesh.control.register.proposer import Proposer
+from elfmesh.control.register.proposer import Proposer, plan_of
 from elfmesh.control.register.rules import COUNTER_MAX, LEAP_MAX, NONE, Ballot
 from elfmesh.control.register.value import (
     Cell,
@@ -327,6 +327,33 @@ def test_a_new_term_without_a_majority_is_given_up_and_may_be_tried_again() -> N
         assert isinstance(outcomes[-1], Lost)
         assert outcomes[-1].open
         assert not elections.is_running(JOB)
+
+
+@pytest.mark.parametrize("held", ["the newer version", "its older roster", "a change never chosen", ""])
+def test_who_finds_another_master_takes_only_the_terms_that_the_register_names(held: str) -> None:
+    """A newer epoch over an older version: by such terms members would begin that version again."""
+    second, third = (replace(MANIFEST, version=version) for version in (2, 3))
+    newer = replace(TERMS, manifest=second, epoch=7, version=6, effective=9, evaluated=2)
+    told = {
+        "the newer version": newer,
+        "its older roster": replace(newer, version=4),
+        "a change never chosen": replace(newer, manifest=third, older=newer.stages, evaluated=3),
+        "": None,
+    }[held]
+    desk = office()
+    registers = Registers(desk, Held(desk))
+    outcomes: list[Won | Lost] = []
+    own = replace(TERMS, epoch=2, version=3, acceptors=(ME, A, B))
+    Elections(desk, registers, lambda job: 2).take_over(own, outcomes.append)
+    value = replace(VALUE, version=2, plan=plan_of(newer), epoch=8, master=B, roster=5)
+    (ballot,) = {message.ballot for message in sent(desk.out) if isinstance(message, Prepare)}
+    for voter, terms in ((A, told), (B, None)):
+        registers.received(voter, Promised(JOB, ballot, Ballot(1), value, terms, None), b"")
+    (lost,) = outcomes
+    assert isinstance(lost, Lost)
+    assert not lost.open
+    named = replace(newer, epoch=8, master=B)
+    assert lost.terms == (named if told is not None and told.version >= value.roster else None)
 
 
 def test_an_even_number_of_voters_is_misuse() -> None:

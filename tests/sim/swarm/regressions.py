@@ -71,11 +71,12 @@ REGRESSIONS: dict[str, str] = {
     " nobody, though it had met those that stayed; and votes were handed over only behind the last intervals",
     "errors-of-two-lives": "a line without a time belonged to the interval of the newest record that its life"
     " had read; when its frame was annulled, a replay from farther back took it for a newer one's as well",
+    "begun-by-an-older-version": "who had been away while a job changed its version four times, and was not"
+    " elected, put the register's epoch over the terms it held, and handed them to members: the first version"
+    " began again",
 }
 
 OPEN: dict[str, str] = {
-    "begun-by-an-older-version": "not explained: an agent that was away while a job changed its version four"
-    " times begins the first one again, by terms with a newer epoch and an old manifest (D-16)",
     "late-and-in-no-revision": "not explained: a record that came late for an open interval, between two"
     " changes of the version, is in no revision of it (D-12)",
 }
