@@ -5,6 +5,8 @@ Owns the messages of the rehearsal; what follows travels in rosters.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from elfmesh.control.manifest import Manifest
 from elfmesh.machine import Count, Id, Index, Message
 
@@ -30,6 +32,8 @@ class Coming(Message, frozen=True, tag="ctl.coming"):
 
     Whoever has not loaded what evaluates jobs begins to: all at a time, not one behind the other.
     """
+
+    since: ClassVar[int] = 2
 
     stream: str
 

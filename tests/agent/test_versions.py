@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
+from elfmesh.agent.core import MESSAGES
 from elfmesh.agent.net.connection import OLDEST, PROTOCOL, Connection, Hello, HelloRefused
 from elfmesh.agent.net.transport import TcpTransport
 from elfmesh.control.manifest import Manifest
@@ -14,6 +15,23 @@ from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
 from tests.agent.test_transport import Peer, Say
 from tests.agent.transports import fleet, until
+
+VERSION_1 = {
+    "ctl": (
+        "accept accepted announce announced ask ask_all ask_fates conflict enroll fates fenced "
+        "fetch handover inquire keep kept kept_copy known leaving mark page part part_ack "
+        "part_fault part_root prepare program_appointed program_broadcast program_parcel "
+        "program_present program_receipt promised question rate rehearse rehearsed replica reply "
+        "report resign resigned roster roster_ack running stop submit surrender tree_order verdict "
+        "verified verify waiting what_runs withdraw"
+    ),
+    "ov": ("beat beatback bye find found hop ping pong relay relayed rows taken"),
+    "srt": (
+        "fault frontier join joined leave multicast multicast_ack overlap pull redirect reparent "
+        "segment segment_ack"
+    ),
+}
+"""Every kind of message that agents of version 1 know, by room."""
 
 
 class New(Message, frozen=True, tag="test.new"):
@@ -99,3 +117,10 @@ def test_manifests_of_the_first_version_keep_their_bytes() -> None:
     assert manifest.canonical() == recorded
     asked = msgspec.structs.replace(manifest, asked=(b"word",))
     assert Manifest.from_canonical(asked.canonical()) == asked
+
+
+def test_a_kind_of_message_that_version_1_does_not_know_says_since_when_there_is_one() -> None:
+    """An agent that is sent a kind it does not know takes the connection for broken."""
+    known = {f"{room}.{kind}" for room, kinds in VERSION_1.items() for kind in kinds.split()}
+    assert {str(kind.__struct_config__.tag) for kind in MESSAGES if kind.since == 1} == known
+    assert max(kind.since for kind in MESSAGES) <= PROTOCOL

@@ -8,6 +8,8 @@ Paper: CASPaxos (Rystsov 2018) 2.2: prepare, promise, accept, confirmation, conf
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from elfmesh.control.register.rules import Ballot
 from elfmesh.control.register.value import RegisterValue
 from elfmesh.control.terms import Terms
@@ -102,6 +104,8 @@ class Resigned(Message, frozen=True, tag="ctl.resigned"):
 
 class Departed(Message, frozen=True, tag="ctl.departed"):
     """An agent to all it has met: I have left for good, and am none of those of which most must be there."""
+
+    since: ClassVar[int] = 2
 
 
 REGISTER_MESSAGES: tuple[type[Message], ...] = (
