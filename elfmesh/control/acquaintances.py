@@ -67,12 +67,12 @@ class Acquaintances:
             self._away.setdefault(agent, self._office.now)
 
     def departed(self, contact: Contact) -> None:
-        """An agent says that this was its last life for now."""
-        self._departed[contact.id] = contact.incarnation
-        self._departed.move_to_end(contact.id)
+        """An agent says that this was its last life for now; said late, it is nothing to a later life."""
+        self._departed[contact.id] = max(contact.incarnation, self._departed.pop(contact.id, -1))
         while len(self._departed) > MET_MAX:
             self._departed.popitem(last=False)
-        if contact.id in self._met:
+        known = self._met.get(contact.id)
+        if known is not None and known.incarnation <= contact.incarnation:
             self._forget(contact.id)
 
     def known(self) -> tuple[Contact, ...]:

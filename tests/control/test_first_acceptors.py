@@ -22,6 +22,7 @@ from elfmesh.overlay.events import Joined, PeerUp, Route
 from tests.control.clicks import fill
 from tests.control.harness import HOP_S
 from tests.control.members import TEXT, Agent, agent_id
+from tests.control.offices import new_office
 from tests.control.partition import SplitWorld
 
 JOB = ids.job_id("shop/top", "local")
@@ -227,6 +228,20 @@ def test_who_leaves_while_it_is_cut_off_is_counted_by_those_that_do_not_hear_it(
     world.split(few)
     world.run(2.0)
     assert surveyed(world, few[0]).problem == SILENT, "two of five, as they know"
+
+
+def test_a_farewell_that_comes_in_a_later_life_makes_nobody_forgotten() -> None:
+    """It would be counted out of the majority while it is there."""
+    office = new_office(0)
+    known, other = Acquaintances(office), Contact(agent_id(1), "sim", 2, 3)
+    again = replace(other, incarnation=4)
+    known.met(again)
+    known.departed(other)
+    assert known.nearest(JOB, 9) == sorted((office.me, again), key=lambda each: ids.distance(each.id, JOB))
+    known.departed(again)
+    known.departed(other)
+    known.met(again)
+    assert known.nearest(JOB, 9) == [office.me], "the older word takes nothing back"
 
 
 def test_what_comes_late_from_who_has_left_brings_it_not_back_and_another_life_does() -> None:
