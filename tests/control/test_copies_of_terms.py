@@ -41,3 +41,13 @@ def test_an_acknowledgement_of_an_earlier_term_makes_nothing_safe() -> None:
         assert safe.unsafe == unsafe
     safe.add(event, 0, 3)
     assert safe.unsafe == 0, "its copies are where they were"
+
+
+def test_the_word_of_a_keeper_of_the_earlier_version_counts_though_it_names_no_term() -> None:
+    safe = Safekeeping(new_office(0), 1)
+    safe.peers_are((entry(1, ""),))
+    safe.add(Sealed(JOB, "i", 5, 6, (SealedPart((Entry(5, (1,), 0),), (b"",)),)), 0, 7)
+    safe.kept(entry(1, "").contact, Kept(JOB, "i", 0, 5, 1))
+    assert safe.unsafe == 1, "another revision"
+    safe.kept(entry(1, "").contact, Kept(JOB, "i", 0, 5, 0))
+    assert safe.unsafe == 0

@@ -30,6 +30,8 @@ AGAIN_BYTES = 4 << 20
 """What is sent again at a time: peers that have no room would be sent everything every two seconds."""
 
 BULK_LANE = 2
+UNTOLD = 0
+"""The epoch in the word of a peer of an earlier version, which names none; terms begin with 1."""
 
 
 @dataclass(slots=True)
@@ -89,8 +91,9 @@ class Safekeeping:
     def kept(self, sender: Contact, message: Kept) -> None:
         """A peer has a copy on its disk."""
         copy = self._open.get(message.start)
-        said = (message.number, message.epoch, message.rev)
-        if copy is not None and (copy.number, copy.epoch, _version(copy.event)[1]) == said:
+        if copy is None or (copy.number, _version(copy.event)[1]) != (message.number, message.rev):
+            return
+        if message.epoch in (copy.epoch, UNTOLD):
             copy.at[sender.id] = sender
 
     def released(self, closed: int) -> None:
