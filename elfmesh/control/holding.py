@@ -5,8 +5,8 @@ told by `LoadEngine`, and says `EngineLoaded`. Everything else is answered meanw
 of a job, what runs, who is there; and the overlay and the trees never come by here, so that multicasts are
 passed on.
 
-Invariants: the engine is asked for once; what needs it is given once, in its order; no more than KEPT_MAX
-events are kept, and what is too much is as if the network had lost it, but a client is told.
+Invariants: the engine is asked for once; what needs it is given once, in its order; no more than KEPT_MAX events
+of KEPT_BYTES_MAX together are kept; what is too much is as if the network had lost it, but a client is told.
 
 Paper: none.
 """
@@ -29,6 +29,9 @@ from elfmesh.srt.events import Delivered
 
 KEPT_MAX = 1024
 """Of a few peers' and clients' questions there are a handful; more comes from who means harm."""
+
+KEPT_BYTES_MAX = 64 << 20
+"""What they carry: an agent without jobs shall not grow by what peers have it keep while it loads."""
 
 LIGHT_VERBS = frozenset(
     {
@@ -62,6 +65,7 @@ class Holding:
         self._office, self.loaded = office, loaded
         self._asked = False
         self._kept: list[Event] = []
+        self._kept_bytes = 0
 
     def keeps(self, event: Event) -> bool:
         """Whether an event has to wait; it is kept then. Cost: before, the event's decoding."""
@@ -73,8 +77,10 @@ class Holding:
         if not (_is_heavy(message) or (isinstance(event, ClientRequest) and event.verb not in LIGHT_VERBS)):
             return False
         self.ask()
-        if len(self._kept) < KEPT_MAX:
+        nbytes = _bytes_of(event)
+        if len(self._kept) < KEPT_MAX and self._kept_bytes + nbytes <= KEPT_BYTES_MAX:
             self._kept.append(event)
+            self._kept_bytes += nbytes
         else:
             self._office.stats["control.not_kept"] += 1
             if isinstance(event, ClientRequest):
@@ -91,7 +97,7 @@ class Holding:
     def release(self, take: Callable[[Event], None]) -> None:
         """The engine is there: give what waited."""
         self.loaded = True
-        kept, self._kept = self._kept, []
+        kept, self._kept, self._kept_bytes = self._kept, [], 0
         for event in kept:
             take(event)
 
@@ -105,6 +111,15 @@ def _message(event: Event) -> Message | None:
         except ProtocolError:
             return None
     return None
+
+
+def _bytes_of(event: Event) -> int:
+    """What a peer has sent; what clients send is limited where they are heard."""
+    if isinstance(event, Received):
+        return len(words.pack(event.message)) + len(event.payload)
+    if isinstance(event, RouteDelivered):
+        return len(event.body) + len(event.payload)
+    return len(event.body) if isinstance(event, Delivered) else 0
 
 
 def _is_heavy(message: Message | None) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from elfmesh.control import events as ctl
-from elfmesh.control.holding import KEPT_MAX
+from elfmesh.control.holding import KEPT_BYTES_MAX, KEPT_MAX
 from elfmesh.control.machine import Control
 from elfmesh.control.messages import Inquire, Known, Withdraw
+from elfmesh.control.messages_safety import Keep
 from elfmesh.control.messages_versions import Coming
 from elfmesh.machine import Contact, Message, Received, Send
 from elfmesh.overlay.events import Joined
@@ -127,3 +128,14 @@ def test_no_more_is_kept_than_there_is_room_and_a_client_is_told() -> None:
     assert said(control, job) == []
     told = [each for each in control.step(ctl.EngineLoaded(), 2.0) if isinstance(each, ctl.Reply)]
     assert len(told) == KEPT_MAX
+
+
+def test_what_peers_send_meanwhile_does_not_fill_the_memory() -> None:
+    control, size = machine(), KEPT_BYTES_MAX // 4 - 1000
+    message = Keep(b"\3" * 20, "i", PEER.id, 0, 1, 2, ())
+    for _ in range(4):
+        control.step(Received(PEER, message, bytes(size)), 1.0)
+    assert not control.office.stats["control.not_kept"]
+    control.step(Received(PEER, message, bytes(4000)), 1.0)
+    assert control.office.stats["control.not_kept"] == 1
+    assert not control.step(ctl.ClientRequest(7, "apply", {}, 0), 1.0), "a client's word is small"
