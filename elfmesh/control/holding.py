@@ -5,8 +5,9 @@ told by `LoadEngine`, and says `EngineLoaded`. Everything else is answered meanw
 of a job, what runs, who is there; and the overlay and the trees never come by here, so that multicasts are
 passed on.
 
-Invariants: the engine is asked for once; what needs it is given once, in its order; no more than KEPT_MAX events
-of KEPT_BYTES_MAX together are kept; what is too much is as if the network had lost it, but a client is told.
+Invariants: the engine is asked for once; what needs it is given once, in its order; no more than KEPT_MAX
+events, of KEPT_BYTES_MAX together, are kept, and what is too much is as if the network had lost it, but a
+client is told.
 
 Paper: none.
 """

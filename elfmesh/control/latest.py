@@ -219,7 +219,8 @@ class Latest:
 
     def _seen_at(self, read: Read, interval: int) -> int:
         """The moment at which what an interval sees had ended: its beginning, or its end."""
-        return self._plan.window(interval)[isinstance(read, SameRead)]
+        start_us, end_us = self._plan.window(interval)
+        return end_us if isinstance(read, SameRead) else start_us
 
     def waits_for(self) -> list[str]:
         """What the next interval waits for, in words."""

@@ -206,8 +206,9 @@ class Requests:
         update = wanted is not None and not canary
         asked: dict[int, Manifest] = {}
 
-        for stream in plan.streams if self._office.loads_late and not dry_run else ():
-            self._office.route(ids.stream_id(stream), Coming(stream))
+        if self._office.loads_late and not dry_run:
+            for stream in plan.streams:
+                self._office.route(ids.stream_id(stream), Coming(stream))
 
         def send(token: int) -> None:
             if token not in asked:  # what was asked for anew may begin another incarnation

@@ -22,8 +22,9 @@ from elfmesh.errors import DataError, RuntimeFailure
 from elfmesh.limits import LINE_BYTES_MAX
 
 BLOCK_BYTES = 4 << 20
-POLL_BYTES = 2 * BLOCK_BYTES
 """What each block costs once, whatever is in it, is then a few nanoseconds per line."""
+
+POLL_BYTES = 2 * BLOCK_BYTES
 
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
