@@ -8,9 +8,14 @@ from elfmesh.agent.disk.framelog import FILE_NAME, FrameLog
 from elfmesh.agent.disk.frames import Forgotten, Frame, Sealed
 from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.control.events import Persist
+from elfmesh.control.manifest import new_manifest
+from elfmesh.control.plan import read_job
+from elfmesh.control.results.records import FIRST
+from elfmesh.control.terms import Stage
 from elfmesh.srt.events import Unsubscribe
+from tests.control.members import TEXT
 from tests.sim.swarm.history import History, standing
-from tests.sim.swarm.told import goes_out_last
+from tests.sim.swarm.told import Beginnings, goes_out_last
 
 JOB = f"{b'j'.hex()}:1"
 KEY = ("h1", ("sim/ids", "1"))
@@ -70,3 +75,15 @@ def test_what_goes_out_in_front_of_an_epochs_write_does_not_tell_of_it() -> None
     assert goes_out_last([before, epoch, after, roster], behind_an_epoch=True) is after
     assert goes_out_last([before, roster], behind_an_epoch=False) is before
     assert goes_out_last([roster], behind_an_epoch=False) is None
+
+
+def test_what_a_worker_is_told_by_its_versions_is_believed_as_far_as_a_register_has_closed() -> None:
+    told, job = Beginnings(), ("shop/top", "i")
+    manifest = new_manifest(read_job(TEXT)[0], TEXT, "local", created=1, incarnation="i")
+    told.closed(job, 1.0, 5)
+    for at in (0.5, 1.0, 2.0, 4.0):
+        told.begun("h1", job, at, (Stage(7, manifest, 2), Stage(9, manifest, 3)))
+    told.closed(job, 3.0, 8)
+    assert told.released("h1", job) == [(0.5, FIRST), (1.0, 5), (2.0, 5), (4.0, 7)]
+    told.begun("h2", job, 4.0, ())
+    assert told.released("h2", job) == []

@@ -45,7 +45,7 @@ def truths(hosts: list[Host], history: History, jobs: dict[Incarnation, Job]) ->
                     for (who, inode), times in history.opened.items()
                     if who == name
                 }
-                released = history.released.get((name, key), [])
+                released = history.released.get((name, key), []) + history.beginnings.released(name, key)
                 of_job[name] = HostTruth(name, lines, standing(sealed), start, opened, released)
         found[key] = Truth(job, key, of_job, history.texts.get(key, {}))
     return found

@@ -17,7 +17,7 @@ from elfmesh.control.master.master import Master
 from elfmesh.control.register.value import Cell
 from elfmesh.control.results.records import FIRST, ResultRecord
 from elfmesh.machine import Effect, Event, Send
-from tests.sim.swarm.told import goes_out_last
+from tests.sim.swarm.told import Beginnings, goes_out_last
 
 Incarnation = tuple[str, str]
 """A job's name and the incarnation of its results."""
@@ -144,6 +144,7 @@ class History:
     """By host and job: the interval its worker was first told to begin with, and when."""
     released: dict[tuple[str, Incarnation], list[tuple[float, int]]] = field(default_factory=dict)
     """By host and job: when its worker was told that everything below an interval is closed."""
+    beginnings: Beginnings = field(default_factory=Beginnings)
     opened: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     """By agent and file: when the agent opened it."""
     counters: Counter[str] = field(default_factory=Counter)
@@ -198,6 +199,7 @@ class History:
                             (self.now(), cell.groups)
                         )
                     voting[job_id] = cell
+                    self.beginnings.closed(led, self.now(), cell.value.closed)
                 before = closed.setdefault((job_id, master.epoch), master.closer.next)
                 if master.closer.next != before:
                     closed[job_id, master.epoch] = master.closer.next
@@ -259,6 +261,7 @@ class History:
             job = (manifest.qualified, manifest.incarnation)
             self.starts.setdefault((host, job), (effect.start, self.now()))
             self.released.setdefault((host, job), []).append((self.now(), effect.start))
+            self.beginnings.begun(host, job, self.now(), effect.stages)
         elif isinstance(effect, ctl.ReleaseWorker):
             member = local.control.carrier.members.get(effect.job)
             if member is not None:

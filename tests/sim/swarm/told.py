@@ -1,12 +1,21 @@
-"""When an agent has told of what it learned: with what goes out behind the write of it, never before."""
+"""What agents were told, and when.
+
+An agent has told of what it learned with what goes out behind the write of it, never before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from elfmesh.agent.pump import Store
 from elfmesh.control.events import Persist
+from elfmesh.control.results.records import FIRST
+from elfmesh.control.terms import Stage
 from elfmesh.machine import Effect
+
+Told = list[tuple[float, int]]
+"""When, and below which interval nothing is open."""
 
 
 def goes_out_last(effects: Sequence[Effect], *, behind_an_epoch: bool) -> Effect | None:
@@ -21,3 +30,31 @@ def goes_out_last(effects: Sequence[Effect], *, behind_an_epoch: bool) -> Effect
         if behind_an_epoch and isinstance(effect, Persist) and effect.kind == "epoch":
             return None
     return None
+
+
+@dataclass
+class Beginnings:
+    """What workers are told by the versions that they begin: below the first one's interval nothing is open.
+
+    Believed only as far as a register has closed intervals by then.
+    """
+
+    _closed: dict[tuple[str, str], Told] = field(default_factory=dict)
+    _begun: dict[tuple[str, tuple[str, str]], Told] = field(default_factory=dict)
+
+    def closed(self, job: tuple[str, str], at: float, stop: int) -> None:
+        """A register says that everything below `stop` is closed."""
+        self._closed.setdefault(job, []).append((at, stop))
+
+    def begun(self, host: str, job: tuple[str, str], at: float, stages: Sequence[Stage]) -> None:
+        """A worker was told to evaluate these versions."""
+        for stage in stages[:1]:
+            self._begun.setdefault((host, job), []).append((at, stage.start))
+
+    def released(self, host: str, job: tuple[str, str]) -> Told:
+        """When a worker was told so, and below which interval it was true."""
+        closed = self._closed.get(job, [])
+        return [
+            (at, min(start, max((stop for since, stop in closed if since <= at), default=FIRST)))
+            for at, start in self._begun.get((host, job), [])
+        ]
