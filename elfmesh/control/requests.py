@@ -30,6 +30,7 @@ from elfmesh.control.answers import (
     error_of,
     read_answer,
 )
+from elfmesh.control.asks_versions import CHANGING_VERBS
 from elfmesh.control.asks_versions import VERBS as VERSION_VERBS
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.events import ClientRequest, Left, Reply
@@ -46,7 +47,10 @@ from elfmesh.machine import Contact
 
 REQUEST_S = 10.0
 LOADING_S = 10.0
-"""How much longer who applies waits: to load what evaluates jobs takes seconds where hosts are busy."""
+"""How much longer who applies waits: to load what evaluates jobs takes seconds where hosts are busy. So does
+who else is answered with the last acknowledgement, or without it after `activation.APPLY_S`."""
+
+ACKNOWLEDGED_VERBS = ("pause", "resume", *CHANGING_VERBS)
 
 ASK_AGAIN_S = 0.5
 """When a question about a job is asked again that nobody has answered: as soon as its master, or a new one,
@@ -233,6 +237,8 @@ class Requests:
         except (TypeError, ValueError):
             self._reply(event.token, BAD_REQUEST, error_body("wait is a number of seconds", code=2))
             return
+        if event.verb in ACKNOWLEDGED_VERBS:
+            wait += LOADING_S
 
         def at_home(status: int, body: dict[str, Any], payload: bytes) -> None:
             """What lived there earlier may live at the other seat now."""

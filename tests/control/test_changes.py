@@ -37,6 +37,17 @@ def test_pause_stops_intervals_and_resume_goes_on_without_a_loss() -> None:
     exact(world, world[0])
 
 
+@pytest.mark.parametrize("verb", ["pause", "empty"])
+def test_who_wants_a_change_hears_of_it_though_a_member_says_nothing(verb: str) -> None:
+    world = World(4)
+    world.apply(world[0])
+    world.run(2.0)
+    mute = next(agent for agent in world.living if agent not in (world[0], world.master()))
+    mute.alive = False  # and nobody is told
+    reply = world.ask(world[0], verb, {"job": "shop/top"})
+    assert (reply.status, reply.body["acknowledged"], reply.body["expected"]) == (200, 3, 4)
+
+
 def test_a_pause_is_answered_for_when_no_successor_can_have_missed_it() -> None:
     """A master that was superseded a moment ago said that a job runs again; the next one kept it paused."""
     world = World(4)
