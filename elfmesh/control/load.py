@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-INSECURE = "INSECURE NETWORK: whoever reaches this agent is believed"
+OPEN = "INSECURE"
+INSECURE = f"{OPEN} NETWORK: whoever reaches this agent is believed"
 """How an agent says that it was started with --dangerously-insecure-network."""
 
 WORST = 5
@@ -19,7 +20,14 @@ WORST = 5
 
 def is_insecure(agent: Mapping[str, Any]) -> bool:
     """Whether an agent, or its row in a list, says that its network is open to strangers."""
-    return str((agent.get("security") or {}).get("mode", "")).startswith(INSECURE[: INSECURE.index(":")])
+    return security_of(agent) == OPEN
+
+
+def security_of(agent: Mapping[str, Any]) -> str:
+    """How an agent keeps strangers out, in its own words; "" if it does not say."""
+    said = agent.get("security")
+    mode = str(said.get("mode", "")) if isinstance(said, Mapping) else ""
+    return OPEN if mode.startswith(OPEN) else mode
 
 
 def insecurity(agents: Iterable[Mapping[str, Any]]) -> str:
@@ -28,7 +36,7 @@ def insecurity(agents: Iterable[Mapping[str, Any]]) -> str:
     if not names:
         return ""
     shown = ", ".join(names[:WORST]) + (f" and {len(names) - WORST} more" if len(names) > WORST else "")
-    return f"INSECURE NETWORK: whoever reaches these agents is believed: {shown}"
+    return f"{OPEN} NETWORK: whoever reaches these agents is believed: {shown}"
 
 
 def load_of(agent: Mapping[str, Any], wall_s: float, rss: int | None) -> dict[str, Any]:

@@ -154,6 +154,8 @@ def test_an_agent_that_lets_strangers_in_is_named_in_every_list(
         assert found.err == "INSECURE NETWORK: whoever reaches these agents is believed: web007\n"
     many = [{"name": f"web{n}", "security": {"mode": INSECURE}} for n in range(WORST + 2)]
     assert insecurity(many).endswith("web4 and 2 more")
+    for nonsense in ("INSECURE", 7, ["mode"], None):
+        assert not insecurity([{"name": "web", "security": nonsense}]), "a row is its agent's own word"
 
 
 class Terminal:

@@ -47,7 +47,7 @@ from elfmesh.control.cli.update import (
 from elfmesh.control.cli.verify import verify_command
 from elfmesh.control.cli.why import why_command
 from elfmesh.control.client import KINDS, Client
-from elfmesh.control.load import insecurity, is_insecure
+from elfmesh.control.load import insecurity, security_of
 from elfmesh.control.signing import text_digest
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 from elfmesh.text import printable, suggest
@@ -147,8 +147,8 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
     for key, value in row.items():
         if isinstance(value, list) and value and isinstance(value[0], dict):
             flat[key] = [item.get("name", item) for item in value]
-    if isinstance(security := row.get("security"), dict):
-        flat["security"] = "INSECURE" if is_insecure(row) else security.get("mode")
+    if "security" in row:
+        flat["security"] = security_of(row)
     if "tree" in flat:
         flat["tree"] = str(flat["tree"])[:12]
     if "children" in flat and isinstance(flat["children"], list):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elfmesh.control.load import is_insecure
+from elfmesh.control.load import security_of
 
 AGENT_COLUMNS = (
     "agent", "cpu_percent", "limit_percent", "rss_mb", "lines_per_second", "behind_seconds", "skew_seconds",
@@ -73,7 +73,7 @@ def _agent(before: Mapping[str, Any] | None, row: Mapping[str, Any]) -> dict[str
         "slowed": load.get("slowed") or [],
         "worst_job": worst,
         "worst_percent": _percent(known[worst]) if worst is not None else None,
-        "security": "INSECURE" if is_insecure(row) else (row.get("security") or {}).get("mode"),
+        "security": security_of(row) or None,
     }
 
 
