@@ -124,7 +124,8 @@ class JobWorker:
         self.times = EventTimes(window, lateness_us, idle_us, max_future_us, newest)
         self._start = start_index
         self._next = max(start_index, next_index)
-        self.offsets = Offsets(told := tuple(told), shed)
+        told = tuple(told)
+        self.offsets = Offsets(told, shed)
         self.times.resumed(told)
         self.late = late
         for index, home, counts in carried:
