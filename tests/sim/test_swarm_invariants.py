@@ -168,6 +168,19 @@ def test_what_is_late_may_be_dropped_once_its_interval_was_closed() -> None:
     assert not [*ALL["I9 late"](out)]
 
 
+def test_the_frame_that_begins_a_job_has_read_nothing() -> None:
+    """Its file was opened before it was written; what was read since is in intervals that were never told."""
+    out = clean()
+    each = out.truths[KEY].hosts["h1"]
+    each.start, begun = 8, Contribution(1.0, 8, 8, {}, {}, 1)
+    each.sealed[:] = [begun]
+    assert not [*ALL["I1 conservation"](out)]
+    each.sealed.append(Contribution(2.0, 8, 9, {}, {1: 2}, 1))
+    assert [*ALL["I1 conservation"](out)], "both lines were read, and expired in no interval"
+    each.sealed[1] = replace(each.sealed[1], counts={8: (0, 0, 0, 0, 2, *ZEROS[4:])})
+    assert not [*ALL["I1 conservation"](out)]
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_an_invariant_can_fail(name: str) -> None:
     out = clean()

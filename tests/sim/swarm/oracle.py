@@ -115,8 +115,11 @@ class HostTruth:
     def in_front(self, frame: Contribution, line: Written, index: int) -> bool:
         """Whether a frame's offsets lie behind a line, for one of its intervals.
 
-        A file that a frame does not name was read to its end and closed, or not yet begun.
+        A file that a frame does not name was read to its end and closed, or not yet begun; all of them when
+        the job begins, which its first frame says: files are opened before that is written.
         """
+        if frame is self.sealed[0] and frame.start == frame.stop:
+            return False
         offset = frame.positions.get(line.inode)
         told = [(to, below) for inode, to, below in frame.told if inode == line.inode]
         if any(line.end <= to and index < below for to, below in told):

@@ -76,6 +76,8 @@ REGRESSIONS: dict[str, str] = {
     " began again",
     "late-and-in-no-revision": "a worker heard from the versions it was to begin that an interval was closed,"
     " and dropped what came late for it; its judge did not know that it had been told",
+    "lost-before-it-sealed": "an agent lost its disk before it had sealed anything: what it had read, and"
+    " counted in an open interval as expired, was taken for read by the frame that says where the job begins",
 }
 
 OPEN: dict[str, str] = {}
