@@ -248,7 +248,8 @@ class LocalAgent:
         return self.forest.digest_for(peer)
 
     def _workers(self, emit: Callable[[Any], None]) -> WorkerHost | engine.LateWorkers:
-        parts = self._parts
+        parts, limit = self._parts, self._parts.held_bytes_max
+        seed = parts.rng.getrandbits(63)
 
         def make(held_bytes_max: int) -> WorkerHost:
             from elfmesh.agent.workers import WorkerHost
@@ -273,10 +274,11 @@ class LocalAgent:
                 gate=self.gate,
             )
 
-        seed = parts.rng.getrandbits(63)
-        limit, streams, executor = parts.held_bytes_max, parts.streams, parts.executor
-        late = engine.LateWorkers(make, limit, streams, self.frames, executor)
-        self.host: WorkerHost | engine.LateWorkers = late if parts.late else make(limit)
+        self.host: WorkerHost | engine.LateWorkers
+        if parts.late:
+            self.host = engine.LateWorkers(make, limit, parts.streams, self.frames, parts.executor)
+        else:
+            self.host = make(limit)
         return self.host
 
 

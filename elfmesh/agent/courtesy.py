@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-CLOSE_S = 0.05
+CLOSING_S = 0.05
 """From a window's end to its published record, on an agent that has nothing else to do: 25 ms and some."""
 
 BLOCK_S = 0.01
@@ -68,9 +68,9 @@ class Courtesy:
         return wait_s
 
     def _until_s(self, other: Closes, now_s: float, block_s: float) -> float:
-        wait_s = max(0.0, other.sealed_s + CLOSE_S - now_s)
+        wait_s = max(0.0, other.sealed_s + CLOSING_S - now_s)
         if other.due_us is not None:
             ahead_s = (other.due_us - self._wall_us()) / 1e6
-            if -CLOSE_S < ahead_s <= block_s:
-                wait_s = max(wait_s, ahead_s + CLOSE_S)
+            if -CLOSING_S < ahead_s <= block_s:
+                wait_s = max(wait_s, ahead_s + CLOSING_S)
         return wait_s

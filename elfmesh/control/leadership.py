@@ -198,6 +198,7 @@ class Leadership:
         """Lead a new job, or a new incarnation of one; `then` hears whether the register agreed."""
 
         def elected(outcome: Won | Lost) -> None:
+            self._offered.pop(manifest.job_id, None)
             if isinstance(outcome, Lost):
                 return then(outcome)
             if (master := self.masters.get(manifest.job_id)) is None:

@@ -16,7 +16,7 @@ import pytest
 from elfmesh.agent import places
 from elfmesh.agent.authority.gate import Gate
 from elfmesh.agent.budget.host import HostBudget
-from elfmesh.agent.courtesy import CLOSE_S, PATIENCE_S, Courtesy
+from elfmesh.agent.courtesy import CLOSING_S, PATIENCE_S, Courtesy
 from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.functions.evaluator import local_evaluator
 from elfmesh.agent.host import APART, SLOW, InlineExecutor
@@ -297,11 +297,11 @@ def test_who_is_read_by_himself_stands_back_while_the_others_close_but_not_for_e
     assert courtesy.delay_s(1.0, 0.02) == 0.0, "nothing is known to close"
     other.due_us = 1_050_000
     assert courtesy.delay_s(1.0, 0.02) == 0.0, "there is time for a block"
-    assert courtesy.delay_s(1.0, 0.03) == pytest.approx(0.05 + CLOSE_S)
+    assert courtesy.delay_s(1.0, 0.03) == pytest.approx(0.05 + CLOSING_S)
     other.due_us = 990_000
-    assert courtesy.delay_s(1.0, 0.02) == pytest.approx(CLOSE_S - 0.01)
+    assert courtesy.delay_s(1.0, 0.02) == pytest.approx(CLOSING_S - 0.01)
     other.due_us, other.sealed_s = 2_000_000, 0.98
-    assert courtesy.delay_s(1.0, 0.02) == pytest.approx(CLOSE_S - 0.02)
+    assert courtesy.delay_s(1.0, 0.02) == pytest.approx(CLOSING_S - 0.02)
     begun = [now / 100 for now in range(100, 200) if not _waits(courtesy, other, now / 100)]
     assert len(begun) == pytest.approx(1.0 / PATIENCE_S, abs=1), "who closes all the time is not waited for"
 

@@ -11,7 +11,7 @@ from typing import Any
 from elfmesh.agent.budget.allowance import Allowance
 from elfmesh.cbt.budget import Account
 
-CLOSE_S = 0.002
+SEAL_S = 0.002
 """What an interval costs the agent beyond its seal, on other threads and once for each job: merging, the
 register's vote, the last steps of the query and the record."""
 
@@ -50,7 +50,7 @@ class JobCost:
         """A poll has cost so much, and sealed so many intervals, which an allowance has to pay for too."""
         self.cpu_s += evaluated_s + parsed_s
         if self.allowance is not None:
-            self.allowance.charge(evaluated_s + parsed_s + intervals * CLOSE_S)
+            self.allowance.charge(evaluated_s + parsed_s + intervals * SEAL_S)
 
     def holds(self, open_bytes: int) -> bool:
         """What its open intervals hold now; whether there is something new to say of its share."""

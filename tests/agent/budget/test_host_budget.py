@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from elfmesh.agent.budget.costs import CLOSE_S, JobCost
+from elfmesh.agent.budget.costs import SEAL_S, JobCost
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.budget.watchdog import Cost, Verdict
 from elfmesh.agent.config import StreamConfig
@@ -168,6 +168,6 @@ def test_an_allowance_pays_for_closing_what_was_sealed_and_the_job_s_own_figure_
     cost.charge(0.125, 0.125)
     assert cost.delay_s == 0.0, "a burst may take that"
     cost.charge(0.0, 0.0, intervals=100)
-    assert cost.delay_s == pytest.approx(100 * CLOSE_S / 0.5)
+    assert cost.delay_s == pytest.approx(100 * SEAL_S / 0.5)
     assert cost.cpu_s == 0.25
     assert JobCost(allowance=budget.of_apart).delay_s == cost.delay_s, "they share it"
