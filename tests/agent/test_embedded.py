@@ -182,6 +182,18 @@ def test_a_table_names_the_window_and_escapes_what_a_terminal_would_obey(
     assert "\x1b" not in out
 
 
+def test_an_error_that_quotes_a_log_escapes_what_a_terminal_would_obey(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"\x1b[2Jno format\x9b\n")
+    code, _, err = invoke(capfd, "SELECT a FROM log", path)
+    assert code == 65
+    assert "\\x1b[2Jno format" in err
+    assert "\n  Name it: --format" in err
+    assert "\x1b" not in err
+
+
 def test_sample_reads_only_the_first_records(log: Path, capfd: pytest.CaptureFixture[str]) -> None:
     _, out, _ = invoke(capfd, "SELECT count(*) n FROM log", log, "--sample", "4", "-o", "csv")
     assert out == "n\n4\n"

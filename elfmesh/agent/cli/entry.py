@@ -18,6 +18,7 @@ import click
 
 import elfmesh
 from elfmesh.errors import ElfError
+from elfmesh.text import printable
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Nothing here multiplies matrices: numpy's pool of threads for that costs 50 ms at every start."""
@@ -246,5 +247,6 @@ def _report(error: Exception, text: str, code: int) -> int:
         import traceback
 
         traceback.print_exception(error)
-    click.echo(f"elf: {text}", err=True)
+    # A path, a line of a log or another agent's word may be in it: a terminal would obey their escapes.
+    click.echo("elf: " + "\n".join(printable(line) for line in text.split("\n")), err=True)
     return code
