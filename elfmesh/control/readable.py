@@ -63,7 +63,8 @@ def refused_with_readers(master: Master, verb: str) -> Problem | None:
     """Why a job that reads others, or is read, cannot be asked for this; None if it can."""
     text = hint = ""
     if verb == "delete" and not master.stopping and (readers := master.desk.feed.readers):
-        text, hint = f"{', '.join(readers)} reads this job", f"Delete {readers[0]} first."
+        text = f"{', '.join(readers)} reads this job"
+        hint = f"Delete {readers[0]} first; a reader counts for up to 30 s after it was deleted."
     elif master.plan.reads and verb in CHANGING_VERBS:
         text = READER_STAYS
     elif master.plan.reads and verb == "verify":

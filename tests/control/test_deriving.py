@@ -167,6 +167,7 @@ def test_a_job_that_is_read_cannot_be_deleted() -> None:
     world.apply(world[1], READER)
     refused = world.ask(world[2], "delete", {"job": "shop/top"})
     assert (refused.status, refused.body["error"]) == (409, "shop/best reads this job")
+    assert "30 s after it was deleted" in refused.body["hint"]
     assert world.ask(world[2], "delete", {"job": "shop/best"}).status == 200
     world.run(31.0)
     assert world.ask(world[2], "delete", {"job": "shop/top"}).status == 200
