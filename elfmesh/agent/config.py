@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -263,6 +263,13 @@ def _convert(raw: dict[str, Any], source: str) -> Any:
     return _convert_one(raw, AgentConfig, source, "")
 
 
+def _choices(kind: Any, place: str) -> str:
+    """What may stand at a place of a section, where that is one of a few words; else ""."""
+    for name in place.split("."):
+        kind = get_type_hints(kind).get(name) if hasattr(kind, "__struct_fields__") else None
+    return f"One of {', '.join(get_args(kind))}." if get_origin(kind) is Literal else ""
+
+
 def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
     try:
         return msgspec.convert(raw, kind)
@@ -280,6 +287,8 @@ def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
             hint = suggest(unknown[1], section.__struct_fields__)
         elif missing := re.search(r"missing required field `(.*?)`", message):
             message = f"{missing[1]!r} is missing"
+        elif message.startswith("Invalid enum value"):
+            hint = _choices(kind, str(error).partition(" - at `$")[2].strip("`."))
         elif kind is SinkConfig and message.startswith("Invalid value"):
             message, hint = f"{raw['type']!r} is no type of sink", f"One of {', '.join(TYPES)}."
         where = f"{source}: {place}" if place else source

@@ -77,6 +77,7 @@ def test_a_stream_option_may_hold_a_regex_with_commas_and_equals_signs() -> None
 @pytest.mark.parametrize(
     ("change", "place", "message"),
     [
+        ("[limits]\nengine = 'jobs'\n", "limits.engine", "Invalid enum value 'jobs'\n  One of start, job"),
         ("lissten = '127.0.0.1:1'\n", "agent.toml", "unknown key 'lissten'.*\n.*Did you mean listen"),
         ("data_dir = 7\n", "data_dir", "Expected `str`"),
         ("listen = '127.0.0.1'\n", "listen", "not an address"),
