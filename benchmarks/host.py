@@ -130,6 +130,13 @@ def _counts(agent: AgentProcess) -> dict[str, int]:
     }
 
 
+def _beyond(percent: float) -> Figure:
+    name = "for each 10,000 lines/s, beyond that"
+    if percent <= 0:  # few lines, beside others' work
+        return Figure(name, 0.0, "", skipped="less than what the job costs without lines changes by itself")
+    return Figure(name, percent, "% of a core")
+
+
 def lines(*, small: bool = False) -> list[Figure]:
     """One job (count and sum by status, windows of a second) over a log that grows evenly."""
     found = host_cost.measure(
@@ -139,7 +146,7 @@ def lines(*, small: bool = False) -> list[Figure]:
     return [
         Figure(f"{rate}, one job: processor", found.cpu_percent, "% of a core"),
         Figure("the same job without lines", found.idle_percent, "% of a core"),
-        Figure("for each 10,000 lines/s, beyond that", found.cpu_percent_per_10k, "% of a core"),
+        _beyond(found.cpu_percent_per_10k),
         Figure(f"{rate}: resident memory, at most", found.rss_bytes / 1e6, "MB"),
         Figure(f"{rate}: result behind its window, p50", 1000 * found.lag_p50_s, "ms"),
         Figure(f"{rate}: result behind its window, p99", 1000 * found.lag_p99_s, "ms"),

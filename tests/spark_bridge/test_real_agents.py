@@ -217,5 +217,6 @@ def test_intervals_roll_up_in_spark_without_the_raw_logs(spark: Any, fleet: Flee
             assert (row.kinds, row.n) == (rows[row.directory]["exact"], rows[row.directory]["n"])
     assert {name: (row["n"], row["mean"], row["products"]) for name, row in rows.items()} == got
     assert all(abs(got[name][2] - row["exact"]) <= 0.05 * row["exact"] + 1 for name, row in rows.items())
+    apply("shop/typed", TYPED)
     with pytest.raises(Exception, match="ELF_NO_PARTIALS: job 'shop/typed': this job keeps no partial"):
         spark_bridge.results(spark, "shop/typed", api=fleet[0].api, view="pao")

@@ -49,6 +49,10 @@ DEPTH_MAX = 200
 here, and one that has accepted a text must not be the only one that can read it."""
 
 
+JOINS_MAX = 8
+"""Joins behind each other without a condition in between."""
+
+
 @lru_cache(maxsize=PARSED_MAX)
 def parse(text: str, *, source: str = "query") -> Statement:
     """Parse exactly one statement; the same object for the same text as long as it is kept. Cost: 1 to 2 ms.
@@ -251,7 +255,21 @@ def _check_tables(origin: SourceText, cut: Cut, done: Statement) -> None:
 # -- sqlglot's tree
 
 
+def _check_joins(origin: SourceText, tokens: list[Token]) -> None:
+    """Refuse joins that wait for their conditions: sqlglot tries each of them nested and not, 2^n ways."""
+    waiting = 0
+    for token in tokens:
+        if token.token_type in (TokenType.ON, TokenType.USING):
+            waiting = 0
+        elif token.token_type == TokenType.JOIN:
+            waiting += 1
+            if waiting > JOINS_MAX:
+                hint = "Write each condition behind its own join: a JOIN b ON ... JOIN c ON ..."
+                raise origin.error(f"more than {JOINS_MAX} joins follow without ON", token.start, hint)
+
+
 def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
+    _check_joins(origin, tokens)
     last = tokens[-1]
     try:
         trees = sqlglot.Dialect.get_or_raise(_DIALECT).parser().parse(tokens, origin.text)

@@ -144,7 +144,7 @@ ENDINGS = {
         "import os, signal\ndef f(x): os.kill(os.getpid(), signal.SIGSEGV)",
         "the process ended with -11",
     ),
-    "closes its pipes": ("import os\ndef f(x): os.closerange(0, 64)", "ended with"),
+    "closes its pipes": ("import os\ndef f(x): os.closerange(0, 64)", "the process "),
     "writes into its pipe": (
         "import os\ndef f(x):\n    for at in range(3, 9):\n        try: os.write(at, b'x' * 99)\n"
         "        except OSError: pass\n    return x",

@@ -135,7 +135,7 @@ async def test_hostile_values(conninfo: str, db: psycopg.Connection[Any]) -> Non
     assert len(found[1]["text"]) == 100_000
     assert found[0]["list"] == ["a\ufffd", None]
     assert [row["nested"] for row in found] == HOSTILE.column("nested").to_pylist()
-    assert [row["map"] for row in found] == [{"k\ufffd": 1}, [], None, {"k": None}]
+    assert [row["map"] for row in found] == [{"k\ufffd": 1}, {}, None, {"k": None}]
     assert found[0]["same"]
     assert [row["at"] for row in found] == HOSTILE.column("at").to_pylist()
 

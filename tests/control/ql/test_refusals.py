@@ -373,3 +373,8 @@ def test_any_text_parses_or_is_a_query_error_with_a_place(text: str) -> None:
     except QueryError as error:
         refusal = error
     assert refusal is None or (refusal.line >= 1 and refusal.column >= 1)
+
+
+def test_joins_that_wait_for_their_conditions_are_counted_before_they_are_parsed() -> None:
+    with pytest.raises(QueryError, match="more than 8 joins follow without ON"):
+        parse("SELECT c.x FROM c " + "JOIN SAME " * 60 + "a.b t ON c.x = t.x")
