@@ -245,6 +245,8 @@ def _read(path: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"is not TOML: {error}", where=path) from None
+    except RecursionError:
+        raise ConfigError("is nested too deeply", where=path, hint="Write it flatter.") from None
 
 
 def _convert(raw: dict[str, Any], source: str) -> Any:

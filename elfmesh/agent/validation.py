@@ -73,7 +73,7 @@ def is_configuration(text: str, path: str) -> bool:
         return suffix == ".toml"
     try:
         return bool(tomllib.loads(text))
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return False
 
 
@@ -121,6 +121,8 @@ def _configuration(text: str, source: str) -> Checked:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as wrong:
         return Checked(source, "configuration", "", (_not_toml(text, source, str(wrong)),))
+    except RecursionError:
+        return Checked(source, "configuration", "", (_not_toml(text, source, "it is nested too deeply"),))
     places = find_keys(text)
     problems: dict[tuple[str, str], Problem] = {}
     for error in _config_errors(raw, source):

@@ -136,3 +136,10 @@ def test_a_wrong_label_says_how_to_write_it(text: str) -> None:
 def test_a_wrong_stream_says_how_to_write_it() -> None:
     with pytest.raises(ConfigError, match="NAME=PATH"):
         parse_stream("justaname")
+
+
+def test_a_deeply_nested_configuration_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text("labels = " + "[" * 5000 + "]" * 5000)
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        load_config(str(path))
