@@ -33,7 +33,7 @@ demo: $(NATIVE) ## run the main job: 8 agents, live top-10, one killed, checked,
 	@$(BIN)/elf demo
 
 # Files of tests side by side, on all cores but not more than 4; those that need Spark in one process.
-PARALLEL ?= -n auto --maxprocesses 4 --dist loadgroup
+PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
 
 test: $(NATIVE) ## all tests
 	@$(BIN)/python -m pytest -q $(PARALLEL)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from elfmesh import spark_bridge
+from elfmesh.agent.cli import entry
 from elfmesh.errors import ElfError
 from tests.spark_tests import EVERYTHING, SESSION
 
@@ -18,22 +22,34 @@ settings.register_profile("patient", parent=settings(), deadline=None)
 settings.load_profile("patient")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For `--dist loadgroup`: a file is one group; in every run those that need Spark are one together.
+class FileByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """A file's tests run in one process, in their order; those files that need Spark all in one.
 
     Each process with such a test starts a JVM of its own, and warms it up.
     """
-    with_spark = set() if EVERYTHING else {item.path for item in items if item.get_closest_marker("spark")}
-    for item in items:
-        group = "spark" if item.path in with_spark else str(item.path.relative_to(item.config.rootpath))
-        item.add_marker(pytest.mark.xdist_group(group))
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return "spark" if not EVERYTHING and _needs_spark(self.config.rootpath / path) else path
+
+
+@cache
+def _needs_spark(path: Path) -> bool:
+    return "pytest.mark.spark" in path.read_text()
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileByFile:
+    """Keep what `FileByFile` keeps together, whatever was said to `--dist`."""
+    return FileByFile(config, log)
 
 
 @pytest.fixture(autouse=True)
-def _log_as_it_was() -> Iterator[None]:
-    """Commands and the simulator set up the agent's log for their process; the next test shall hear it."""
+def _as_it_was() -> Iterator[None]:
+    """Commands and the simulator set up log and verbosity of their process; the next test has its own."""
     logger = logging.getLogger("elf")
     level, propagate, handlers = logger.level, logger.propagate, logger.handlers[:]
+    entry.verbosity = 0
     yield
     logger.setLevel(level)
     logger.propagate, logger.handlers[:] = propagate, handlers
