@@ -192,12 +192,12 @@ def test_a_torn_last_record_is_left_out_and_damage_before_it_is_refused(tmp_path
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".new")] == []
 
 
-def packed(entries: list[tuple[tarfile.TarInfo, bytes]]) -> bytes:
+def packed(entries: list[tuple[tarfile.TarInfo, bytes]], behind: bytes = b"") -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for entry, data in entries:
             archive.addfile(entry, io.BytesIO(data))
-    return zstandard.ZstdCompressor().compress(out.getvalue())
+    return zstandard.ZstdCompressor().compress(out.getvalue() + behind)
 
 
 def entry(name: str, data: bytes = b"x", **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
@@ -214,9 +214,9 @@ def head(form: int = FORMAT) -> tuple[tarfile.TarInfo, bytes]:
     return entry(HEAD_NAME, json.dumps(said).encode())
 
 
-def sealed(*entries: tuple[tarfile.TarInfo, bytes]) -> bytes:
+def sealed(*entries: tuple[tarfile.TarInfo, bytes], behind: bytes = b"") -> bytes:
     sums = {info.name: hashlib.sha256(data).hexdigest() for info, data in entries}
-    return packed([*entries, entry(SUMS_NAME, json.dumps(sums).encode())])
+    return packed([*entries, entry(SUMS_NAME, json.dumps(sums).encode())], behind)
 
 
 HOSTILE: dict[str, Callable[[], bytes]] = {
@@ -239,6 +239,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "file and directory": lambda: sealed(head(), entry("sinks/a"), entry("sinks/a/b")),
     "wrong sums": lambda: packed([head(), entry("functions"), entry(SUMS_NAME, b'{"functions": "0"}')]),
     "behind sums": lambda: packed([head(), entry(SUMS_NAME, b"{}"), entry("functions")]),
+    "behind the archive": lambda: sealed(head(), behind=b"more"),
     "newer": lambda: sealed(head(FORMAT + 1)),
     "no zstd": lambda: b"not a backup",
     "nothing": lambda: b"",
@@ -274,6 +275,22 @@ def test_any_byte_that_is_changed_or_missing_is_noticed(tmp_path: Path) -> None:
             else:  # a bit that says nothing of the content, such as one of the frame's own head
                 assert records_in(tmp_path / "new") == [0, 1, 2, 3, 4]
                 shutil.rmtree(tmp_path / "new")
+
+
+def test_a_name_that_is_changed_wherever_it_stands_is_noticed(tmp_path: Path) -> None:
+    """Damage can do that: compressed sums point to the names before them, and a swap keeps a header's sum."""
+    agent_directory(tmp_path / "data")
+    backup(tmp_path / "data", tmp_path / "b", 1)
+    whole = (tmp_path / "b").read_bytes()
+    assert zstandard.get_frame_parameters(whole).has_checksum
+    content = zstandard.ZstdDecompressor().decompressobj().decompress(whole)
+    renamed = content.replace(JOB.hex().encode(), JOB.hex().replace("0809", "0908").encode())
+    assert renamed != content
+    damaged = zstandard.ZstdCompressor(write_checksum=True).compress(renamed)
+    (tmp_path / "b").write_bytes(damaged[:-4] + whole[-4:])
+    with pytest.raises(DataError, match="checksum"):
+        restore(tmp_path / "b", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_directories_in_use_and_wrong_places_are_refused(

@@ -157,8 +157,10 @@ def _write(directory: Path, agents: tuple[str, ...], wall_us: int, file: BinaryI
         left_out=_left_out(directory),
     )
     sums: dict[str, str] = {}
+    # With the stream's checksum, as damage to it may change a name and the sums' copy of that name alike.
+    compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True)
     with (
-        zstandard.ZstdCompressor(level=LEVEL).stream_writer(file, closefd=False) as packed,
+        compressor.stream_writer(file, closefd=False) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
     ):
 

@@ -115,6 +115,8 @@ def _unpack(source: Path, root: Path) -> tuple[Head, int]:
                     path = root / entry.name
                     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                     _put(path, data)
+            if packed.read(tarfile.RECORDSIZE):  # the stream's own checksum is looked at where it ends
+                raise _damaged(source, "something follows it")
     except (tarfile.TarError, zstandard.ZstdError, msgspec.MsgspecError, EOFError, UnicodeError) as error:
         raise _damaged(source, printable(str(error))) from None
     if head is None or sums is None:
