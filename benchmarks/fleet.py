@@ -103,15 +103,11 @@ def until(condition: Callable[[], Any], what: str, within_s: float = READY_S) ->
     return value
 
 
-def replay(fleet: Fleet, lines: int, seconds: int, tail_s: int) -> None:
-    """Append `lines` over `seconds` of event time to every log, and one line `tail_s` later."""
+def replayed(number: int, lines: int, seconds: int, tail_s: int) -> bytes:
+    """The log of an agent by its number: lines over seconds of event time, and one line `tail_s` later."""
     stamps = START_US + np.arange(lines, dtype=np.int64) * (seconds * MICROS) // lines
-    last = np.array([START_US + (seconds + tail_s) * MICROS])
-    for number, path in enumerate(fleet.traffic.paths.values()):
-        traffic = ShopTraffic(number)
-        data = traffic.lines(stamps) + traffic.lines(last)
-        with path.open("ab", buffering=0) as file:
-            file.write(data)
+    traffic = ShopTraffic(number)
+    return traffic.lines(stamps) + traffic.lines(np.array([START_US + (seconds + tail_s) * MICROS]))
 
 
 def latest(client: Client) -> dict[str, int | None]:

@@ -1,15 +1,16 @@
 """Hundreds of jobs of different shapes on eight real agents: each right, and what they cost beside one.
 
 The jobs are applied, logs appear, and every interval of every job is compared with what the embedded
-engine says of the same logs. Costs are CPU and anonymous memory of all agents; the same logs are also read by
-a fleet with one job, which shows what is shared.
+engine has said of the same logs before there were agents. Costs are CPU and anonymous memory of all agents;
+the same logs are also read by fleets with few jobs and with one: what is shared, and what grows.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fleet import START_US, ProbedFleet, canonical, replay
+import click
+
+from benchmarks.fleet import START_US, ProbedFleet, canonical, replayed
 from benchmarks.harness import Figure, percentile
 from benchmarks.job_shapes import Shape, shapes
 from elfmesh.agent.embedded import LogRun
@@ -29,7 +32,7 @@ from elfmesh.errors import RuntimeFailure, Unreachable
 from elfmesh.units import MICROS
 
 AGENTS = 8
-JOBS, JOBS_SMALL = 500, 24
+JOBS, JOBS_FEW, JOBS_SMALL = 500, 60, 24
 LINES, LINES_SMALL = 3_000, 1_500
 """Of each agent."""
 
@@ -61,9 +64,10 @@ class Cost:
     Attributes:
         apply_s: each job's time from the request to the answer that all agents have acknowledged.
         applied_s: until all were applied.
+        apply_cpu_s: CPU of all agents meanwhile.
         idle_cpu_s: CPU per second of all agents with all jobs and nothing to read.
         cpu_s: CPU of all agents from the logs' appearance to the last result.
-        wall_s: the same by the clock; what it takes to compute the expected results is in it.
+        wall_s: the same by the clock.
         bytes: anonymous memory of all agents without a job, and with all before there were logs.
         compared: intervals whose rows were compared.
         partial: those that say that an agent is missing.
@@ -72,6 +76,7 @@ class Cost:
 
     apply_s: list[float]
     applied_s: float
+    apply_cpu_s: float
     idle_cpu_s: float
     cpu_s: float
     wall_s: float
@@ -83,9 +88,18 @@ class Cost:
 
 def many(*, small: bool) -> list[Figure]:
     """All jobs."""
-    count, lines = (JOBS_SMALL, LINES_SMALL) if small else (JOBS, LINES)
-    drawn = shapes(count)
-    cost = _measure(drawn, lines)
+    return _figures(JOBS_SMALL, LINES_SMALL) if small else _figures(JOBS, LINES)
+
+
+def few(*, small: bool) -> list[Figure]:
+    """The first of them."""
+    if small:
+        return [Figure(f"{JOBS_FEW} jobs", 0.0, "s", skipped="as many as the small size of all jobs")]
+    return _figures(JOBS_FEW, LINES)
+
+
+def _figures(count: int, lines: int) -> list[Figure]:
+    cost = _measure(shapes(count), lines)
     what = f"{count} jobs on {AGENTS} agents"
     records = lines * AGENTS
     lags_ms = [each * 1000 for each in cost.lags_s]
@@ -98,8 +112,11 @@ def many(*, small: bool) -> list[Figure]:
         Figure(f"{what}: all applied by {CLIENTS} clients", cost.applied_s, "s"),
         Figure(f"{what}: one apply, median", percentile(apply_ms, 0.5), "ms"),
         Figure(f"{what}: one apply, p90", percentile(apply_ms, 0.9), "ms"),
+        Figure(f"{what}: CPU of all agents per apply", cost.apply_cpu_s / count * 1000, "ms"),
         Figure(f"{what}: memory per job and agent", bytes_per_job / 1000, "kB"),
+        Figure(f"{what}: memory of an agent", cost.bytes[1] / AGENTS / 1e6, "MB"),
         Figure(f"{what}: CPU of an idle agent", cost.idle_cpu_s / AGENTS * 1000, "ms/s"),
+        Figure(f"{what}: CPU of all agents per interval", cost.cpu_s / cost.compared * 1000, "ms"),
         Figure(f"{what}: CPU per record", per_record, "us"),
         Figure(f"{what}: CPU per record and job", per_record / count, "us"),
         Figure(f"{what}: from the logs to the last result", cost.wall_s, "s"),
@@ -122,11 +139,15 @@ def one(*, small: bool) -> list[Figure]:
 def _measure(jobs: Sequence[Shape], lines: int) -> Cost:
     """Apply the jobs, let logs appear, compare all results."""
     with tempfile.TemporaryDirectory() as directory, ProbedFleet(Path(directory), AGENTS) as fleet:
+        logs = _logs(Path(directory) / "expected", fleet.traffic.paths, lines)
+        expected = _expected(jobs, logs)
+        _say(f"{sum(map(len, expected.values()))} intervals of {len(jobs)} jobs are to come")
         client = fleet.begin()
         empty = fleet.anonymous_bytes()
-        began = time.monotonic()
+        cpu, began = fleet.cpu_s(), time.monotonic()
         apply_s = _apply(fleet, jobs)
-        applied_s = time.monotonic() - began
+        applied_s, apply_cpu_s = time.monotonic() - began, fleet.cpu_s() - cpu
+        _say(f"all applied after {applied_s:.0f} s")
         _wait(client, partial(_founded, jobs), "all agents at all jobs")
         time.sleep(SETTLE_S)
         cpu = fleet.cpu_s()
@@ -134,16 +155,19 @@ def _measure(jobs: Sequence[Shape], lines: int) -> Cost:
         idle_cpu_s = (fleet.cpu_s() - cpu) / IDLE_S
         full = fleet.anonymous_bytes()
         cpu, appeared = fleet.cpu_s(), time.monotonic()
-        replay(fleet, lines, SECONDS, TAIL_S)
-        expected = _expected(jobs, fleet.traffic.paths)
+        for name, path in logs.items():
+            with fleet.traffic.paths[name].open("ab", buffering=0) as file:
+                file.write(path.read_bytes())
         due = {name: max(rows) for name, rows in expected.items() if rows}
         _wait(client, partial(_reached, due), "the last result")
         ended = time.monotonic()
         cpu = fleet.cpu_s() - cpu
-        compared = [_compare(client, job, expected[job.name], fleet.traffic.paths) for job in jobs]
+        _say(f"all told after {ended - appeared:.0f} s more")
+        compared = [_compare(client, job, expected[job.name], logs) for job in jobs]
         return Cost(
             apply_s,
             applied_s,
+            apply_cpu_s,
             idle_cpu_s,
             cpu,
             ended - appeared,
@@ -152,6 +176,20 @@ def _measure(jobs: Sequence[Shape], lines: int) -> Cost:
             sum(partial for _, partial in compared),
             fleet.lags_s(began, ended),
         )
+
+
+def _say(what: str) -> None:
+    """How far it is: a run takes minutes."""
+    click.echo(f"jobs: {what}; load {os.getloadavg()[0]:.1f}", err=True)
+
+
+def _logs(directory: Path, names: Iterable[str], lines: int) -> dict[str, Path]:
+    """What every agent's log will hold, in files of their own."""
+    directory.mkdir()
+    logs = {name: directory / f"{name}.ndjson" for name in names}
+    for number, path in enumerate(logs.values()):
+        path.write_bytes(replayed(number, lines, SECONDS, TAIL_S))
+    return logs
 
 
 def _apply(fleet: ProbedFleet, jobs: Sequence[Shape]) -> list[float]:
@@ -261,4 +299,4 @@ def _compare(client: Client, job: Shape, whole: Rows, logs: Mapping[str, Path]) 
     return compared, sum(index <= last for index in partial)
 
 
-PARTS = {"many": many, "one": one}
+PARTS = {"many": many, "few": few, "one": one}

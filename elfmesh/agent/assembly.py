@@ -283,7 +283,7 @@ class LocalAgent:
 
 
 def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 3)
+    return None if seconds is None else round(seconds, 3) + 0.0  # no -0.0
 
 
 def _memory(budget: MemoryBudget | None) -> dict[str, Any]:

@@ -165,6 +165,7 @@ class LogRun:
             yield self._answer(worker, 0, (0,) * len(worker.totals), {})
         for index, counts, tables in shown(self.statement, worker.take(worker.end_index)):
             yield self._answer(worker, index, counts, tables)
+        self.stats.untaken = worker.query.untaken
         self._end()
 
     def answers(self) -> list[IntervalResult]:

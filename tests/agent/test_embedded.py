@@ -322,6 +322,23 @@ def test_a_json_field_that_no_record_has_is_named_with_the_nearest_one(tmp_path:
     assert quiet.stderr == ""
 
 
+def test_texts_that_are_no_lists_are_named_where_they_are_taken_apart(tmp_path: Path) -> None:
+    log = tmp_path / "clicks.ndjson"
+    lines = [{"s": "x,y", "m": {"a": 1}, "l": [1, 2]}, {"l": "no list"}, {"l": None}]
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    view = "SELECT count(*) AS n FROM l LATERAL VIEW "
+    for query, expected in (
+        ("SELECT explode(s) AS e FROM l", ("explode at line 1, column 8 gave nothing", "'x,y'", "split(")),
+        (view + "explode(m) t AS e", ("no text there is a JSON array", "Name the keys and the values")),
+        (view + "posexplode(l) t AS p, k, v", ("no text there is a JSON object, as '[1,2]'", "str_to_map")),
+    ):
+        done = CliRunner().invoke(run_command, [query, str(log), "-o", "csv"])
+        assert done.exit_code == 0
+        assert all(part in done.stderr for part in expected), done.stderr
+    listed = CliRunner().invoke(run_command, [view + "explode(l) t AS e", str(log), "-o", "csv"])
+    assert (listed.stdout, listed.stderr) == ("n\n2\n", "")
+
+
 def start(out: Path, *words: str | Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "elfmesh.agent", "run", "--format", "json", "-o", "csv"]
     with out.open("wb") as file:

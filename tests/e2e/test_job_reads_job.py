@@ -29,6 +29,10 @@ BESIDE = """CREATE JOB shop.change EVERY '5 s' HORIZON '60 s' ON STRAGGLER WAIT 
 SELECT c.id, sum(c.v) AS v, max(u.v) AS before, max(u.third) AS third
 FROM clicks c LEFT JOIN LATEST shop.per_user u ON c.id = u.id GROUP BY c.id ORDER BY c.id"""
 
+SAME = """CREATE JOB shop.shares EVERY '5 s' HORIZON '60 s' ON STRAGGLER WAIT AS
+SELECT c.k, count(*) AS n, round(sum(c.v) / max(u.v), 3) AS share, max(u.mean) AS mean
+FROM clicks c JOIN SAME shop.per_user u ON c.id = u.id WHERE c.v > 2 GROUP BY c.k ORDER BY c.k"""
+
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
@@ -66,6 +70,7 @@ def test_what_one_process_says_of_both_jobs(fleet: Fleet, tmp_path: Path) -> Non
     applied = fleet[1].apply(READER)
     assert (applied["state"], applied["expected"]) == ("new", 0)
     assert fleet[2].apply(BESIDE)["expected"] == 3
+    assert fleet[0].apply(SAME)["expected"] == 3
     write(fleet, rng, 0, 45, 600)
     eventually(lambda: fleet[1].results("shop/busiest"), 60, "the first interval of the reader")
     masters = {job["job"]: job["master"] for job in fleet[1].get("/v1/jobs")["jobs"]}
@@ -87,6 +92,10 @@ def test_what_one_process_says_of_both_jobs(fleet: Fleet, tmp_path: Path) -> Non
         index for index, result in expected.items() if any(row["before"] for row in result["rows"])
     )
     assert verify(other, "shop/change", interval) == (0, "equal")
+    expected = oracle(tmp_path, SAME, "share")
+    assert len([result for result in expected.values() if result["rows"]]) >= 10
+    check(expected, other, "shop/shares")
+    assert verify(other, "shop/shares", max(expected)) == (0, "equal")
     again = other.apply(BESIDE.replace("GROUP BY", "WHERE c.v > 5 GROUP BY"))
     assert (again["state"], again["version"], again["acknowledged"]) == ("warm up", 2, 3)
 

@@ -286,6 +286,7 @@ def _run_one(
 def _summarise(job: LogRun, verbosity: int) -> None:
     stats = job.stats
     troubled = stats.parse_errors or stats.function_errors or stats.field_errors or stats.unseen
+    troubled = troubled or stats.untaken
     if verbosity < 0 or not (troubled or verbosity > 0):
         return
     for line in summary(stats, verbose=verbosity > 0):
@@ -306,6 +307,7 @@ def summary(stats: RunStats, *, verbose: bool) -> Iterator[str]:
     yield from (f"  {sample}" for sample in stats.samples)
     for name, hint in stats.unseen.items():
         yield f"  no record has a value in {name}: it is null everywhere. {hint}".rstrip()
+    yield from (f"  {line}" for line in stats.untaken)
     if verbose:
         yield from (f"  {path}: {name}" for path, name in stats.formats.items())
 

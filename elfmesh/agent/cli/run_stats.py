@@ -19,6 +19,7 @@ class RunStats:
         samples: up to three reasons.
         formats: file -> the format it was read as.
         unseen: JSON field that no record had a value in -> "Did you mean ...?", or "".
+        untaken: where texts were taken apart of which none was a list or map.
         seconds: since the run began.
     """
 
@@ -31,4 +32,5 @@ class RunStats:
     samples: list[str] = field(default_factory=list)
     formats: dict[str, str] = field(default_factory=dict)
     unseen: dict[str, str] = field(default_factory=dict)
+    untaken: list[str] = field(default_factory=list)
     seconds: float = 0.0

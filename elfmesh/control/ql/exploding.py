@@ -17,14 +17,21 @@ from elfmesh.control.ql.nodes import Call
 from elfmesh.control.ql.operand import Env
 from elfmesh.control.ql.relation import Exploded, made
 from elfmesh.control.ql.text_source import SourceText
-from elfmesh.control.ql.types import VOID, is_map, type_name
+from elfmesh.control.ql.types import STRING, VOID, is_map, type_name
 from elfmesh.errors import QueryError
 
 Check = Callable[[int], None]
+Told = Callable[[Elements, str | None], None]
+SHOWN_CHARS = 40
 
 
 def exploded(
-    relation: Exploded, source: pa.Table, scalars: Mapping[str, pa.Scalar], origin: SourceText, check: Check
+    relation: Exploded,
+    source: pa.Table,
+    scalars: Mapping[str, pa.Scalar],
+    origin: SourceText,
+    check: Check,
+    told: Told,
 ) -> pa.Table:
     """The rows of `relation`.
 
@@ -34,6 +41,7 @@ def exploded(
         scalars: values of the queries in brackets.
         origin: for the places of errors.
         check: told how many rows come out, before they are made; raises if these are too many.
+        told: where text is taken apart: told one of the texts if none of them is a list or map, else None.
 
     Raises:
         QueryError: neither a list nor a map, or another number of columns than there are names.
@@ -46,6 +54,8 @@ def exploded(
     node = Call(call.name, (relation.values,), at=call.at)
     values, lists_of = elements_of(compiler, node, operand, pairs=call.pairs)
     lists = lists_of(values.array(env))
+    if operand.type == STRING:
+        told(call, _unlisted(operand.array(env), lists))
     counts = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
     kept = np.maximum(counts, 1) if call.outer else counts
     check(int(kept.sum()))
@@ -64,6 +74,12 @@ def exploded(
     chosen = pa.array(whose)
     arrays = [given[name] if name in given else columns[name].take(chosen) for name in relation.chosen]
     return pa.Table.from_arrays(arrays, names=list(relation.columns))
+
+
+def _unlisted(texts: pa.Array, lists: pa.Array) -> str | None:
+    """One of the texts, if there is any and none of them was a list or map."""
+    given = pc.drop_null(texts)
+    return given[0].as_py() if len(given) and lists.null_count == len(lists) else None
 
 
 def _numbers(kept: Ints, places: Ints, order: Order) -> pa.Array:
@@ -99,3 +115,15 @@ def _misfit(call: Elements, message: str, origin: SourceText) -> QueryError:
         call.at,
         "Name as many columns: LATERAL VIEW explode(x) t AS k, v for a map, AS e for a list.",
     )
+
+
+def untaken(call: Elements, text: str) -> str:
+    """What people are told where no text was a list or map, of which this is one."""
+    wanted, hint = "array", f"Make lists of other texts: {call.name}(split(x, ','))."
+    if call.pairs:
+        wanted, hint = "object", "Make maps of other texts: str_to_map(x, '&', '=')."
+    elif text.lstrip().startswith("{"):
+        hint = "Name the keys and the values of objects: AS k, v."
+    shown = text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
+    where = f"line {call.at.line}, column {call.at.column}"
+    return f"{call.name} at {where} gave nothing: no text there is a JSON {wanted}, as {shown!r}. {hint}"

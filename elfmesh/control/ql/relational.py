@@ -20,7 +20,8 @@ from elfmesh.cbt import Panes, finish
 from elfmesh.control.ql.block import BlockRows
 from elfmesh.control.ql.columns import as_array, bool_values
 from elfmesh.control.ql.compiler import Compiler, read_column
-from elfmesh.control.ql.exploding import exploded
+from elfmesh.control.ql.elements import Elements
+from elfmesh.control.ql.exploding import Told, exploded
 from elfmesh.control.ql.framing import PAIRS_MAX, Frames
 from elfmesh.control.ql.joining import Ints, completed, pair_count, pairs, row_codes, taken
 from elfmesh.control.ql.nodes import Expr
@@ -69,6 +70,8 @@ class Relational:
         self._relation = statement.relation
         self._limits = rows_max, bytes_max
         self._queries: dict[int, PartQuery] = {}
+        self.unlisted: dict[Elements, str | None] = {}
+        """What takes text apart: one of the texts as long as none was a list or map, then None."""
 
     def table(self, part: PartTable, bounds: Bounds) -> pa.Table:
         """The rows of one interval.
@@ -80,10 +83,15 @@ class Relational:
         Raises:
             QueryError: types that make no sense, a query in brackets with several rows, or too many rows.
         """
-        run = _Run(self._statement, self._queries, self._limits, part, bounds)
+        run = _Run(self._statement, self._queries, self._limits, part, bounds, self._told)
         for name, relation in self._statement.scalars:
             run.scalars[name] = run.scalar(relation)
         return run.rows(self._relation)
+
+    def _told(self, call: Elements, text: str | None) -> None:
+        """A text that is no list, or None: of all intervals together."""
+        if text is None or call not in self.unlisted:
+            self.unlisted[call] = text
 
 
 @dataclass(slots=True)
@@ -95,6 +103,7 @@ class _Run:
     limits: tuple[int, int]
     part: PartTable
     bounds: Bounds
+    told: Told
     scalars: dict[str, pa.Scalar] = field(default_factory=dict)
     known: dict[int, pa.Table] = field(default_factory=dict)
 
@@ -213,7 +222,8 @@ class _Run:
             if rows > self.limits[0]:
                 raise self._too_large(relation.at, rows, 0)
 
-        return exploded(relation, self.rows(relation.source), self.scalars, self.statement.origin, check)
+        source = self.rows(relation.source)
+        return exploded(relation, source, self.scalars, self.statement.origin, check, self.told)
 
     def _framed(self, relation: Framed) -> pa.Table:
         source = self.rows(relation.source)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from elfmesh.cbt import Panes, finish_blocks
 from elfmesh.control.ql.block import BlockRows
 from elfmesh.control.ql.computed import Calls
+from elfmesh.control.ql.exploding import untaken
 from elfmesh.control.ql.finalise import Finaliser
 from elfmesh.control.ql.finalise_parts import Reduced
 from elfmesh.control.ql.lookup import LookupSource, with_tables
@@ -93,6 +94,12 @@ class Query:
     def _written(self) -> tuple[Statement, ...]:
         """The parts as they were written, with calls of functions where these stand."""
         return self.statement.parts or (self.statement,)
+
+    @property
+    def untaken(self) -> list[str]:
+        """For people: where text was taken apart of which none was a list or map."""
+        unlisted = {} if self._relational is None else self._relational.unlisted
+        return [untaken(call, text) for call, text in unlisted.items() if text is not None]
 
     def streams_of(self, carried: Collection[str]) -> tuple[str, ...]:
         """Which of an agent's streams are read here."""

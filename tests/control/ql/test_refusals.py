@@ -30,6 +30,8 @@ WRONG = [
     ("SELECT a) FROM s", 1, 9, "closes nothing", "("),
     ("SELECT a FROM s WHERE", 1, 17, "missing after `WHERE`", ""),
     ("SELECT a FROM s WHERE b >\nGROUP BY a", 2, 1, "", ""),
+    ("SELECT s.a FROM s JOIN SAME b x ON s.a = x.a", 1, 31, "read at `x`", "JOIN SAME namespace.job"),
+    ("SELECT s.a FROM s JOIN LATEST b/c x ON s.a = x.a", 1, 32, "read at `/`", "JOIN LATEST namespace.job"),
     ("SELECT a b c FROM s", 1, 12, "cannot be read at `c`", "comma"),
     ("SELECT a FROM s ORDER a", 1, 17, "ORDER needs BY", "ORDER BY a, b"),
     ("SELECT a\n  FROM s\n WHERE upper(a) = = 'x'", 3, 19, "", ""),
