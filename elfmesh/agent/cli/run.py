@@ -285,8 +285,8 @@ def _run_one(
 
 def _summarise(job: LogRun, verbosity: int) -> None:
     stats = job.stats
-    troubled = stats.parse_errors or stats.function_errors or stats.field_errors or stats.unseen
-    troubled = troubled or stats.untaken
+    errors = stats.parse_errors + stats.function_errors + stats.field_errors
+    troubled = errors or stats.unseen or stats.untaken
     if verbosity < 0 or not (troubled or verbosity > 0):
         return
     for line in summary(stats, verbose=verbosity > 0):
