@@ -247,13 +247,18 @@ class DropLog(Effect):
 
 @dataclass(frozen=True, slots=True)
 class ReadLog(Effect):
-    """Read records with start <= index < stop, at most `limit` and about LOG_PAGE_BYTES_MAX bytes."""
+    """Read records with start <= index < stop, at most `limit` and about LOG_PAGE_BYTES_MAX bytes.
+
+    Attributes:
+        incarnation: of the job; the log of another one is as if it were not there. "": whichever is there.
+    """
 
     token: int
     job: bytes
     start: int | None
     stop: int | None
     limit: int
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from elfmesh.control import confirming
 from elfmesh.control import messages as ctl
 from elfmesh.control import messages_safety as safety
 from elfmesh.control import messages_versions as versions
@@ -50,6 +51,7 @@ class Mail:
         self._requests, self._leadership, self._asks = requests, leadership, asks
         self._departure = departure
         self._leading = Leading(office, carrier.trials)
+        self._confirming = confirming.Confirming(office, requests.waits)
 
     # -- multicasts ------------------------------------------------------------------------------------
 
@@ -330,12 +332,12 @@ class Mail:
 
     def _questions(self, message: Message, payload: bytes) -> None:
         match message:
-            case ctl.Submit() | ctl.Ask() if self._is_late(message):
-                ask_anew(self._office, message.origin, message.token)
-            case ctl.Submit():
-                self._leading.submitted(message, self._asks.submit)
-            case ctl.Ask():
-                self._leading.asked(message, self._leadership.masters.get(message.job), self._asks.ask)
+            case ctl.Ask(verb=confirming.VERB):
+                self._confirming.asked(message)
+            case ctl.Submit() | ctl.Ask() if self._confirming.needed(message):
+                self._confirming.ask(message, lambda: self._confirmed(message))
+            case ctl.Submit() | ctl.Ask():
+                self._confirmed(message)
             case ctl.AskAll():
                 self._asks.ask_all(message)
             case ctl.Answered():
@@ -343,3 +345,11 @@ class Mail:
                 self._office.job_answered(message, payload)
             case _:
                 self._office.stats["control.misplaced"] += 1
+
+    def _confirmed(self, message: ctl.Submit | ctl.Ask) -> None:
+        if self._is_late(message):
+            ask_anew(self._office, message.origin, message.token)
+        elif isinstance(message, ctl.Submit):
+            self._leading.submitted(message, self._asks.submit)
+        else:
+            self._leading.asked(message, self._leadership.masters.get(message.job), self._asks.ask)

@@ -34,6 +34,10 @@ GONE_S = 30.0
 
 GONE_MAX = 1024
 
+NUMBERS_BITS, LIVES_MAX = 36, 1 << 26
+"""Lives number their questions apart: what was on its way to an agent when it died comes to its next life,
+since agents are reached by their ids. Of a thousand numbers a second, a life has for two years."""
+
 NOT_ROOT_S = 0.02
 """When a multicast on a tree of another root has failed: its asker may try again at once."""
 
@@ -90,7 +94,7 @@ class Office:
         self.roots: dict[bytes, None] = {}
         self._gone: OrderedDict[bytes, float] = OrderedDict()
         self._timers: list[Timer] = []
-        self._count = 0
+        self._count = (me.incarnation % LIVES_MAX) << NUMBERS_BITS
         self._open: dict[int, tuple[Callable[[Any], None], Timer]] = {}
         self._asked: dict[int, tuple[Callable[[Answered | None, bytes], None], Timer]] = {}
 
@@ -151,13 +155,14 @@ class Office:
     def read_log(
         self,
         job: bytes,
+        incarnation: str,
         start: int | None,
         stop: int | None,
         limit: int,
         then: Callable[[LogRead | None], None],
     ) -> None:
-        """Read records of a job's results log."""
-        self.out.append(ReadLog(self._ask(then, QUESTION_S), job, start, stop, limit))
+        """Read records of a job's results log, if that is one of this incarnation."""
+        self.out.append(ReadLog(self._ask(then, QUESTION_S), job, start, stop, limit, incarnation))
 
     def ask_job(
         self,
@@ -168,9 +173,24 @@ class Office:
         then: Callable[[Answered | None, bytes], None],
     ) -> None:
         """Ask the master of a job, wherever it is; `then` gets its answer, or None after the time-out."""
+        self.route(job, Ask(verb, job, body, self.me, self._asking(timeout_s, then)))
+
+    def ask_agent(
+        self,
+        to: Contact,
+        job: bytes,
+        verb: str,
+        body: bytes,
+        timeout_s: float,
+        then: Callable[[Answered | None, bytes], None],
+    ) -> None:
+        """Ask an agent something about a job; `then` gets its answer, or None after the time-out."""
+        self.send(to, Ask(verb, job, body, self.me, self._asking(timeout_s, then)))
+
+    def _asking(self, timeout_s: float, then: Callable[[Answered | None, bytes], None]) -> int:
         token = self.token()
         self._asked[token] = (then, self.after(timeout_s, lambda: self._silent(token)))
-        self.route(job, Ask(verb, job, body, self.me, token))
+        return token
 
     def _silent(self, token: int) -> None:
         then, _ = self._asked.pop(token)

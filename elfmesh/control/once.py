@@ -1,10 +1,11 @@
 """Changes that clients have asked for and that came by here: a late copy of such a word makes none again.
 
 Owns the memory of that. A network may deliver a frame again minutes later; the job that it is about may have
-been deleted, applied anew or changed since, by others (D-16: delivered at least once, applied once). Frames
-come to the process that they were sent to or not at all, so that this memory need not outlive it. A client's
-agent asks again, under the same number, whoever leads by then: the words that made the last versions of a job
-go with its manifest (`words`), so that a successor does not make them twice.
+been deleted, applied anew or changed since, by others (D-16: delivered at least once, applied once). This
+memory need not outlive its process: a word that a process has not seen is obeyed only while somebody waits
+for its answer (`confirming.py`). A client's agent asks again, under the same number, whoever leads by then:
+the words that made the last versions of a job go with its manifest (`words`), so that a successor does not
+make them twice.
 
 Invariants: who has made a change does not pass the word for it on, and who has passed it on does not make the
 change: whether another did is not known here. A word that was answered here without a change, because nobody
@@ -82,6 +83,10 @@ class Once:
     def undone(self, origin: Contact, token: int) -> None:
         """It could not be made: it may be tried again until that is answered."""
         self._note(origin, token, _CAME)
+
+    def knows(self, origin: Contact, token: int) -> bool:
+        """Whether this very word came by in this life of the agent."""
+        return (origin.id, origin.incarnation, token) in self._known
 
     def of(self, origin: Contact, token: int) -> str | None:
         """The incarnation that was changed by this very word, None if none was."""

@@ -145,6 +145,10 @@ class Requests:
             return
         waiting.answered(message.status, body, data)
 
+    def waits(self, token: int) -> bool:
+        """Whether a client waits for the answer to the question of this number."""
+        return token in self._open
+
     def _leave(self, event: ClientRequest) -> None:
         """Leave; who asked hears of the end, or after its wait what is still waited for."""
 

@@ -161,9 +161,8 @@ class Verifier:
     def _next(self) -> None:
         if self._check is None and self._opening is None and self._waiting:
             index = self._opening = self._waiting.popleft()
-            self._office.read_log(
-                self._manifest.job_id, index, index + 1, 1, lambda read: self._read(index, read)
-            )
+            job, incarnation = self._manifest.job_id, self._manifest.incarnation
+            self._office.read_log(job, incarnation, index, index + 1, 1, lambda read: self._read(index, read))
 
     def _read(self, index: int, read: LogRead | None) -> None:
         if index != self._opening:

@@ -245,7 +245,9 @@ def recompute(agent: Agent, effect: ctl.Recompute) -> ctl.Recomputed:
 
 
 def read_log(agent: Agent, effect: ctl.ReadLog) -> ctl.LogRead:
-    _, records = agent.results.get(effect.job, ("", []))
+    incarnation, records = agent.results.get(effect.job, ("", []))
+    if effect.incarnation not in ("", incarnation):
+        return ctl.LogRead(effect.token)
     expired = agent.expired.get(effect.job)
     records = [each for each in records if expired is None or each[0].index > expired]
     found = [

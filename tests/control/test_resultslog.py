@@ -9,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.control.events import Append, ReadLog
+from elfmesh.control.master.replicas import serve_fetch
+from elfmesh.control.messages import Fetch
 from elfmesh.control.results.log import ResultsLog, ResultsLogs
 from elfmesh.control.results.pages import decode_page, encode_page
 from elfmesh.control.results.records import ResultRecord, table_to_ipc
 from elfmesh.errors import ProtocolError, StorageError
+from tests.control.harness import World
 
 JOB = b"\x07" * 20
 
@@ -151,6 +154,21 @@ def test_another_incarnation_begins_an_empty_log(tmp_path: Path) -> None:
         (each.job, each.incarnation, each.latest) for each in ResultsLogs(tmp_path / "results").found()
     ]
     assert (job, incarnation, latest) == (JOB, "b", 1)
+
+
+def test_the_log_of_another_incarnation_is_an_empty_one(tmp_path: Path) -> None:
+    logs = ResultsLogs(tmp_path)
+    logs.append(Append(JOB, "a", record(7), rows(1)))
+    read = logs.read(ReadLog(1, JOB, None, None, 10, "b"))
+    assert (read.page, read.earliest, read.latest, read.schema, read.error) == (b"", None, None, b"", "")
+    assert logs.read(ReadLog(1, JOB, None, None, 10, "a")).latest == 7
+
+
+def test_who_lacks_records_of_a_job_gets_none_of_an_earlier_incarnation() -> None:
+    office = World(1)[0].control.office
+    serve_fetch(office, office.me, Fetch(JOB, "b", 3, 1))
+    (read,) = (each for each in office.out if isinstance(each, ReadLog))
+    assert (read.job, read.incarnation, read.start) == (JOB, "b", 4)
 
 
 def test_a_dropped_log_is_an_empty_one(tmp_path: Path) -> None:

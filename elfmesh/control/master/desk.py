@@ -151,7 +151,9 @@ class Desk:
             limit = _limit(body)
         if ask.verb == "feed":  # whole until then, whatever is closed before the log is read
             body = {**body, "until": self.feed.until}
-        self._office.read_log(self._job, start, stop, limit, lambda read: self._read(ask, body, start, read))
+        self._office.read_log(
+            self._job, self._incarnation, start, stop, limit, lambda read: self._read(ask, body, start, read)
+        )
 
     def _read(self, ask: Ask, asked: dict[str, Any], start: int | None, read: LogRead | None) -> None:
         if read is None or read.error:

@@ -84,7 +84,8 @@ class _Answer:
 
     def _read(self, start: int) -> None:
         stop = self._asked[-1] + 1
-        self._office.read_log(self._message.job, start, stop, PAGE_RECORDS, self._page)
+        job, incarnation = self._message.job, self._message.incarnation
+        self._office.read_log(job, incarnation, start, stop, PAGE_RECORDS, self._page)
 
     def _page(self, read: LogRead | None) -> None:
         if read is None or read.error:

@@ -96,7 +96,7 @@ class Replicator:
 
 
 def serve_fetch(office: Office, sender: Contact, fetch: Fetch) -> None:
-    """Answer a holder that lacks records with the next page of our log."""
+    """Answer a holder that lacks records with the next page of our log, if it is of this job."""
     start = None if fetch.after is None else fetch.after + 1
 
     def done(read: LogRead | None) -> None:
@@ -106,4 +106,4 @@ def serve_fetch(office: Office, sender: Contact, fetch: Fetch) -> None:
         page = Page(fetch.job, fetch.incarnation, fetch.token, complete)
         office.send(sender, page, read.page, lane=BULK_LANE)
 
-    office.read_log(fetch.job, start, None, PAGE_RECORDS, done)
+    office.read_log(fetch.job, fetch.incarnation, start, None, PAGE_RECORDS, done)

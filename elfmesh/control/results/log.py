@@ -338,14 +338,15 @@ class ResultsLogs:
             shutil.rmtree(self._path(job))
 
     def read(self, effect: ReadLog) -> LogRead:
-        """A page of a job's log; a log that is not there is an empty one."""
+        """A page of a job's log; a log that is not there, or of another incarnation, is an empty one."""
         if not self._path(effect.job).exists():
             return LogRead(effect.token)
         try:
             log = self._log(effect.job, None)
-            page, following = b"", None
-            if effect.limit:
-                page, following = log.read(effect.start, effect.stop, effect.limit)
+            if effect.incarnation not in ("", log.incarnation):
+                return LogRead(effect.token)
+            none: tuple[bytes, int | None] = (b"", None)
+            page, following = log.read(effect.start, effect.stop, effect.limit) if effect.limit else none
             return log.describe(effect.token, page, following)
         except (OSError, ElfError) as error:
             return LogRead(effect.token, error=str(error))

@@ -18,7 +18,7 @@ import msgspec
 from elfmesh.agent.disk import framelog, frames, framescan, storage
 from elfmesh.agent.sources import blocks
 from elfmesh.agent.worker import jobs, recovered, watermark, worker
-from elfmesh.control import leadership, once
+from elfmesh.control import confirming, leadership, once
 from elfmesh.control.master import founding as master_founding
 from elfmesh.control.master import recovery, revising
 from elfmesh.control.master import roster as master_roster
@@ -337,6 +337,12 @@ REGISTRY: dict[str, Ablation] = {
             (once.Once, "of", lambda self, origin, token: None),
             (once.Once, "was_passed", lambda self, origin, token: False),
         ],
+        shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
+    ),
+    "asked-by-the-waiting": Ablation(
+        "a change that a life has not heard of is made while somebody waits for it",
+        "D-16",
+        always(confirming.Confirming, "needed", lambda self, message: False),
         shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
     ),
     **{name: Ablation(*each) for name, each in late.SAFEGUARDS.items()},

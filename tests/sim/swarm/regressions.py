@@ -78,6 +78,8 @@ REGRESSIONS: dict[str, str] = {
     " and dropped what came late for it; its judge did not know that it had been told",
     "lost-before-it-sealed": "an agent lost its disk before it had sealed anything: what it had read, and"
     " counted in an open interval as expired, was taken for read by the frame that says where the job begins",
+    "records-of-an-earlier-incarnation": "who lacked records of a job that had been deleted and applied anew"
+    " was given those of before by an agent that still had their log, and handed them on as the new job's",
 }
 
 OPEN: dict[str, str] = {}

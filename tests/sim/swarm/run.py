@@ -295,7 +295,7 @@ class Swarm:
         for sender, to, frame in frames:
             host = by_id.get(to.id)
             if host is not None and host.transport is not None:
-                self.network.again(sender, to, host.transport, frame)
+                self.network.again(sender, host.transport, frame)
         await asyncio.sleep(20.0)
         after = {key: await self.results(key) for key in self.current.values()}
         return [
