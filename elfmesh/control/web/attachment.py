@@ -84,13 +84,14 @@ class Attachment:
             async with aiohttp.ClientSession() as session:
                 first = True
                 while True:
+                    headers = self._credentials.headers(self._address)
                     try:
                         async with session.ws_connect(
                             self._url,
                             max_msg_size=2 * frames.FRAME_BYTES_MAX,
                             heartbeat=10.0,
                             compress=0,
-                            headers=self._credentials.headers(self._address),
+                            headers=headers,
                             ssl=self._context or True,
                         ) as socket:
                             if first:
@@ -98,7 +99,9 @@ class Attachment:
                             first = False
                             await self._converse(socket)
                     except aiohttp.WSServerHandshakeError as error:
-                        raise error_from(error.status, None, f"attaching to {self._address}") from None
+                        if headers == self._credentials.headers(self._address):
+                            raise error_from(error.status, None, f"attaching to {self._address}") from None
+                        # The agent has begun anew since they were read, and made a new token.
                     except (aiohttp.ClientError, ConnectionError) as error:
                         if first:
                             raise unreachable(self._address, error) from None
