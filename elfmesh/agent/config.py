@@ -272,6 +272,12 @@ def _choices(kind: Any, place: str) -> str:
     return f"One of {', '.join(get_args(kind))}." if get_origin(kind) is Literal else ""
 
 
+_KINDS = {
+    "str": "a text in quotes", "int": "a whole number", "float": "a number", "bool": "true or false",
+    "array": "a list in [ ]", "object": "a table", "null": "nothing",
+}  # fmt: skip
+
+
 def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
     try:
         return msgspec.convert(raw, kind)
@@ -286,9 +292,11 @@ def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
             section = sections.get(place, kind)
             if kind is SinkConfig:
                 section = TYPES[raw["type"]]
-            hint = suggest(unknown[1], section.__struct_fields__)
+            hint = suggest(unknown[1], section.__struct_fields__) or "`elf schema` has all keys."
         elif missing := re.search(r"missing required field `(.*?)`", message):
             message = f"{missing[1]!r} is missing"
+        elif kinds := re.match(r"Expected `(\w+)`, got `(\w+)`", message):
+            message = f"{_KINDS.get(kinds[1], kinds[1])} is wanted, not {_KINDS.get(kinds[2], kinds[2])}"
         elif message.startswith("Invalid enum value"):
             hint = _choices(kind, str(error).partition(" - at `$")[2].strip("`."))
         elif kind is SinkConfig and message.startswith("Invalid value"):

@@ -5,6 +5,8 @@ Owns the bytes of an `Answered` and the shape of an error. Knows no verb.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +23,7 @@ OK, BAD_REQUEST, NOT_FOUND, CONFLICT, GONE, FAILED, UNAVAILABLE = 200, 400, 404,
 ANEW = 425
 """To an asking agent only: it may be asked once more, as another question (`once.py`)."""
 
+_PLACED = re.compile(r"(?s)([^:\s]+): query:(\d+):(\d+): (.+)")
 _DECODE = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -35,6 +38,24 @@ def error_of(error: ElfError) -> dict[str, Any]:
     if isinstance(error, QueryError):
         body |= {"line": error.line, "column": error.column}
     return body
+
+
+def refusal_body(errors: Sequence[str], where: str = "") -> dict[str, Any]:
+    """The JSON of what agents say against the text of a job, each as "AGENT: error"; the first one is shown.
+
+    An error of the text keeps its place there, as if the one who was asked had found it.
+    """
+    first, *others = errors
+    more = f" and {len(others)} more agent{'s' * (len(others) > 1)}" if others else ""
+    placed = _PLACED.fullmatch(first)
+    if placed is None:
+        hint = f"Refused by it{more}." if more else ""
+        return error_body(first, where=where, hint=hint, code=QueryError.exit_code)
+    agent, line, column, said = placed.groups()
+    what, _, hint = said.partition("\n  ")
+    hint = f"{hint} Refused by {agent}{more}.".lstrip()
+    body = error_body(what, where=f"query:{line}:{column}", hint=hint, code=QueryError.exit_code)
+    return body | {"line": int(line), "column": int(column)}
 
 
 def respond(

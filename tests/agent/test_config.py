@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from elfmesh.agent.cli import entry
 from elfmesh.agent.config import load_config, parse_label, parse_stream
 from elfmesh.errors import ConfigError
 
@@ -79,7 +80,7 @@ def test_a_stream_option_may_hold_a_regex_with_commas_and_equals_signs() -> None
     [
         ("[limits]\nengine = 'jobs'\n", "limits.engine", "Invalid enum value 'jobs'\n  One of start, job"),
         ("lissten = '127.0.0.1:1'\n", "agent.toml", "unknown key 'lissten'.*\n.*Did you mean listen"),
-        ("data_dir = 7\n", "data_dir", "Expected `str`"),
+        ("data_dir = 7\n", "data_dir", "a text in quotes is wanted, not a whole number"),
         ("listen = '127.0.0.1'\n", "listen", "not an address"),
         ("listen = '127.0.0.1:70000'\n", "listen", "not an address"),
         ("listen = '0.0.0.0:7400'\n", "listen", "certificates"),
@@ -116,6 +117,24 @@ def test_a_wrong_setting_names_file_and_key(tmp_path: Path, change: str, place: 
     assert caught.value.exit_code == 78
     assert "agent.toml" in str(caught.value)
     assert place in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("data_dir = 7\n", "1:1: data_dir: a text in quotes is wanted"),
+        ("name = 'a'\n[streams.a]\npath = 'x'\nformat = 'nosuch'\n", "4:1: streams.a.format: unknown format"),
+        ("name = 'a'\nbogus = 1\nlisten = 'x'\n", "2:1: unknown key 'bogus'"),
+        ("name = 'a'\nlisten = \n", "2:10: is not TOML: Invalid value"),
+    ],
+)
+def test_an_agent_names_line_and_column_of_what_is_wrong(
+    text: str, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(text)
+    assert entry.run(["agent", "-c", str(path)]) == 78
+    assert capfd.readouterr().err.startswith(f"elf: {path}:{said}")
 
 
 def test_a_file_that_is_not_there_is_a_configuration_error(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import csv
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from elfmesh.agent.cli import entry as cli
+from elfmesh.control.answers import BAD_REQUEST, refusal_body
+from elfmesh.control.cli.common import within
 from elfmesh.control.client import Client, _place, connect
 from elfmesh.control.client_base import api_address
 from elfmesh.control.events import Reply
@@ -106,6 +110,39 @@ def test_a_query_the_agents_refuse_exits_65(api: str, job: Path, backend: FakeBa
     assert ran.exit_code == 65
     assert "no column product" in ran.stderr
     assert "^" in ran.stderr
+
+
+def test_what_agents_refuse_is_placed_in_the_file(api: str, tmp_path: Path, backend: FakeBackend) -> None:
+    said = "web1: query:2:8: clicks has no column nosuch\n  There are ts, product."
+    body = refusal_body([said, said.replace("web1", "web2")], "clicks")
+    assert (body["line"], body["column"], body["code"]) == (2, 8, 65)
+    backend.replies["apply"] = Reply(0, BAD_REQUEST, body)
+    path = tmp_path / "two.elfql"
+    path.write_text(TEXT.replace("shop.top", "shop.first") + ";\n\n" + TEXT)
+    found = elf("apply", "-f", str(path), "--api", api)
+    assert found.exit_code == 65
+    assert f"elf: {path}:3:8: clicks has no column nosuch" in found.output
+    assert "There are ts, product. Refused by web1 and 1 more agent." in found.output
+    second = within(QueryError("x", line=2, column=5), path.read_text(), TEXT.partition("\n")[2], "two")
+    assert (second.line, second.column, second.source) == (7, 5, "two")
+
+
+def test_an_agents_refusal_without_a_place_is_said_as_it_is() -> None:
+    body = refusal_body(["web1: no room"], "clicks")
+    assert (body["error"], body["where"], body["hint"], body["code"]) == ("web1: no room", "clicks", "", 65)
+
+
+def test_what_waits_for_lines_ends_when_its_reader_does() -> None:
+    code = (
+        "import time; from elfmesh.control.cli.common import end_with_reader as e; e(); print(1, flush=True)"
+    )
+    command = [sys.executable, "-c", f"{code}; time.sleep(99)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as waits:
+        assert waits.stdout
+        assert waits.stderr
+        assert waits.stdout.readline() == b"1\n"
+        waits.stdout.close()
+        assert b"KeyboardInterrupt" in waits.stderr.read()
 
 
 def test_a_missing_file_and_a_plain_query_are_said(api: str, tmp_path: Path) -> None:

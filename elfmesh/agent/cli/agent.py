@@ -18,7 +18,7 @@ from elfmesh.agent import config as configuration
 from elfmesh.agent.log_lines import JsonLine, TextLine
 from elfmesh.agent.service.journal import JournalLine, is_journal
 from elfmesh.agent.service.notify import notifier_of
-from elfmesh.errors import UsageError
+from elfmesh.errors import ConfigError, UsageError
 
 
 @click.command("agent")
@@ -109,7 +109,14 @@ def agent_command(
         tls={"dir": tls_dir} if tls_dir else None,
         dangerously_insecure_network=dangerously_insecure_network or None,
     )
-    config = read()
+    try:
+        config = read()
+        from elfmesh.agent.stream_formats import format_of
+
+        for stream_name, stream in config.streams.items():
+            format_of(stream, name=stream_name)
+    except ConfigError as error:
+        raise _placed(error, config_path) from None
     if token:
         _enrol(token, config.tls.dir)
     notifier = notifier_of(os.environ)
@@ -118,6 +125,19 @@ def agent_command(
 
     failpoints.arm_from(os.environ)
     return runtime.run(config, ready=_say_ready, notifier=notifier, read=read)
+
+
+def _placed(error: ConfigError, path: str | None) -> ConfigError:
+    """The error with its line and column in the file, where `elf validate` finds it there as well."""
+    from elfmesh.agent.validation import validate
+
+    problems = [each for checked in validate([path] if path else []) for each in checked.problems]
+    for found in problems:
+        if found.line and (found.message.endswith(error.message) or error.message.startswith(found.message)):
+            others = f" `elf validate {path}` lists {len(problems)} errors." if len(problems) > 1 else ""
+            where = f"{found.file}:{found.line}:{found.column}"
+            return ConfigError(found.message, where=where, hint=f"{found.hint}{others}".lstrip())
+    return error
 
 
 def _enrol(token: str, place: str) -> None:

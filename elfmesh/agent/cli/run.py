@@ -295,7 +295,7 @@ def _summarise(job: LogRun, verbosity: int) -> None:
 
 def summary(stats: RunStats, *, verbose: bool) -> Iterator[str]:
     """What was read and what was wrong with it, in a few lines."""
-    counts = [f"{stats.records} records", _plural(stats.parse_errors, "parse error")]
+    counts = [_plural(stats.records, "record"), _plural(stats.parse_errors, "parse error")]
     counts += [f"{stats.filtered} filtered"]
     if stats.function_errors:
         counts.append(_plural(stats.function_errors, "function error"))

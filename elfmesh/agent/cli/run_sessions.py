@@ -13,7 +13,7 @@ from elfmesh.cbt import finish_blocks
 from elfmesh.control.ql import sessions
 from elfmesh.control.ql.finalise_parts import Reduced
 from elfmesh.control.ql.statement import Statement
-from elfmesh.control.results.records import NOT_COUNTED
+from elfmesh.control.results.records import FIRST, NOT_COUNTED
 
 Shown = tuple[int, tuple[int, ...], Mapping[str, Reduced]]
 """An interval's index, its counts, and the tables that its rows are made of."""
@@ -29,6 +29,8 @@ def shown(statement: Statement, intervals: Iterable[OpenInterval]) -> Iterator[S
     Raises:
         DataError: too many sessions are open at a time.
     """
+    # Where no record at all has a usable time, what was counted is in no interval.
+    intervals = (interval for interval in intervals if interval.index > FIRST)
     if not statement.has_sessions:
         for interval in intervals:
             yield interval.index, interval.counts, finish_blocks(interval.tables or {})

@@ -286,7 +286,9 @@ def _open(path: str) -> BinaryIO:
     except PermissionError:
         raise _forbidden(path) from None
     except IsADirectoryError:
-        raise RuntimeFailure("is a directory", where=path, hint=f"Name its files: {path}/*.log") from None
+        raise RuntimeFailure(
+            "is a directory", where=path, hint=f"Name its files: {path.rstrip('/')}/*.log"
+        ) from None
 
 
 def _forbidden(path: str) -> RuntimeFailure:

@@ -27,6 +27,7 @@ from elfmesh.control.cli.common import (
     signature_option,
     text_of,
     with_caret,
+    within,
 )
 from elfmesh.control.cli.health import health_command
 from elfmesh.control.cli.leave import leave_command
@@ -81,7 +82,7 @@ def apply_command(
             signed = envelopes.get(text_digest(job[0]), "")
             answer = client.apply(job[0], creator=creator, dry_run=dry_run, source=source, signed=signed)
         except QueryError as error:
-            raise with_caret(error, job[0]) from None
+            raise within(error, text, job[0], source) from None
         if output == "table":
             print_applied(answer, old, job[0])
         elif output == "json":

@@ -8,7 +8,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import select
+import signal
+import stat
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -171,6 +176,24 @@ def with_caret(error: QueryError, text: str) -> QueryError:
     return QueryError(message, line=error.line, column=error.column, hint=error.hint, source=error.source)
 
 
+def within(error: QueryError, text: str, part: str, source: str) -> QueryError:
+    """An error about a statement as one about the file that it stands in, with the line and a caret.
+
+    Args:
+        error: its line and column count from the begin of the statement.
+        text: of the file.
+        part: of the statement.
+        source: what the file is called.
+    """
+    before = text[: max(text.find(part), 0)]
+    line, column = error.line, error.column
+    if line == 1:
+        column += len(before) - (before.rfind("\n") + 1)
+    line += before.count("\n") if line else 0
+    placed = QueryError(error.message, line=line, column=column, hint=error.hint, source=source)
+    return with_caret(placed, text)
+
+
 def text_of(value: Any) -> str:
     """A value as a cell: safe to print, lists and objects in short."""
     if value is None:
@@ -244,6 +267,28 @@ def print_rows(
         click.echo(csv_line(columns))
     for line in cells:
         click.echo(csv_line(line))
+
+
+def end_with_reader() -> None:
+    """End as Ctrl-C does once nobody reads a pipe that this process writes to.
+
+    For what waits long between two lines: a write would tell, but `elf results --follow | head` has none.
+    """
+    try:
+        output = sys.stdout.fileno()
+    except (AttributeError, OSError):  # closed, or an object in its place
+        return
+    if not stat.S_ISFIFO(os.fstat(output).st_mode):
+        return
+    waiting, main = select.poll(), threading.main_thread()
+    waiting.register(output, 0)
+
+    def watch() -> None:
+        waiting.poll()
+        if main.is_alive() and main.ident is not None:
+            signal.pthread_kill(main.ident, signal.SIGINT)
+
+    threading.Thread(target=watch, name="reader", daemon=True).start()
 
 
 def say(text: str) -> None:

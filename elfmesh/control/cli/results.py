@@ -17,6 +17,7 @@ from elfmesh.control.cli.chart import Chart
 from elfmesh.control.cli.common import (
     api_option,
     csv_line,
+    end_with_reader,
     job_argument,
     output_option,
     print_table,
@@ -80,6 +81,8 @@ def _show(
     quiet: bool,
 ) -> None:
     count = 0
+    if follow:
+        end_with_reader()
     try:
         for line in Client(api).lines(job, follow=follow, start=start, limit=limit, state=state):
             printer.show(line)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from elfmesh.control.cli.common import api_option, complete_jobs, say, with_caret
+from elfmesh.control.cli.common import api_option, complete_jobs, end_with_reader, say, with_caret
 from elfmesh.control.client import Client
 from elfmesh.errors import QueryError, RuntimeFailure
 from elfmesh.text import printable, suggest
@@ -44,6 +44,7 @@ def tap_command(
     Of a job: the lines of its stream that pass its WHERE. Looking costs the agent little, whatever the
     stream brings: lines are sampled, their number and length are bounded.
     """
+    end_with_reader()
     client = Client(api)
     texts = [_text(client, name)]
     if where is not None:
@@ -65,8 +66,9 @@ def tap_command(
         pass
     if counts and output == "table":
         jumps = f", {counts['jumps']} jumps over what came too fast" if counts["jumps"] else ""
+        lines = "line" if counts["shown"] == 1 else "lines"
         say(
-            f"{counts['shown']} lines shown of {counts['matched']} that pass, {counts['read']} read, "
+            f"{counts['shown']} {lines} shown of {counts['matched']} that pass, {counts['read']} read, "
             f"{counts['parse_errors']} parse errors{jumps}"
         )
 

@@ -25,7 +25,7 @@ from elfmesh.control.cli.common import (
     say,
     signature_option,
     text_of,
-    with_caret,
+    within,
 )
 from elfmesh.control.client import Client
 from elfmesh.control.manifest import split_name
@@ -103,8 +103,8 @@ def update_command(
 ) -> None:
     """Change a running job; its state is kept where it can be."""
     client = Client(api)
-    text, source = read_text(path)
-    signed = ""
+    whole, source = read_text(path)
+    text, signed = whole, ""
     for said, envelope in read_signatures(path, signature).items():
         from elfmesh.control.ql import parse_many
 
@@ -122,7 +122,7 @@ def update_command(
     try:
         answer = client.update(job, text, canary=labels, dry_run=dry_run, source=source, signed=signed)
     except QueryError as error:
-        raise with_caret(error, text) from None
+        raise within(error, whole, text, source) from None
     if output == "table":
         print_applied(answer, old, text)
     elif output == "json":

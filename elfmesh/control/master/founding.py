@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh import ids
-from elfmesh.control.answers import BAD_REQUEST, error_body
+from elfmesh.control.answers import BAD_REQUEST, refusal_body
 from elfmesh.control.master.activation import Activation
 from elfmesh.control.master.close import Closer
 from elfmesh.control.master.roster import RosterBook
@@ -185,9 +185,7 @@ class Founding:
 
     def _refuse(self, message: Announced) -> None:
         terms = self._terms()
-        text, *others = message.errors
-        more = f" (and {len(others)} more agents refuse it)" if others else ""
-        self._activation.refuse(BAD_REQUEST, error_body(text + more, where=", ".join(self._streams), code=65))
+        self._activation.refuse(BAD_REQUEST, refusal_body(message.errors, ", ".join(self._streams)))
         stop = Stop(terms.manifest.job_id, terms.manifest.incarnation, terms.epoch)
         for participant in message.participants:
             self._office.send(participant.contact, stop)

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from elfmesh.control import ql
-from elfmesh.control.answers import BAD_REQUEST, CONFLICT, UNAVAILABLE, error_body, respond
+from elfmesh.control.answers import BAD_REQUEST, CONFLICT, UNAVAILABLE, error_body, refusal_body, respond
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.master.close import Closer
 from elfmesh.control.master.roster import RosterBook
@@ -37,7 +37,7 @@ from elfmesh.control.results.records import UNUSABLE, ResultRecord
 from elfmesh.control.signing import is_tombstone
 from elfmesh.control.stages import STAGES_MAX, followed, stage_at, trimmed
 from elfmesh.control.terms import Rollout, RosterEntry, Stage, Terms
-from elfmesh.errors import ProtocolError
+from elfmesh.errors import ProtocolError, Unreachable
 from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone
 
@@ -177,10 +177,10 @@ class Rollouts:
             return
         answers = [answer for _, body in sorted(done.answers) if (answer := _answer(body)) is not None]
         names = {entry.contact.id: entry.name for entry in self._master.book.active}
-        errors = [f"{names.get(each.member, '?')}: {each.error}" for each in answers if each.error]
+        named = [(names.get(each.member) or each.member.hex()[:6], each.error) for each in answers]
+        errors = [f"{name}: {error}" for name, error in named if error]
         if errors:
-            more = f" (and {len(errors) - 1} more agents refuse it)" if len(errors) > 1 else ""
-            self._give_up(BAD_REQUEST, errors[0] + more, code=65)
+            self._give_up(BAD_REQUEST, refusal_body(errors))
             return
         self._frontiers = [each.frontier for each in answers if each.frontier is not None]
         self._away = frozenset(each.member for each in answers if not each.takes_part)
@@ -269,19 +269,20 @@ class Rollouts:
             self.on_renewed(terms, outcome, wanted, self._prepared_at)
         self._go_on()
 
-    def _give_up(self, status: int, why: str, code: int = 69) -> None:
+    def _give_up(self, status: int, why: str | dict[str, Any]) -> None:
         """The old version goes on."""
         wanted, self._wanted = self._wanted, None
         if wanted is None:
             return
         self._master.thaw()
-        self._refuse(wanted, status, why, code)
+        self._refuse(wanted, status, why)
         self._go_on()
 
-    def _refuse(self, wanted: Wanted, status: int, why: str, code: int = 69) -> None:
+    def _refuse(self, wanted: Wanted, status: int, why: str | dict[str, Any]) -> None:
         wanted.refused()
         if wanted.origin is not None:
-            body = error_body(why, hint=f"Version {wanted.manifest.version - 1} goes on.", code=code)
+            body = error_body(why, code=Unreachable.exit_code) if isinstance(why, str) else why
+            body["hint"] = f"{body['hint']} Version {wanted.manifest.version - 1} goes on.".lstrip()
             respond(self._office, wanted.origin, wanted.token, status, body)
 
     def _go_on(self) -> None:

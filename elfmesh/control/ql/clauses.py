@@ -349,10 +349,14 @@ class Cutter:
             token = self._tokens[at]
             if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
                 continue
-            word, following = self._word(), self._word(1)
+            word, after = self._word(), self._tokens[at + 1].token_type if self._word(1) else None
+            following = "" if after == TokenType.IDENTIFIER else self._word(1)
             refused = UNSUPPORTED_WORDS.get(word)
             if refused is not None and (refused.following is None or following in refused.following):
                 raise self._error(refused.message, refused.hint)
+            if word == "WINDOW" and after in (TokenType.VAR, TokenType.NUMBER) and self._word(2) != "AS":
+                hint = "Write WINDOW w AS (PARTITION BY a ORDER BY b)."
+                raise self._error("WINDOW gives a name to a window", hint)
             if token.token_type == TokenType.VAR and re.fullmatch(r"\d[\d_]*", token.text):
                 plain = token.text.replace("_", "")
                 raise self._error(f"{token.text} is no number", f"Write {plain}, or the name `{token.text}`.")

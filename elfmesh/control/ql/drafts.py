@@ -28,6 +28,7 @@ from elfmesh.control.ql.draft_windows import with_windows
 from elfmesh.control.ql.nodes import Call, Expr, Field, Literal, Scalar, Star
 from elfmesh.control.ql.paths import dotted_parts
 from elfmesh.control.ql.python_function import PythonFunction
+from elfmesh.control.ql.refusals import CLAUSES
 from elfmesh.control.ql.render import render
 from elfmesh.control.ql.scope import GROUP, LATE, Input, Scope
 from elfmesh.control.ql.selection import Select
@@ -387,9 +388,8 @@ class Drafter:
         for name, given in node.args.items():
             if given and name not in known:
                 one = given[0] if isinstance(given, list) else given
-                raise self._error(
-                    one if isinstance(one, exp.Expr) else node, f"{name.strip('_').upper()} is not there"
-                )
+                what, hint = CLAUSES.get(name, (name.strip("_").upper(), ""))
+                raise self._error(one if isinstance(one, exp.Expr) else node, f"{what} is not there", hint)
 
 
 def _reads(item: exp.Alias) -> bool:

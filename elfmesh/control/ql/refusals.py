@@ -49,7 +49,7 @@ _CLOCK = Refusal(
 
 UNSUPPORTED_WORDS: dict[str, Refusal] = {
     "INTERSECT": _SET,
-    "EXCEPT": _SET,
+    "EXCEPT": Refusal(_SET.message, f"{_SET.hint} Instead of * EXCEPT (a), name the columns."),
     "MINUS": Refusal(_SET.message, _SET.hint, ("SELECT", "ALL", "DISTINCT")),
     "LATERAL": Refusal("LATERAL (SELECT ...) is not there", "Write LATERAL VIEW explode(x) t AS e.", ("(",)),
     "PIVOT": Refusal("PIVOT is not there", "Write sum(x) FILTER (WHERE key = 'a') AS a, ...", ("(",)),
@@ -58,6 +58,12 @@ UNSUPPORTED_WORDS: dict[str, Refusal] = {
     "CLUSTER BY": Refusal("CLUSTER BY is not there", "Write ORDER BY."),
     "SORT BY": Refusal("SORT BY is not there", "Write ORDER BY."),
     "DISTRIBUTE BY": Refusal("DISTRIBUTE BY is not there", "Write PARTITIONS n after CREATE JOB name."),
+    "GROUP BY": Refusal("GROUP BY DISTINCT is not there", "Write GROUP BY a, b.", ("DISTINCT",)),
+    "ORDER BY": Refusal("ORDER BY ALL is not there", "Name what to order by: ORDER BY 1, 2.", ("ALL",)),
+    "LIMIT": Refusal("LIMIT ALL is not there", "Leave it out: all rows are shown without LIMIT.", ("ALL",)),
+    "TABLE": Refusal(
+        "TABLE(...) is not there", "Write FROM stream GROUP BY TUMBLE(ts, INTERVAL '30' SECOND).", ("(",)
+    ),
     "NATURAL": Refusal("NATURAL JOIN is not there", "Write JOIN ... ON a.x = b.x."),
     "->": Refusal("lambda functions are not there", "Write the expression itself."),
     **dict.fromkeys(("CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP"), _CLOCK),
@@ -82,8 +88,27 @@ _GROUPS: tuple[tuple[str, str], ...] = (
         "Write explode(x), x[0], from_json(x, 'STRUCT<a: BIGINT>') or get_json_object(text, '$.a').",
         "stack struct named_struct transform json_tuple",
     ),
+    (
+        "Write HOP(ts, INTERVAL '10' SECOND, INTERVAL '30' SECOND): slide, then size.",
+        "hopping hop_window hopping_window slide sliding sliding_window slidingwindow hoppingwindow cumulate",
+    ),
+    (
+        "Write TUMBLE(ts, INTERVAL '30' SECOND).",
+        "tumbling tumble_window tumbling_window tumblingwindow time_bucket date_bin countwindow count_window",
+    ),
+    ("Write SESSION(ts, INTERVAL '5' MINUTE).", "sessions sessionwindow session_windows"),
     ("Select window_start or window_end.", "tumble_start tumble_end hop_start hop_end window_time"),
 )
 
 UNSUPPORTED_FUNCTIONS: dict[str, str] = {name: hint for hint, names in _GROUPS for name in names.split()}
 """Functions of Spark that ELF-QL does not have, and what to write instead."""
+
+CLAUSES: dict[str, tuple[str, str]] = {
+    "locks": ("FOR UPDATE", "Nothing is locked here: leave it out."),
+    "version": ("VERSION AS OF", "Choose times with WHERE."),
+    "when": ("VERSION AS OF", "Choose times with WHERE."),
+    "by_name": ("UNION BY NAME", "Select the columns in one order: they go by position."),
+    "sample": ("SAMPLE", "Filter with WHERE, or read less with `elf run --sample N`."),
+    "into": ("INTO", "Read results with `elf results`, or write them on with a sink."),
+}
+"""Clauses as the SQL parser calls them: how the user did, and what to do instead."""

@@ -13,7 +13,9 @@ from typing import Any, Protocol
 
 from sqlglot import exp
 
+from elfmesh.control.ql.aggregates import AGGREGATES
 from elfmesh.control.ql.nodes import Duration, Expr, Field, Literal, WindowCall
+from elfmesh.control.ql.refusals import MARK
 from elfmesh.control.ql.statement import SESSION
 from elfmesh.control.ql.text_source import Place
 from elfmesh.errors import ConfigError, QueryError
@@ -34,6 +36,9 @@ _SHAPES = {
 }
 
 
+_AROUND = (exp.Add, exp.Sub, exp.WindowSpec, exp.Anonymous)
+"""What an INTERVAL stands in: sums with times, frames, and calls, which say themselves what they take."""
+
 _MONTHS = re.compile(r"(\d{1,6}) (months?|quarters?|years?)")
 
 
@@ -53,6 +58,11 @@ def fixed_duration_us(node: exp.Interval, error: Complain) -> int:
     """
     unit, value = node.args.get("unit"), node.this
     hint = "Write INTERVAL '30' SECOND or INTERVAL 5 MINUTES."
+    around = node.parent
+    while isinstance(around, exp.Neg | exp.Paren):
+        around = around.parent
+    if not isinstance(around, _AROUND) or around.name.removeprefix(MARK) in AGGREGATES:
+        raise error(node, "an INTERVAL is no value of its own", "Add it to a time: ts + INTERVAL '5' MINUTE.")
     if unit is not None and not isinstance(unit, exp.Var):
         raise error(node, "INTERVAL takes one unit", hint)
     sign = 1

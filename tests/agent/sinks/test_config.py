@@ -26,7 +26,7 @@ WRONG = [
     (TOPIC | {"options": {"transactional.id": "x"}}, "by the agent itself"),
     ({}, "'type' is missing"),
     ({"type": "parqet"}, "One of parquet"),
-    (3, "Expected `object`"),
+    (3, "a table is wanted, not a whole number"),
     (FILES | {"pth": 1}, "Did you mean path"),
     (FILES | {"path": "results"}, "not an absolute path"),
     (FILES | {"jobs": []}, "jobs"),
