@@ -5,22 +5,22 @@ part of the outside world is handed in (transport, storage, executor, workers, r
 the simulator runs this very pump. Decides nothing about jobs, trees or peers.
 
 Invariants: the core is only ever stepped here, one event at a time; effects happen in the order they were
-given, and nothing that comes after a write to disk happens before it is durable; a failed sync is fatal and
-ends the agent, never silently retried (D-1). Where there is no room to write, nothing was written, and the
-agent waits for room: to its peers it is away meanwhile, since what it would have said is not said.
+given, and nothing that comes after a write to disk happens before it is durable, but what promises nothing
+(`at_once`); a failed sync is fatal and ends the agent, never silently retried (D-1). Where there is no room
+to write, nothing was written, and the agent waits for room: to its peers it is away meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
 from elfmesh.agent import traces
+from elfmesh.agent.at_once import overtakes
 from elfmesh.agent.core import AgentCore
 from elfmesh.agent.disk.durable import Durable
 from elfmesh.agent.disk.statelog import StateLog
@@ -37,7 +37,6 @@ from elfmesh.errors import DiskFull, Unreachable
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Send, Tick
 from elfmesh.overlay.events import ConnectionLost, Joined, JoinFailed, Leave, Start
 from elfmesh.srt.events import MergeRequest
-from elfmesh.srt.messages import SegmentUp
 
 log = logging.getLogger("elf.agent")
 Store = ctl.Persist | ctl.Append | ctl.DeadLetter | ctl.DropLog | ctl.ReadLog
@@ -98,14 +97,12 @@ class Pump:
         self._heavy = HeavyWork(compute, executor, self._spawn, self.step, self.counters, cpu_s)
         self.joined, self.left = asyncio.Event(), asyncio.Event()
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        self._inbox: deque[Event] = deque()
-        self._outbox: deque[Effect] = deque()
+        self._inbox, self._outbox = deque[Event](), deque[Effect]()
         self._stored = asyncio.Event()  # clear while effects wait behind a write
         self._stored.set()
-        self.problem = ""
+        self._writing_since, self.problem = 0.0, ""
         self._harmless: dict[int, None] = {}
-        self._stepping = False
-        self._stopped = self._closing = False
+        self._stepping = self._stopped = self._closing = False
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -191,7 +188,7 @@ class Pump:
         try:
             now = asyncio.get_running_loop().time()
             while self._inbox:
-                self._outbox.extend(self.core.step(self._inbox.popleft(), now))
+                self._queue(self.core.step(self._inbox.popleft(), now), now)
                 if self.problem:
                     self._give_up_sending()
                 self._drain()
@@ -200,6 +197,15 @@ class Pump:
             self.fail(error)
         finally:
             self._stepping = False
+
+    def _queue(self, effects: list[Effect], now: float) -> None:
+        """Carry out what need not wait for the disk; the rest in its order."""
+        waits_s = 0.0 if self._stored.is_set() else now - self._writing_since
+        for effect in effects:
+            if not self.problem and overtakes(effect, waits_s):
+                self._carry_out(effect)
+            else:
+                self._outbox.append(effect)
 
     def _arm(self, deadline: float | None) -> None:
         """Keep one timer, never later than the core's deadline; an early one is harmless."""
@@ -226,6 +232,7 @@ class Pump:
             effect = self._outbox.popleft()
             if isinstance(effect, Store):
                 self._stored.clear()
+                self._writing_since = asyncio.get_running_loop().time()
                 self._spawn(self._store(effect))
             else:
                 self._carry_out(effect)
@@ -288,9 +295,7 @@ class Pump:
         try:
             self.transport.send(effect.to, effect.message, effect.payload, effect.lane)
             reach("sent", kind)
-            if traces.is_on() and isinstance(effect.message, SegmentUp):
-                for entry in effect.message.segment.entries:
-                    traces.span("send", effect.message.tree, entry.interval, time.time_ns())
+            traces.sent(effect.message)
         except ValueError as error:  # over a limit of the wire: the peer would cut us off for it
             self.counters["not_sent_too_big"] += 1
             log.error("cannot send: %s", error)

@@ -19,6 +19,8 @@ from typing import Any
 
 import elfmesh
 from elfmesh.errors import ConfigError
+from elfmesh.machine import Message
+from elfmesh.srt.messages import SegmentUp
 
 SETTINGS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """OpenTelemetry's own settings: tracing is on where one of them is set."""
@@ -51,6 +53,13 @@ def end() -> None:
     traces, _traces = _traces, None
     if traces is not None:
         traces.close()
+
+
+def sent(message: Message) -> None:
+    """A message has left: what it carries of intervals is on its way."""
+    if _traces is not None and isinstance(message, SegmentUp):
+        for entry in message.segment.entries:
+            span("send", message.tree, entry.interval, time.time_ns())
 
 
 def span(what: str, job: bytes, interval: int, began_ns: int) -> None:

@@ -10,14 +10,16 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 import elfmesh
+from elfmesh.agent.host import InlineExecutor, Lane
 from elfmesh.control.results.records import ResultRecord, rows_to_json
-from tests.sim import vloop
+from tests.sim import agents, vloop
 from tests.sim.agents import SimAgent, SimFleet, line, until, wall_us
 from tests.sim.network import Faults
 
@@ -25,6 +27,7 @@ AGENTS = int(os.environ.get("ELF_SIM_AGENTS", "200"))
 QUERY = """SELECT k, count(*) AS n, sum(v) AS s, max(v) AS most FROM log
 GROUP BY TUMBLE(ts, INTERVAL '2' SECOND), k ORDER BY k"""
 JOB = f"CREATE JOB sim.sums DEADLINE '60 s' AS {QUERY}"
+T = TypeVar("T")
 Rows = list[dict[str, Any]]
 Results = dict[int, tuple[ResultRecord, Rows]]
 
@@ -114,6 +117,45 @@ def run_job(
 
     outcome: tuple[str, float] = vloop.run(main())
     return outcome
+
+
+class SlowDisk(InlineExecutor):
+    """Whatever is written is durable after so long."""
+
+    seconds = 1.5
+
+    async def run(self, lane: Lane, work: Callable[[], T]) -> T:
+        if lane == "store":
+            await asyncio.sleep(self.seconds)
+        return await super().run(lane, work)
+
+
+def test_nobody_is_taken_for_dead_because_disks_are_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow: list[SlowDisk] = []
+
+    def made() -> SlowDisk:
+        slow.append(SlowDisk())
+        slow[-1].seconds = 0.0
+        return slow[-1]
+
+    monkeypatch.setattr(agents, "InlineExecutor", made)
+
+    async def main() -> None:
+        fleet = SimFleet(3, 4)
+        await fleet.start()
+        await fleet.apply(JOB.replace("60 s", "1 s").replace("DEADLINE", "ON STRAGGLER WAIT DEADLINE"))
+        await write(fleet, 4, random.Random(3))
+        for each in slow:
+            each.seconds = SlowDisk.seconds
+        await write(fleet, 12, random.Random(3))
+        upto = ended_us()
+        results = await closed(fleet, upto, 1)
+        fleet.check()
+        compare(results, oracle(fleet.agents, tmp_path, upto), 4)
+
+    vloop.run(main())
 
 
 def test_twenty_agents_give_the_oracles_answer(tmp_path: Path) -> None:
