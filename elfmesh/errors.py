@@ -89,7 +89,7 @@ class Unreachable(ElfError):
 
 
 class ConfigError(ElfError):
-    """A wrong configuration file, flag value or address."""
+    """A wrong configuration: a file, or what is laid over it."""
 
     exit_code = 78
 

@@ -133,9 +133,10 @@ class Places:
         new.wake()
 
     def gone(self, home: str) -> None:
-        """A job has left its home; nobody else is read there, unless it is shared."""
+        """A job has left its home, and waits for no turn; nobody else is read there, unless it is shared."""
         self._slow.discard(home)
         self._behind.discard(home)
+        self._waiting = deque(job for job in self._waiting if self._is_here(job))
         self._next()
 
     def _next(self) -> None:

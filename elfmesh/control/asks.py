@@ -170,7 +170,8 @@ class Asks:
 
     def _create(self, message: Submit) -> None:
         if message.update:
-            self._refuse(message.origin, message.token, NOT_FOUND, "there is no such job")
+            text = f"there is no such job: {message.manifest.qualified}"
+            self._refuse(message.origin, message.token, NOT_FOUND, text)
         elif message.dry_run:
             self._versions.new(message)
         elif self._once.of(message.origin, message.token) is not None:
@@ -300,7 +301,8 @@ class Asks:
                 return
             self._leadership.ended(master)
             body = summary(master.terms, master.book, "deleted")
-            body["acknowledged"] = master.ending.stopped
+            stopped = body["acknowledged"] = master.ending.stopped
+            body["expected"] = max(body["expected"], stopped)  # who leaves is told too, and expected no more
             respond(self._office, ask.origin, ask.token, OK, body)
 
         master.end(ended)

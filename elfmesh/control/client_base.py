@@ -9,7 +9,7 @@ import re
 from urllib.parse import quote
 
 from elfmesh.control.manifest import split_name
-from elfmesh.errors import ConfigError, ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
+from elfmesh.errors import ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
 
 API = "127.0.0.1:7401"
 """Where an agent's API is unless it was told otherwise."""
@@ -19,12 +19,13 @@ def api_address(address: str | None) -> tuple[str, int]:
     """Host and port of "HOST:PORT", of ELF_API, or of the default.
 
     Raises:
-        ConfigError: not an address.
+        UsageError: not an address.
     """
     text = address or os.environ.get("ELF_API") or API
     host, _, port = re.sub(r"^https?://", "", text).rstrip("/").rpartition(":")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ConfigError(f"{text!r} is not HOST:PORT", where="--api")
+        hint = "Give the address of an agent's API, such as 127.0.0.1:7401."
+        raise UsageError(f"{text!r} is not HOST:PORT", where="--api", hint=hint)
     return host.strip("[]"), int(port)
 
 

@@ -25,7 +25,6 @@ from elfmesh.control.answers import (
     NOT_FOUND,
     OK,
     UNAVAILABLE,
-    decode_body,
     error_body,
     error_of,
     read_answer,
@@ -33,6 +32,7 @@ from elfmesh.control.answers import (
 from elfmesh.control.asks_versions import CHANGING_VERBS
 from elfmesh.control.asks_versions import VERBS as VERSION_VERBS
 from elfmesh.control.carrier import Carrier
+from elfmesh.control.combined import answers_of_all, combine
 from elfmesh.control.events import ClientRequest, Left, Reply
 from elfmesh.control.manifest import CREATOR, Manifest, canary_of, new_manifest, split_name
 from elfmesh.control.messages import Answered, Ask, AskAll, Submit
@@ -255,6 +255,8 @@ class Requests:
         def at_other(
             earlier: dict[str, Any] | None, status: int, body: dict[str, Any], payload: bytes
         ) -> None:
+            if status == NOT_FOUND:
+                body = {**body, "error": f"{body.get('error')}: {namespace}/{name}"}
             if status == NOT_FOUND and earlier is not None:
                 self._reply(event.token, OK, earlier)
             elif status == NOT_FOUND and not creator:
@@ -285,7 +287,7 @@ class Requests:
         """Nobody leads this job under the default creator: who leads one of that name?"""
 
         def found(status: int, body: dict[str, Any], payload: bytes) -> None:
-            owners = _answers(payload) if status == OK else []
+            owners = answers_of_all(payload) if status == OK else []
             if len(owners) == 1:
                 self._ask_job(event, bytes.fromhex(owners[0]["id"]), None, wait)
             elif owners:
@@ -351,49 +353,3 @@ class Requests:
 
     def _reply(self, client: int, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
         self._office.emit(Reply(client, status, body, payload))
-
-
-def _answers(payload: bytes) -> list[dict[str, Any]]:
-    """The JSON objects of all agents, one a line; damaged ones are left out."""
-    found: list[dict[str, Any]] = []
-    for line in payload.splitlines():
-        try:
-            items = decode_body(line).get("items")
-        except ProtocolError:
-            continue
-        if isinstance(items, list):
-            found.extend(item for item in items if isinstance(item, dict))
-    return found
-
-
-def combine(verb: str, summary: dict[str, Any], payload: bytes) -> dict[str, Any]:
-    """One answer out of those of all agents."""
-    items = _answers(payload)
-    if verb == "list":
-        newest: dict[str, dict[str, Any]] = {}
-        for item in items:
-            held = newest.get(str(item.get("id")))
-            if held is None or int(item.get("epoch") or 0) > int(held.get("epoch") or 0):
-                newest[str(item.get("id"))] = item
-        return {"jobs": sorted(newest.values(), key=lambda item: str(item.get("job"))), **summary}
-    if verb == "streams":
-        return {"streams": _streams(items), **summary}
-    key = "name" if verb == "agents" else "tree"
-    return {verb: sorted(items, key=lambda item: str(item.get(key))), **summary}
-
-
-def _streams(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    streams: dict[str, dict[str, Any]] = {}
-    for item in items:
-        name = str(item.get("stream"))
-        stream = streams.setdefault(name, {"stream": name, "formats": [], "columns": [], "agents": []})
-        if item.get("format") not in stream["formats"]:
-            stream["formats"].append(item.get("format"))
-        columns = item.get("columns")
-        known = stream["columns"]
-        known += [each for each in columns if each not in known] if isinstance(columns, list) else []
-        stream["agents"].append(item.get("agent"))
-    for stream in streams.values():
-        stream["agents"].sort(key=str)
-        stream["formats"].sort(key=str)
-    return [streams[name] for name in sorted(streams)]

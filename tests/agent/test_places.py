@@ -249,6 +249,10 @@ def test_where_too_many_catch_up_the_rest_have_their_turns_one_after_the_other(
             if each == 5:  # one waits, is begun anew and waits again; another one waits no more
                 start(host, jobs[4])
                 host.host.stop_job(ctl.StopWorker(jobs[3].job_id, jobs[3].incarnation))
+                stopped = host.host._jobs[jobs[3].job_id]
+                assert stopped in host.host._places._waiting
+                await until(lambda: jobs[3].job_id not in host.host._jobs)
+                assert stopped not in host.host._places._waiting
         left = [job for job in jobs if job is not jobs[3]]
         await shop.check(*left)
         await until(lambda: homes(host) == {"log": {job.qualified for job in left}})

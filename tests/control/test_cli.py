@@ -19,7 +19,7 @@ from elfmesh.control.client import Client, _place, connect
 from elfmesh.control.client_base import api_address
 from elfmesh.control.events import Reply
 from elfmesh.control.web.client import AsyncClient
-from elfmesh.errors import ConfigError, ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
+from elfmesh.errors import ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
 from tests.control.fakes import FakeBackend, served, table
 
 TEXT = """-- the shop's best
@@ -151,13 +151,24 @@ def test_a_missing_file_and_a_plain_query_are_said(api: str, tmp_path: Path) -> 
     assert elf("apply", "-f", "-", "--api", api, text="-- nothing").exit_code == 65
 
 
-def test_no_agent_is_69_and_a_wrong_address_78(job: Path) -> None:
+def test_no_agent_is_69_and_a_wrong_address_2(job: Path) -> None:
     ran = elf("apply", "-f", str(job), "--api", "127.0.0.1:1", "-o", "json")
     assert ran.exit_code == 69
     assert "no agent answers at 127.0.0.1:1" in ran.stderr
     assert "Traceback" not in ran.stderr
-    assert elf("get", "jobs", "--api", "nonsense").exit_code == 78
+    assert elf("get", "jobs", "--api", "nonsense").exit_code == 2
     assert elf("get", "cheese").exit_code == 2
+
+
+@pytest.mark.parametrize("kind", ["agent", "stream"])
+def test_what_is_not_there_is_named_with_what_to_do(
+    api: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Client, "get", lambda self, kind: [])
+    ran = elf("describe", kind, "nope", "--api", api)
+    assert ran.exit_code == 1
+    assert f"there is no {kind} 'nope'" in ran.stderr
+    assert f"elf get {kind}s" in ran.stderr
 
 
 def test_an_address_that_speaks_no_http_is_named_without_its_bytes() -> None:
@@ -329,7 +340,7 @@ async def test_the_async_client_does_the_same(api: str) -> None:
 def test_addresses_are_checked(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ELF_API", raising=False)
     if text:
-        with pytest.raises(ConfigError):
+        with pytest.raises(UsageError):
             api_address(text)
     else:
         assert api_address(text) == ("127.0.0.1", 7401)

@@ -32,7 +32,7 @@ class Wire(World):
             message = unpack(route.body)
             if isinstance(message, kind) and verb in ("", getattr(message, "verb", "")):
                 root = self.closest(route.key)[0]
-                late = ov.RouteDelivered(route.key, route.body, route.payload, message.origin)
+                late = ov.RouteDelivered(route.key, route.body, route.payload, agent.me)
                 self.post(0.0, root, late)
                 assert root is not agent
                 return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from elfmesh.control.master.master import Master
@@ -233,6 +235,24 @@ def test_the_end_of_the_job_ends_it_too() -> None:
     world.lost = lambda source, target, message: False
     world.run(5.0)
     assert leaver.replies[token].body["state"] == "left"
+
+
+class _Rooted(dict[bytes, None]):
+    """Subscribers of a tree whose root stays until it has heard all answers, as in a real forest."""
+
+    def pop(self, key: bytes, *default: Any) -> None:
+        if len(self) > 1:
+            super().pop(key, *default)
+
+
+def test_a_delete_counts_who_leaves_and_has_stopped_too() -> None:
+    world, leaver = started(3)
+    job = leads(world).job
+    world.subscribed[job] = _Rooted(world.subscribed[job])
+    world.request(leaver, "leave")
+    world.run(1.0)
+    told = world.ask(world.master(), "delete", {"job": "shop/top"}).body
+    assert (told["acknowledged"], told["expected"]) == (3, 3)
 
 
 def test_who_waits_no_longer_hears_which_jobs_hold_it_and_it_leaves_all_the_same() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
+
 from elfmesh.control.asks import QUESTION_S
 from elfmesh.control.messages import Answered
 from elfmesh.machine import Message
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import World
-from tests.control.members import Agent
+from tests.control.members import TEXT, Agent
 
 
 def test_lists_come_from_all_agents() -> None:
@@ -107,3 +109,12 @@ def silenced(lost: Callable[[int], bool]) -> tuple[World, Agent, list[float]]:
 
     world.lost = silence
     return world, asker, answers
+
+
+@pytest.mark.parametrize("verb", ["describe", "delete", "pause", "results", "undo"])
+def test_a_job_that_is_not_there_is_named(verb: str) -> None:
+    world = World(3)
+    told = world.ask(world[0], verb, {"job": "shop/none"})
+    assert (told.status, told.body["error"]) == (404, "there is no such job: shop/none")
+    told = world.apply(world[0], TEXT, job="shop/top")
+    assert (told.status, told.body["error"]) == (404, "there is no such job: shop/top")

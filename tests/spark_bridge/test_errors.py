@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from elfmesh import spark_bridge
-from elfmesh.errors import ConfigError, ElfError, RuntimeFailure, Unreachable, UsageError
+from elfmesh.errors import ElfError, RuntimeFailure, Unreachable, UsageError
 from elfmesh.spark_bridge import joblog
 from elfmesh.spark_bridge.joblog import JobLog
 from elfmesh.spark_bridge.session import any_session
@@ -81,7 +81,7 @@ def test_options_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="ELF_BAD_OPTION: '' is not the name of a job"):
         JobLog.of("", "127.0.0.1:1")
     assert JobLog.of("top", None).addresses == ("127.0.0.1:7401",)
-    with pytest.raises(ConfigError, match="'nonsense' is not HOST:PORT"):
+    with pytest.raises(UsageError, match="'nonsense' is not HOST:PORT"):
         JobLog.of("top", "nonsense")
     monkeypatch.setenv("ELF_API", "127.0.0.1:7411")
     assert JobLog.of("top", None) == JobLog(("127.0.0.1:7411",), "default", "top")

@@ -172,7 +172,9 @@ def describe_command(kind: str, name: str, output: str, api: str | None) -> None
         rows = client.get(f"{kind}s")
         match = [row for row in rows if row.get(key) == name or str(row.get("id", "")).startswith(name)]
         if not match:
-            hint = suggest(name, [str(row.get(key)) for row in rows])
+            hint = (
+                suggest(name, [str(row.get(key)) for row in rows]) or f"`elf get {kind}s` lists the {kind}s."
+            )
             raise RuntimeFailure(f"there is no {kind} {name!r}", hint=hint)
         found = match[0]
     if output == "json":

@@ -202,7 +202,12 @@ class Swarm:
         if key is None:
             await self.apply(job)
             return
-        reply = await self.ask("delete", {"job": key[0]})
+        try:
+            reply = await self.ask("delete", {"job": key[0]})
+        except asyncio.CancelledError:  # its agent goes on to ask
+            self.current[job.name] = key
+            self.unsure.add(job.name)
+            raise
         self.say(f"delete {key[0]}: {'done' if reply is not None else 'no answer'}")
         if reply is None:
             self.current[job.name] = key

@@ -28,7 +28,8 @@ FORGOTTEN_S = acquaintances.FORGOTTEN_S
 a job without a majority of those that were there in the last 5 minutes."""
 
 REQUEST_S = 35.0
-"""After this, no agent makes a change any more whose client has given up: a pause would undo a resume."""
+"""After this, no agent makes a change any more whose client has given up: a pause would undo a resume, and a
+delete what is applied."""
 
 
 class Swarm(Protocol):
@@ -67,7 +68,7 @@ class Settling:
     async def run(self) -> dict[Incarnation, float | None]:
         """Everybody writes a little more, then falls silent; how long it takes until all of it is closed."""
         loop = asyncio.get_running_loop()
-        if self._swarm.pausing:
+        if self._swarm.pausing or self._swarm.unsure:
             await asyncio.sleep(REQUEST_S)
         for job in self._swarm.scenario.jobs:
             await self._begun(job, max(loop.time(), self._counted_until()) + ANSWERS_S)
