@@ -29,6 +29,9 @@ from elfmesh.cbt.snapshot import Snapshot, freeze
 from elfmesh.cbt.sorted_rows import SortedRows, reform
 from elfmesh.errors import StorageError
 
+KEPT_BYTES_MAX = 1 << 20
+"""A root that takes no more is kept for other rows: to grow one costs as much as to fill it."""
+
 
 class Body:
     """See the module.
@@ -132,6 +135,13 @@ class Body:
         except StorageError as error:
             self._suffer(error)
         self._shared.rest()
+
+    def clear(self) -> bool:
+        """Forget all rows and keep the root's memory; False where there is more than a small root."""
+        if self._hot is None or self._top is not None or self._hot.nbytes > KEPT_BYTES_MAX:
+            return False
+        self._hot.clear()
+        return True
 
     def push_down(self) -> None:
         """Move the root's rows into the buffers below, and give its memory back."""

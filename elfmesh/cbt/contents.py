@@ -29,6 +29,9 @@ from elfmesh.cbt.sorted_rows import SortedRows, merge_sorted, reform, sort_rows,
 SMALL_ROWS = 1 << 14
 """Rows up to which parts are grouped together in memory instead of sorted and merged."""
 
+SMALL_BYTES = 1 << 20
+"""Bytes of a block, and of its keys, up to which it is written as it is."""
+
 _BLOCK_ROWS = 1 << 16
 """Rows of a block that is sorted in memory, about."""
 
@@ -99,6 +102,13 @@ class SortedContent:
         self.nbytes = sum(block.nbytes for block in self._blocks)
         states = self._blocks[0].states if self._blocks else ()
         self.counted = tuple(",".join(state.parts) if state.kind == "count" else None for state in states)
+
+    @property
+    def small_block(self) -> SortedRows | None:
+        """The only block, where no stream of it would be cut or joined."""
+        if len(self._blocks) != 1 or self._blocks[0].bits or self._blocks[0].run.key_bytes > SMALL_BYTES:
+            return None
+        return self._blocks[0] if self.nbytes <= SMALL_BYTES else None
 
     def rows(self) -> Iterator[Rows]:
         """See `Content`."""

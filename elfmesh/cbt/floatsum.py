@@ -19,6 +19,7 @@ depend on the shape of the tree, so sums are exact here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -40,6 +41,9 @@ Limbs = dict[int, np.ndarray]
 _MASK = np.int64((1 << LIMB_BITS) - 1)
 _SHIFT = np.int64(LIMB_BITS)
 _SAFE = 1 << 62
+FEW_ROWS = 32
+"""Sums that are rounded one by one: for so few, columns cost more than Python's own integers."""
+
 MANTISSA_BITS = 52
 BIAS = 1075 + LIMB_MIN * LIMB_BITS
 """A biased exponent minus this is the place of the lowest mantissa bit, counted from limb LIMB_MIN."""
@@ -89,6 +93,8 @@ def carry(limbs: Mapping[int, np.ndarray]) -> Limbs:
 
 def to_floats(limbs: Mapping[int, np.ndarray], rows: int) -> np.ndarray:
     """float64[rows]: each exact sum rounded once, to nearest, ties to even; infinite beyond the range."""
+    if rows <= FEW_ROWS and limbs:
+        return _few_floats(limbs)
     digits, negative, lowest = _digits(limbs, rows)
     if digits is None:
         return np.zeros(rows)
@@ -111,6 +117,21 @@ def to_floats(limbs: Mapping[int, np.ndarray], rows: int) -> np.ndarray:
     return np.where(negative & (rounded != 0), -rounded, rounded)
 
 
+def _few_floats(limbs: Mapping[int, np.ndarray]) -> np.ndarray:
+    """The same row by row: Python's true division of integers rounds once, to nearest, ties to even."""
+    lowest = min(limbs)
+    shifts = [LIMB_BITS * (number - min(lowest, 0)) for number in limbs]
+    unit = 1 << LIMB_BITS * max(-lowest, 0)
+    rounded = []
+    for row in zip(*(column.tolist() for column in limbs.values()), strict=True):
+        total = sum(value << shift for value, shift in zip(row, shifts, strict=True))
+        try:
+            rounded.append(total / unit + 0.0)  # no zero is negative
+        except OverflowError:
+            rounded.append(math.inf if total > 0 else -math.inf)
+    return np.array(rounded, np.float64)
+
+
 def _digits(limbs: Mapping[int, np.ndarray], rows: int) -> tuple[np.ndarray | None, np.ndarray, int]:
     """Magnitudes as digits [2 + limbs, rows] above two zero rows, signs, the lowest limb's number."""
     carried = carry(limbs)
@@ -128,6 +149,8 @@ def _digits(limbs: Mapping[int, np.ndarray], rows: int) -> tuple[np.ndarray | No
 
 def to_integers(limbs: Mapping[int, np.ndarray], rows: int) -> pa.Array:
     """The sums of integers: int64, or decimal(38,0) for all rows if one does not fit in 64 bits."""
+    if limbs.keys() == {0}:
+        return pa.array(limbs[0])
     words, fits = _words(limbs, rows, 2)
     if fits:
         return pa.array(words.view("<i8").reshape(rows))

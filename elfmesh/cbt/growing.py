@@ -76,7 +76,7 @@ class Growing:
         data: np.ndarray = np.zeros(cells + spare, np.int64)
         if self._width:
             # A row of a power of two then lies in one line of the cache, not across two.
-            start = -data.ctypes.data % _LINE_BYTES // 8
+            start = -data.__array_interface__["data"][0] % _LINE_BYTES // 8
             data = data[start : start + cells].reshape(rows, self._width)
         if self._fill:
             data[:] = self._fill

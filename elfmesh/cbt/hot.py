@@ -91,6 +91,8 @@ def _parts(
     rows: HotRows, runs: Sequence[kernel.Run], order: np.ndarray, cuts: np.ndarray, bits: int
 ) -> list[SortedRows]:
     states = [state.take(order) for state in rows.states]
+    if len(runs) == 1:
+        return [SortedRows(rows.layout, rows.form, runs[0], tuple(states))] if runs[0].rows else []
     places = cuts.tolist()
     return [
         SortedRows(
@@ -125,6 +127,7 @@ class HotRoot:
         "_added_by_half",
         "_apart",
         "_fused",
+        "_held",
         "_room",
         "_rows_by_half",
         "_rows_max",
@@ -160,6 +163,8 @@ class HotRoot:
         self._fused = self._fuse()
         # Whether something of the aggregates that have fused fields lies in their accumulators.
         self._apart = False
+        # What `nbytes` found; None: something has changed since.
+        self._held: int | None = None
 
     def _fuse(self) -> FusedRows:
         types = [accumulator.type for accumulator in self._accumulators]
@@ -173,9 +178,12 @@ class HotRoot:
     @property
     def nbytes(self) -> int:
         """Bytes held, with slack and objects."""
+        if self._held is not None:
+            return self._held
         held = self._table.nbytes + self._fused.nbytes + _OBJECT_BYTES
         for accumulator in self._accumulators:
             held += accumulator.nbytes + _ACCUMULATOR_BYTES
+        self._held = held
         return held
 
     @property
@@ -203,6 +211,7 @@ class HotRoot:
         Raises:
             ValueError: a key is over the limit. Nothing was added.
         """
+        self._held = None
         count = len(keys)
         ids = self._table.upsert(keys)
         groups = self._table.rows
@@ -239,6 +248,7 @@ class HotRoot:
 
     def merge(self, keys: Keys, states: Sequence[State], start: int) -> None:
         """The same with states."""
+        self._held = None
         count = len(keys)
         ids = self._table.upsert(keys)
         groups = self._table.rows
@@ -255,7 +265,7 @@ class HotRoot:
 
     def promote(self, form: KeyForm, types: Types) -> None:
         """Go on with a form of equal key bytes and with wider types."""
-        self.form = form
+        self.form, self._held = form, None
         if types == tuple(accumulator.type for accumulator in self._accumulators):
             return
         self._part()
@@ -289,6 +299,7 @@ class HotRoot:
         """Forget all rows; keeps the memory, and the size unless it did not pay."""
         if self._added < GROWING_INSERTS * self.rows:
             self._room = max(self._room // 2, self._rows_min)
+        self._held = None
         self._table.clear()
         if self._apart or len(self._fused.numbers) < len(self._accumulators):
             for accumulator in self._accumulators:
@@ -299,6 +310,7 @@ class HotRoot:
 
     def _frozen(self) -> dict[int, State]:
         """The states that lie in accumulators, by the number of their aggregate: a copy."""
+        self._held = None  # reading may set up tables
         if self._apart:
             self._part()
         groups = self._table.rows

@@ -172,6 +172,8 @@ def encode(columns: Sequence[pa.Array], form: KeyForm, rows: int) -> Keys:
 
 def _are_short(offsets: np.ndarray) -> bool:
     """Whether even many neighbouring keys together are no longer than one may be. Cost: hardly any."""
+    if int(offsets[-1]) - int(offsets[0]) <= KEY_BYTES_MAX:
+        return True
     ends = np.append(offsets[::_NEIGHBOURS], offsets[-1])
     return bool(np.diff(ends).max(initial=0) <= KEY_BYTES_MAX)
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from math import gcd
 from typing import Protocol
 
@@ -44,6 +45,9 @@ SLIDE_PANES_MIN = 8
 
 IDLE_BYTES_MIN = 64 << 10
 """Open bytes of an older pane from which they are compressed: below, it would save nothing."""
+
+SPARE_MAX = 3
+"""Empty trees kept of a table: while lateness lasts, and in a backlog, a few panes are open at a time."""
 
 _RECORDS = "\0records"
 """The count that says which groups a sliding window has, where the plan has none; never leaves here."""
@@ -130,6 +134,8 @@ class Panes:
             for table in tables
         }
         self._panes: dict[int, _Pane] = {}
+        # By table, empty trees of panes that are gone: the next panes take them with their memory.
+        self._spare: dict[str, list[CompressedBufferTree]] = {name: [] for name in self._plans}
         self._sliding = {name: self._new_sliding(plan) for name, plan in self._plans.items() if self._slides}
         # Panes inside the kept windows: what comes into them now is fresh.
         self._entered = range(0)
@@ -182,7 +188,7 @@ class Panes:
                 for tree in self._trees(pane, name):
                     tree.check_types(types[name])
                 pieces.append((pane, name, part, rows))
-        for pane, name, part, rows in pieces:
+        for pane, name, part, rows in pieces if len(pieces) > 1 else ():  # a tree takes all rows or none
             if pane in self._panes and name in (trees := self._taking(pane)):
                 trees[name].adopt(part, types[name], rows)
         for pane, name, part, rows in pieces:
@@ -231,7 +237,10 @@ class Panes:
             except WindowTooLarge:
                 del self._sliding[name]  # what is left of it grew while it was subtracted from
         for index in [index for index in self._panes if index < pane]:
-            del self._panes[index]
+            for name, tree in self._panes.pop(index).settled.items():
+                if len(self._spare[name]) < SPARE_MAX:
+                    tree.empty()
+                    self._spare[name].append(tree)
         self._touched = {index for index in self._touched if index >= pane}
 
     def panes(self) -> list[int]:
@@ -249,13 +258,14 @@ class Panes:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by all trees and by the kept windows."""
+        """Bytes held by all trees, for the next panes too, and by the kept windows."""
         trees = sum(
             tree.nbytes
             for pane in self._panes.values()
             for tree in (*pane.settled.values(), *pane.fresh.values())
         )
-        return trees + sum(table.nbytes for table in self._sliding.values())
+        spare = sum(tree.nbytes for tree in chain.from_iterable(self._spare.values()))
+        return trees + spare + sum(table.nbytes for table in self._sliding.values())
 
     def _plan(self, table: TableSpec) -> Plan:
         aggregates = dict(table.aggregates)
@@ -286,9 +296,13 @@ class Panes:
         self._panes.setdefault(pane, _Pane())
         trees = self._taking(pane)
         if name not in trees:
-            plan = self._plans[name]
-            trees[name] = CompressedBufferTree(
-                plan.keys, plan.aggregates, limits=self._limits, budget=self._budget, seed=self._seed
+            plan, spare = self._plans[name], self._spare[name]
+            trees[name] = (
+                spare.pop()
+                if spare
+                else CompressedBufferTree(
+                    plan.keys, plan.aggregates, limits=self._limits, budget=self._budget, seed=self._seed
+                )
             )
         return trees[name]
 

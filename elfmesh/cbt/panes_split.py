@@ -21,6 +21,9 @@ from elfmesh.cbt.keys import KeyForm, encode
 FEW_PANES_MAX = 8
 """Panes of a batch up to which it is cut by a mask for each, and beyond by sorting."""
 
+_TOGETHER_BYTES_MAX = KEY_BYTES_MAX // 16
+"""Bytes of all strings of a column up to which it does not matter how they are shared out."""
+
 _FIXED_BYTES_MAX = 17
 """The widest key column that is no string, with its marker."""
 
@@ -81,8 +84,10 @@ def check_key_lengths(columns: Sequence[pa.Array], rows: int) -> None:
         if not is_bytes(column.type):
             longest += _FIXED_BYTES_MAX
             continue
-        lengths = np.diff(byte_layout(column)[0])
-        most = int(lengths.max()) if len(lengths) else 0
+        offsets = byte_layout(column)[0]
+        most = int(offsets[-1]) - int(offsets[0])  # of all together, if that is enough to know
+        if most > _TOGETHER_BYTES_MAX:
+            most = int(np.diff(offsets).max())
         # Before the last column, each byte may take two, and an end of two follows.
         longest += 1 + (most if place == len(columns) - 1 else 2 * most + 2)
     if longest > KEY_BYTES_MAX:

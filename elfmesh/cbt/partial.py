@@ -15,7 +15,7 @@ Paper: ELF 2.2, 2.3 (PAOs "roll up" along the tree).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -35,6 +35,7 @@ from elfmesh.cbt.partial_split import split_sorted
 from elfmesh.cbt.partial_walk import BLOCK_BYTES_WANTED, cut_block, merge_streams
 from elfmesh.cbt.partial_wire import PartialWriter, WireContent, open_partial
 from elfmesh.cbt.rows import Rows, from_table, subtract_rows, to_table
+from elfmesh.cbt.sorted_rows import SortedRows
 from elfmesh.errors import ProtocolError
 
 Known: TypeAlias = Mapping[bytes, Mapping[str, SortedContent]]
@@ -204,7 +205,7 @@ def _written(tables: Mapping[str, Content], writers: Sequence[PartialWriter]) ->
         [key for key in layouts[0].keys if all(key in layout.keys for layout in layouts)] if layouts else []
     )
     for name, content in tables.items():
-        stream = merge_streams([stream_of(content, content.form, content.types)], partitions)
+        stream = _blocks(content, partitions)
         for writer in writers:
             writer.begin_table()
         for block in stream:
@@ -219,6 +220,13 @@ def _written(tables: Mapping[str, Content], writers: Sequence[PartialWriter]) ->
         for writer in writers:
             writer.end_table(name, content)
     return [writer.finish() for writer in writers]
+
+
+def _blocks(content: Content, partitions: int) -> Iterable[SortedRows]:
+    """A content in blocks of a good size for so many parts: what is one small block already, as it is."""
+    if isinstance(content, SortedContent) and (small := content.small_block) is not None:
+        return (small,)
+    return merge_streams([stream_of(content, content.form, content.types)], partitions)
 
 
 def _merged(parts: Sequence[bytes], known: Known) -> dict[str, Content]:

@@ -66,12 +66,12 @@ class Plan:
             DataError: a column cannot be a key or an input.
         """
         out: dict[str, pa.Array] = {}
+        names = batch.schema.names
         for name in (*self.keys, *(name for names in self.inputs for name in names)):
             if name not in out:
-                place = batch.schema.get_field_index(name)
-                if place < 0:
-                    raise ValueError(f"batch has no column {name!r}, it has {batch.schema.names}")
-                out[name] = normalise(batch.column(place), name)
+                if name not in names:
+                    raise ValueError(f"batch has no column {name!r}, it has {names}")
+                out[name] = normalise(batch.column(names.index(name)), name)
         return out
 
     def values(self, columns: Mapping[str, pa.Array]) -> list[Values]:

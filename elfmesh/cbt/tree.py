@@ -76,6 +76,7 @@ class CompressedBufferTree:
         self._share: Share | None = None if budget is None else budget.join(self)
         # None as long as nothing was inserted: then neither form nor types are known.
         self._body: Body | None = None
+        self._kept: Body | None = None  # empty, with a root for rows of the same form and types
         self._report(used=False)
 
     @property
@@ -91,7 +92,7 @@ class CompressedBufferTree:
     @property
     def nbytes(self) -> int:
         """Bytes held in memory: root, compressed buffers, and the objects around them."""
-        return _TREE_BYTES + (0 if self._body is None else self._body.nbytes)
+        return _TREE_BYTES + sum(each.nbytes for each in (self._body, self._kept) if each is not None)
 
     @property
     def open_bytes(self) -> int:
@@ -109,9 +110,11 @@ class CompressedBufferTree:
         return 1 if self._body is None else self._body.depth
 
     def empty(self) -> None:
-        """Erase everything, types too: start a new batch."""
+        """Erase everything, types too: start a new batch. A small root keeps its memory for it."""
         with self._lock:
-            self._body = None
+            body, self._body = self._body, None
+            if body is not None and body.clear():
+                self._kept = body
             self._report(used=False)
 
     # -- inserting -----------------------------------------------------------------------------------------
@@ -262,14 +265,12 @@ class CompressedBufferTree:
             self._report(used=True)
         self._relieve()
 
-    # -- memory --------------------------------------------------------------------------------------------
-
     def release(self, bytes_wanted: int, *, root: bool, spill: bool) -> None:
         """See `elfmesh.cbt.budget.Holder`."""
         if not self._lock.acquire(blocking=False):
             return
         try:
-            body = self._body
+            self._kept, body = None, self._body
             if body is None:
                 return
             goal = body.nbytes - bytes_wanted
@@ -298,9 +299,10 @@ class CompressedBufferTree:
             except StorageError as error:
                 _suffer(budget, error)
 
-    # -- forms and types -----------------------------------------------------------------------------------
-
     def _new_body(self, form: KeyForm, state_types: Types) -> Body:
+        kept, self._kept = self._kept, None
+        if kept is not None and (kept.form, kept.state_types) == (form, state_types):
+            return kept
         bytes_max = self._limits.root_bytes_max
         if self._budget is not None:
             bytes_max = min(bytes_max, max(int(ROOT_SHARE * self._budget.limit_bytes), 1))

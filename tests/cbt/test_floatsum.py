@@ -136,3 +136,21 @@ def test_no_rows_and_no_limbs_sum_to_zero() -> None:
     assert floatsum.to_floats({}, 2).tolist() == [0.0, 0.0]
     assert floatsum.to_integers({}, 2).to_pylist() == [0, 0]
     assert floatsum.carry({}) == {}
+
+
+@given(st.lists(st.lists(FLOATS, max_size=6), min_size=1, max_size=4), st.sampled_from([-34, -2, 0, 3, 31]))
+def test_few_sums_are_rounded_like_many(groups: list[list[float]], shift: int) -> None:
+    sums = ExactSums()
+    for group, values in enumerate(groups):
+        sums.add_floats(np.array(values, np.float64), np.full(len(values), group), len(groups))
+    limbs = sums.limbs(len(groups))
+    moved = {number + shift - min(limbs): column for number, column in limbs.items()} if limbs else {}
+    many = {number: np.resize(column, 40) for number, column in moved.items()}  # beyond FEW_ROWS
+    few = floatsum.to_floats(moved, len(groups))
+    assert few.tobytes() == floatsum.to_floats(many, 40)[: len(groups)].tobytes()
+
+
+def test_whole_sums_in_one_limb_are_read_as_they_are() -> None:
+    limb = np.array([0, -1, 2**63 - 1, -(2**63)])
+    assert floatsum.to_integers({0: limb}, 4).to_pylist() == limb.tolist()
+    assert floatsum.to_integers({0: limb, 1: np.zeros(4, np.int64)}, 4).to_pylist() == limb.tolist()

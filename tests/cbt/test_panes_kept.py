@@ -207,3 +207,19 @@ def test_a_window_whose_memory_is_asked_back_before_it_is_read_is_merged(
     for index in (0, 1):
         assert content(panes, tables, index) == brute_force(tables, records, index, index + 10)
     assert panes._sliding == {}
+
+
+def test_new_panes_take_the_trees_of_those_that_are_gone() -> None:
+    panes = Panes(ANY, 10)
+    rng = random.Random(4)
+    trees = set()
+    for index in range(20):
+        records: list[Record] = [
+            (t, rng.choice("abc"), rng.random()) for t in range(index * 10, index * 10 + 20)
+        ]
+        insert(panes, ANY, records)  # of this window and the next
+        trees |= {id(tree) for pane in panes._panes.values() for tree in pane.settled.values()}
+        found = (content(panes, ANY, index) or {})["main"]
+        assert sum(row[0] for row in found.values()) == (20 if index else 10)
+        panes.drop_below(index + 1)
+    assert len(trees) == 2

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.cbt import CompressedBufferTree, TreeLimits
+from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.cbt.node import BufferNode
 from elfmesh.errors import DataError, ProtocolError
 from tests.cbt.trees import (
@@ -220,3 +221,23 @@ def test_wrong_limits_and_batches_are_refused() -> None:
         tree.insert_partial(pa.table({"k": [1]}))
     with pytest.raises(ValueError, match="do not belong"):
         tree.insert_partial(tiny_tree().partial())
+
+
+def test_an_emptied_tree_keeps_a_small_root_until_somebody_needs_its_memory() -> None:
+    budget = MemoryBudget(1 << 20)
+    tree = CompressedBufferTree(["k"], {"n": ("count", None)}, budget=budget)
+    insert_keys(tree, [f"key{i}" for i in range(2000)])
+    root, held = hot_of(tree), tree.nbytes
+    tree.empty()
+    assert tree.flush().num_rows == tree.rows == 0
+    assert tree.nbytes == budget.nbytes > held // 2  # what is kept is counted
+    insert_keys(tree, ["b", "b"])
+    assert hot_of(tree) is root
+    assert counts(tree) == {"b": 2}
+    tree.empty()
+    insert_keys(tree, [1, 2, 2])  # keys of another type: no root of strings will do
+    assert hot_of(tree) is not root
+    assert counts(tree) == {1: 1, 2: 2}
+    tree.empty()
+    tree.release(1, root=True, spill=False)
+    assert tree.nbytes == budget.nbytes < 4096

@@ -63,6 +63,8 @@ def insert(
             if not len(hostile):
                 raise
             prepared = query.prepare(prepared.records.without(hostile), stream)
+    if prepared is first:
+        return first, 0
     done = replace(prepared, filtered=first.filtered, failed=first.failed)
     return done, first.passed - prepared.passed
 

@@ -13,6 +13,7 @@ import base64
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -259,10 +260,16 @@ def _plain(value: Any) -> Any:
 def table_to_ipc(table: pa.Table) -> bytes:
     """The rows of a result as one Arrow IPC stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    with pa.ipc.new_stream(sink, table.schema, options=_write_options()) as writer:
         writer.write_table(table)
     data: bytes = sink.getvalue().to_pybytes()
     return data
+
+
+@cache
+def _write_options() -> pa.ipc.IpcWriteOptions:
+    """What Arrow would make anew for each stream, after a look at the environment."""
+    return pa.ipc.IpcWriteOptions()
 
 
 def with_partials(rows: bytes, partials: pa.Table) -> bytes:
