@@ -122,7 +122,8 @@ def make_app(
         app.router.add_get(f"/v1/{verb}", _plain(verb))
     app.router.add_get("/v1/trees", _trees)
     app.router.add_post("/v1/agent/leave", _leave)
-    app.router.add_get("/", page.index)
+    for place in ("/", "/page"):
+        app.router.add_get(place, page.index)
     app.router.add_get("/page/{file:.*}", page.page)
     app.router.add_get("/v1/me", page.me)
     app.router.add_get("/v1/language", _language)

@@ -32,7 +32,8 @@ def test_every_interval_equals_one_process_and_nothing_is_left_behind(tmp_path: 
     assert demo.returncode == 0, output
     assert "killed agent web" in output
     assert "missing: web" in output
-    assert output.count("EQUAL") == 3
+    assert "shop/sale_prediction" in output
+    assert output.count("EQUAL") == 4
     assert output.endswith("demo: every interval EQUAL\n")
     assert left_over(tmp_path) == []
 

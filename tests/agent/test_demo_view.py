@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.console import Console
 
-from elfmesh.agent.demo.view import LiveView, PlainView, heading
+from elfmesh.agent.demo.view import LiveView, PlainView, heading, rows_shown
 
 RECORD: dict[str, Any] = {
     "job": "shop/top",
@@ -51,3 +51,14 @@ def test_the_live_table_shows_the_newest_interval_of_each_job() -> None:
     assert r"\x1b[2J[bold]evil" in last
     assert "no rows in this interval" in last
     assert "\x1b[2J[" not in last
+
+
+def test_a_small_screen_shows_fewer_rows_and_each_job_keeps_its_last_with_rows() -> None:
+    assert rows_shown(60, 3) == (10, 5)
+    assert rows_shown(24, 3) == (4, 2)
+    assert rows_shown(10, 3) == (1, 1)
+    out = io.StringIO()
+    with LiveView(Console(file=out, force_terminal=True, width=120, height=60)) as view:
+        view.result(RECORD)
+        view.result(RECORD | {"rows": []})
+    assert "no rows in this interval" not in out.getvalue()

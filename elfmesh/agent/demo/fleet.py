@@ -16,6 +16,8 @@ from elfmesh.errors import ElfError
 
 STREAM = "clicks"
 TICK_S = 0.02
+USERS = 500
+"""So few that within seconds some like several products."""
 
 
 class Fleet(LocalAgents):
@@ -95,7 +97,10 @@ class ShopLogs:
         with self._lock:
             self._writers = {
                 name: TrafficWriter(
-                    path, ShopTraffic(number, seed=self._seed), rate_per_s=self._rate_per_s, now_us=now
+                    path,
+                    ShopTraffic(number, seed=self._seed, users=USERS),
+                    rate_per_s=self._rate_per_s,
+                    now_us=now,
                 )
                 for number, (name, path) in enumerate(self.paths.items())
             }

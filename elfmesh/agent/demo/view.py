@@ -20,7 +20,10 @@ from elfmesh.text import printable
 BAR_WIDTH = 28
 EVENTS_SHOWN = 4
 ROWS_SHOWN = (10, 5)
-"""Of the first job and of each other, so that all fits on a screen."""
+"""Of the first job and of each other, on a screen that has room for them."""
+
+AROUND_ROWS = 5
+"""Lines of a table that are not rows: the heading above it, its frame, the names of its columns."""
 
 
 class View(Protocol):
@@ -85,6 +88,7 @@ class LiveView:
         self._newest: dict[str, dict[str, Any]] = {}
         self._order: list[str] = []
         self._status = ""
+        self._console = console
         self._live = Live(console=console, refresh_per_second=8, get_renderable=self._draw, transient=False)
         self._began = time.monotonic()
 
@@ -97,10 +101,11 @@ class LiveView:
         self._status = text
 
     def result(self, record: dict[str, Any]) -> None:
-        """Show it in place of the job's interval before."""
+        """Show it in place of the job's interval before; one without rows takes no place of one with rows."""
         if record["job"] not in self._order:
             self._order.append(record["job"])
-        self._newest[record["job"]] = record
+        if record["rows"] or not self._newest.get(record["job"], record)["rows"]:
+            self._newest[record["job"]] = record
 
     def __enter__(self) -> LiveView:
         self._live.start()
@@ -114,14 +119,22 @@ class LiveView:
 
     def _draw(self) -> Group:
         parts: list[Text | Table] = [Text(event, style="cyan") for event in self._events]
+        shown = rows_shown(self._console.height - EVENTS_SHOWN - 2, len(self._order))
         for place, job in enumerate(self._order):
             record = self._newest[job]
             whole = record["completeness"] == 1.0
             parts.append(Text(heading(record), style="bold green" if whole else "bold yellow"))
-            parts.append(_table(record["rows"][: ROWS_SHOWN[min(place, len(ROWS_SHOWN) - 1)]]))
+            parts.append(_table(record["rows"][: shown[min(place, len(shown) - 1)]]))
         if self._status:
             parts.append(Text(self._status, style="dim"))
         return Group(*parts)
+
+
+def rows_shown(lines: int, jobs: int) -> tuple[int, int]:
+    """How many rows of the first job and of each other fit into so many lines; one at least."""
+    room = max(lines - AROUND_ROWS * jobs, jobs)
+    first = min(ROWS_SHOWN[0], max(room // 2, 1)) if jobs > 1 else min(ROWS_SHOWN[0], room)
+    return first, min(ROWS_SHOWN[1], max((room - first) // max(jobs - 1, 1), 1))
 
 
 def heading(record: dict[str, Any]) -> str:

@@ -77,6 +77,7 @@ ROUTES: dict[tuple[str, str], Rule] = {
     ("GET", "/v1/health"): _READ,
     ("GET", "/metrics"): _READ,
     ("GET", "/"): _READ,
+    ("GET", "/page"): _READ,
     ("GET", "/page/{file}"): _READ,
     ("GET", "/v1/me"): _READ,
     ("GET", "/v1/language"): _READ,

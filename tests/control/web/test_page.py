@@ -111,8 +111,9 @@ async def test_only_the_pages_own_files_are_there(api: Api, path: str) -> None:
     assert answer.status == 404
 
 
-async def test_a_browser_at_the_api_is_sent_to_the_page(api: Api) -> None:
-    answer = await api.get("/", allow_redirects=False)
+@pytest.mark.parametrize("place", ["/", "/page"])
+async def test_a_browser_at_the_api_is_sent_to_the_page(api: Api, place: str) -> None:
+    answer = await api.get(place, allow_redirects=False)
     assert (answer.status, answer.headers["Location"]) == (302, "/page/")
 
 

@@ -5,6 +5,11 @@ import { h } from "./text.js";
 const SIZE = 440;
 const MIDDLE = SIZE / 2;
 const LABELS_MAX = 40;
+const NAME_MAX = 12;
+/** How wide a character of a label is at most, so that none is cut off at the edge. */
+const CHARACTER = 7;
+
+const short = (name) => (name.length > NAME_MAX ? `${name.slice(0, NAME_MAX - 1)}…` : name);
 
 /** Where an id stands on the ring, in turns. */
 const turn = (id) => parseInt(id.slice(0, 10), 16) / 2 ** 40;
@@ -16,7 +21,8 @@ const turn = (id) => parseInt(id.slice(0, 10), 16) / 2 ** 40;
 export function ring(agents, trees) {
   const sorted = agents.filter((agent) => agent.id).sort((a, b) => (a.id < b.id ? -1 : 1));
   const labelled = sorted.length <= LABELS_MAX;
-  const radius = labelled ? MIDDLE - 54 : MIDDLE - 18;
+  const longest = Math.max(0, ...sorted.map((agent) => short(agent.name).length));
+  const radius = MIDDLE - (labelled ? Math.max(34, 16 + CHARACTER * longest) : 18);
   const gap = Math.min(0.9 / Math.max(sorted.length, 1), labelled ? 0.045 : 0.004);
   const places = new Map();
   let last = -1;
@@ -50,8 +56,8 @@ export function ring(agents, trees) {
     if (labelled) {
       const [lx, ly] = point(agent.id, radius + 12);
       const side = lx < MIDDLE - 20 ? "end" : lx > MIDDLE + 20 ? "start" : "middle";
-      const name = agent.name.length > 12 ? `${agent.name.slice(0, 11)}…` : agent.name;
-      group.append(h("text", { x: lx.toFixed(1), y: (ly + 4).toFixed(1), "text-anchor": side }, name));
+      const down = side !== "middle" ? 4 : ly < MIDDLE ? 0 : 8;
+      group.append(h("text", { x: lx.toFixed(1), y: (ly + down).toFixed(1), "text-anchor": side }, short(agent.name)));
     }
     return group;
   });

@@ -70,7 +70,7 @@ export class Table {
       else this.heads[at].removeAttribute("aria-sort");
     });
     const first = this.page * this.size + 1;
-    say(this.count, found.length ? (pages > 1 ? `${first}–${first + shown.length - 1} of ${found.length}` : `${found.length}`) : "");
+    say(this.count, found.length ? (pages > 1 ? `${first}–${first + shown.length - 1} of ${found.length}` : `${found.length} ${found.length === 1 ? "row" : "rows"}`) : "");
     this.pager.hidden = pages < 2;
     this.before.disabled = this.page === 0;
     this.after.disabled = this.page === pages - 1;
