@@ -34,7 +34,7 @@ SHUTDOWN_S = 0.2
 
 
 def bind_api(config: AgentConfig) -> socket.socket:
-    """The bound, listening socket of the API.
+    """The bound socket of the API.
 
     Raises:
         RuntimeFailure: the address cannot be had.
@@ -45,7 +45,6 @@ def bind_api(config: AgentConfig) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-        sock.listen(128)
         sock.setblocking(False)
     except OSError as error:
         sock.close()
@@ -108,6 +107,7 @@ class ApiServer:
 
     Raises:
         RuntimeFailure: the address cannot be had.
+        StorageError: the token cannot be written.
     """
 
     def __init__(self, config: AgentConfig, security: Security, stack: contextlib.AsyncExitStack) -> None:
@@ -122,6 +122,12 @@ class ApiServer:
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._close = contextlib.AsyncExitStack()
+        # Before anybody can connect: who waits while the agent starts shall have read this life's token.
+        self._token = self._new_token(stack) if security.trust is None else ""
+        try:
+            self._socket.listen(128)
+        except OSError as error:
+            raise cannot_bind("api", config.api, error) from None
 
     async def start(
         self,
@@ -131,11 +137,7 @@ class ApiServer:
         programs: ProgramHost,
         audit: Recorder,
     ) -> None:
-        """Serve; the token is where its user's programs find it before the first request.
-
-        Raises:
-            StorageError: the token cannot be written.
-        """
+        """Serve."""
         from aiohttp import web
 
         from elfmesh.control.api import make_app
@@ -145,7 +147,7 @@ class ApiServer:
 
         door, trust = Door(), self._security.trust
         if trust is None:
-            self._identifier = Identifier(self._token())
+            self._identifier = Identifier(self._token)
         else:
             life_s = self._config.tls.life_s
             self._identifier = Identifier(
@@ -175,10 +177,10 @@ class ApiServer:
             self._identifier.reconsider()
 
     async def close(self) -> None:
-        """Stop to listen, end what is open, take the token back."""
+        """Stop to listen and end what is open."""
         await self._close.aclose()
 
-    def _token(self) -> str:
+    def _new_token(self, stack: contextlib.AsyncExitStack) -> str:
         directory: Path = self._config.directory
         try:
             token, file = new_token(directory)
@@ -189,7 +191,7 @@ class ApiServer:
         note = leave_note(self.address, file)
         if note is None:
             log.info("no place for a note of the API token: clients need --token-file %s", file)
-        self._close.callback(remove_note, note, file)
+        stack.callback(remove_note, note, file)
         return token
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import stat
 from pathlib import Path
 
 import pytest
 
-from elfmesh.agent.api_server import bind_socket
+from elfmesh.agent.api_server import ApiServer, bind_socket
 from elfmesh.agent.config import AgentConfig, config_of
+from elfmesh.agent.security import Security
 from elfmesh.control.client import Client
+from elfmesh.control.identity.bearer import TOKEN_FILE, noted_token, read_token
 from elfmesh.control.identity.ca import create
 from elfmesh.control.web.client import AsyncClient
 from elfmesh.errors import ConfigError, RuntimeFailure, Unreachable
@@ -46,6 +49,16 @@ async def test_its_own_user_operates_there_without_token_or_certificate(
         assert (me["source"], me["operate"]) == ("unix socket", True)
         assert backend.asked == ["agents", "list"]
     assert not path.exists()
+
+
+async def test_who_waits_while_an_agent_starts_has_the_token_of_this_life(tmp_path: Path) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        told = plain(tmp_path, tmp_path / "api.sock")
+        address = ApiServer(told, Security(told), stack).address
+        host, port = address.rsplit(":", 1)
+        with socket.create_connection((host, int(port))):
+            assert noted_token(address) == read_token(tmp_path / "data" / TOKEN_FILE)
+    assert noted_token(address) is None
 
 
 def _raw(told: AgentConfig) -> dict[str, object]:

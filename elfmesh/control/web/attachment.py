@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -20,7 +21,7 @@ import aiohttp
 from elfmesh.control.client_base import api_name, error_from, unreachable
 from elfmesh.control.identity.credentials import default_credentials
 from elfmesh.control.programs import frames
-from elfmesh.errors import RuntimeFailure, Unreachable
+from elfmesh.errors import ConfigError, RuntimeFailure, Unreachable
 
 log = logging.getLogger("elf.program")
 RETRY_S = 0.25
@@ -76,16 +77,17 @@ class Attachment:
         """Be attached until cancelled; `attached` is called when it is so for the first time.
 
         Raises:
+            ConfigError: the token file that was named cannot be used at the first try.
             Unreachable: no agent answered at the first try.
-            RuntimeFailure: another process of this program has attached to the agent.
+            RuntimeFailure: another process of this program has attached to the agent, or we are not let in.
         """
         handling = [asyncio.create_task(self._handle_all(queue)) for queue in self._messages.values()]
         try:
             async with aiohttp.ClientSession() as session:
                 first = True
                 while True:
-                    headers = self._credentials.headers(self._address)
                     try:
+                        headers = self._credentials.headers(self._address)
                         async with session.ws_connect(
                             self._url,
                             max_msg_size=2 * frames.FRAME_BYTES_MAX,
@@ -99,9 +101,14 @@ class Attachment:
                             first = False
                             await self._converse(socket)
                     except aiohttp.WSServerHandshakeError as error:
-                        if headers == self._credentials.headers(self._address):
+                        # An agent that begins again has another token than the one that was just read.
+                        renewed = headers != self._credentials.headers(self._address)
+                        if error.status != http.client.UNAUTHORIZED or not renewed:
                             raise error_from(error.status, None, f"attaching to {self._address}") from None
-                        # The agent has begun anew since they were read, and made a new token.
+                    except ConfigError as error:
+                        if first:
+                            raise
+                        log.warning("the agent at %s is away: %s", self._address, error)  # with its token
                     except (aiohttp.ClientError, ConnectionError) as error:
                         if first:
                             raise unreachable(self._address, error) from None
