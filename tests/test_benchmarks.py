@@ -11,6 +11,8 @@ import pytest
 
 from benchmarks.__main__ import NAMES
 
+pytestmark = pytest.mark.apart
+
 ROOT = Path(__file__).parents[1]
 
 

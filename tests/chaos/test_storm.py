@@ -22,6 +22,8 @@ from tests.chaos.proxy import FaultProxy
 from tests.chaos.storm import JOBS, Weather
 from tests.e2e.fleet import eventually
 
+pytestmark = pytest.mark.apart
+
 CI = Weather(agents=5, kills=30, pauses=3, every_s=0.3, down_s=(0.0, 0.8), rate=20.0)
 SEED = int(os.environ.get("ELF_CHAOS_SEED", "1"))
 

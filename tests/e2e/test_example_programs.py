@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.apart
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "programs"
 SECONDS_MAX = 150
 

@@ -16,6 +16,8 @@ from tests.fuzz.catalog import NAMES
 from tests.fuzz.engine import BYTES_MAX, Campaign, Harness
 from tests.fuzz.mutate import changed, mutated, of
 
+pytestmark = pytest.mark.apart
+
 SEED = os.environ.get("ELF_FUZZ_SEED", "0")
 
 

@@ -1,4 +1,4 @@
-"""The files that run the swarm's seeds run all of them."""
+"""What is known of seeds: those that showed a bug, those that are open, and how long they all are."""
 
 from __future__ import annotations
 
@@ -7,18 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.seeds.share import SEEDS, SHARES, seeds
 from tests.sim.swarm import soak
 from tests.sim.swarm.regressions import KEPT, OPEN, OPEN_SEEDS, REGRESSIONS, scenario
 from tests.sim.swarm.scenario import draw
-
-
-def test_every_seed_has_its_share() -> None:
-    shared = [seed for share in range(SHARES) for seed in seeds(share)]
-    assert len(shared) == len({*shared})
-    assert {*shared} == {*range(SEEDS), *REGRESSIONS} - {*OPEN_SEEDS}
-    found = sorted(path.name for path in (Path(__file__).parent / "seeds").glob("test_*.py"))
-    assert found == [f"test_share_{share:02}.py" for share in range(SHARES)]
 
 
 def test_every_kept_scenario_is_a_regression_or_open() -> None:

@@ -17,6 +17,8 @@ from tests.sim.swarm.measure import entries, measure
 from tests.sim.swarm.regressions import OPEN
 from tests.sim.swarm.soak import one
 
+pytestmark = pytest.mark.apart
+
 QUICK = (
     "replay-boundary",
     "open-panes",
