@@ -33,13 +33,13 @@ demo: $(NATIVE) ## run the main job: 8 agents, live top-10, one killed, checked,
 	@$(BIN)/elf demo
 
 # Files of tests side by side, on all cores but not more than 4; those that need Spark in one process.
-PARALLEL ?= -n auto --maxprocesses 4 --dist loadfile
+PARALLEL ?= -n auto --maxprocesses 4
 
 test: $(NATIVE) ## all tests
 	@$(BIN)/python -m pytest -q $(PARALLEL)
 
 test-numpy: $(NATIVE) ## the tests of the buffer tree without its native kernel
-	@ELF_KERNEL=numpy $(BIN)/python -m pytest -q $(PARALLEL) tests/cbt
+	@ELF_KERNEL=numpy $(BIN)/python -m pytest -q $(PARALLEL) --timeout 600 tests/cbt
 
 SPARK_ONLY := env ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q --timeout 1800
 
