@@ -169,6 +169,11 @@ class Overlay:
         self._context.emit(e.LookupDone(token, key, found))
 
     def _probe(self, contact: Contact, token: int, attempt: int) -> None:
+        if contact.id == self.me.id:
+            # Nothing is sent to oneself: a master that waits for its own worker would take itself for dead.
+            self._context.emit(e.ProbeDone(token, self.me, alive=True))
+            return
+
         def done(answer: Message | None, sender: Contact) -> None:
             if answer is None and attempt < PROBE_ATTEMPTS:
                 self._probe(contact, token, attempt + 1)

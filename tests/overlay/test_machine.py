@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 from elfmesh.machine import Contact, Event, Received, Tick
-from elfmesh.overlay import ConnectionLost, Leave, Lookup, LookupDone, Overlay, Route, Start, Unwatch, Watch
+from elfmesh.overlay import (
+    ConnectionLost,
+    Leave,
+    Lookup,
+    LookupDone,
+    Overlay,
+    Probe,
+    ProbeDone,
+    Route,
+    Start,
+    Unwatch,
+    Watch,
+)
 from elfmesh.overlay.messages import Ping
 
 ME = Contact(b"\x10" * 20, "me", 1)
@@ -70,6 +82,15 @@ def test_events_before_start_are_harmless() -> None:
     assert overlay.step(Lookup(ME.id, 5), 0.0) == [LookupDone(5, ME.id, (ME,))]
     assert overlay.next_hop(b"k" * 20) is None
     assert overlay.siblings() == []
+
+
+def test_an_agent_is_alive_to_itself() -> None:
+    """A master probes whom an interval lacks, be it itself: it must not close it as one of the dead."""
+    overlay = Overlay(ME, rng=random.Random(1))
+    overlay.step(Start(()), 0.0)
+    renamed = Contact(ME.id, "another-name", 2)
+    for contact in (ME, renamed):
+        assert overlay.step(Probe(contact, 3), 1.0) == [ProbeDone(3, ME, alive=True)]
 
 
 def test_a_machine_that_left_is_inert() -> None:

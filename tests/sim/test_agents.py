@@ -119,6 +119,26 @@ def run_job(
     return outcome
 
 
+def test_a_master_whose_own_log_lags_behind_waits_for_itself(tmp_path: Path) -> None:
+    async def main() -> None:
+        fleet = SimFleet(5, 3)
+        await fleet.start()
+        await fleet.apply(JOB.replace("60 s", "200 ms"))
+        master, begin = masters(fleet)[0], ended_us() - 3600 * 1_000_000
+        for agent in fleet.agents:
+            for second in range(8 if agent is master else 40):
+                agent.log.write(line(begin + second * 1_000_000, "a", 1))
+        for _ in range(20):  # it is not silent, so nobody takes its log for ended
+            await asyncio.sleep(0.5)
+            master.log.write(line(begin + 8_000_000, "b", 1))
+        upto = begin + 40_000_000
+        results = await closed(fleet, upto, 0)
+        fleet.check()
+        compare(results, oracle(fleet.agents, tmp_path, upto), 3)
+
+    vloop.run(main())
+
+
 class SlowDisk(InlineExecutor):
     """Whatever is written is durable after so long."""
 
