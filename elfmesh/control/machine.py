@@ -201,7 +201,8 @@ class Control:
 
         def answer() -> None:
             body = self.mail.delivered(message) if message is not None else b""
-            self.office.emit(Answer(event.tree, event.seq, body))
+            if event.wanted:
+                self.office.emit(Answer(event.tree, event.seq, body))
 
         if isinstance(message, Announce | Rehearse):
             self.carrier.when_tried(message.manifest, answer)

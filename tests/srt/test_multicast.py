@@ -245,3 +245,42 @@ def test_a_window_remembers_what_was_heard_within_the_log() -> None:
     assert window.upto == 4
     window.add(4 + LOG_MAX + 1)
     assert window.upto == 5, "older ones are in nobody's log"
+
+
+def test_what_nobody_answers_costs_each_hop_one_acknowledgement_and_leaves_nothing_behind() -> None:
+    wire = line(1, 5, 9)
+    at_rest = {number: wire.forests[number].deadline for number in (1, 5, 9)}
+    assert wire.give(1, Publish(TREE, b"told", 0.0)) == [Delivered(TREE, 1, b"told", wanted=False)]
+    said = []
+    while wire.mail:
+        source, to, message, payload = wire.mail.popleft()
+        said.append((source, to, type(message).__name__, getattr(message, "final", None)))
+        wire.give(to, Received(contact(source), message, payload))
+    assert sorted(said) == sorted(
+        [
+            (1, 5, "Multicast", None),
+            (5, 1, "MulticastAck", True),
+            (5, 9, "Multicast", None),
+            (9, 5, "MulticastAck", True),
+        ]
+    )
+    for number in (1, 5, 9):
+        assert wire.take(number) == [Delivered(TREE, 1, b"told", wanted=False)], "and nothing is ever done"
+    assert {number: wire.forests[number].deadline for number in (1, 5, 9)} == at_rest, "no ticks for it"
+
+
+def test_what_nobody_answers_is_sent_again_until_it_is_acknowledged_and_delivered_once() -> None:
+    wire = line(1, 5)
+    wire.give(1, Publish(TREE, b"told", 0.0))
+    wire.deliver(lose=[Multicast])
+    wire.now = 2 * RETRY_S
+    wire.give(1, Tick())
+    wire.deliver(lose=[MulticastAck])
+    wire.now += 2 * RETRY_S + 1.0
+    wire.give(1, Tick())
+    assert [kind for _, _, kind in wire.waiting()] == ["Multicast"]
+    wire.deliver()
+    assert delivered(wire, 5) == [b"told"]
+    wire.now += 20.0
+    wire.give(1, Tick())
+    assert wire.waiting() == []
