@@ -117,6 +117,8 @@ class Heartbeats:
         peer = self._members.peer(sender.id)
         if peer is not None:
             peer.beaten = context.now
+        if sender.id in self._members.watched:
+            self._again(sender.id, HELD_BACK * self._every_s)  # not only then: it would wake us for nothing
         if accepted:
             if message.ahead_us is not None and sender.id in self._members.watched:
                 self._skew.told(sender.id, message.ahead_us)

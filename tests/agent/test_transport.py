@@ -65,6 +65,39 @@ async def test_messages_and_payloads_arrive_in_order_and_answers_use_the_same_co
         assert a.transport.stats()["connections"] == b.transport.stats()["connections"] == 1
 
 
+async def test_answers_to_what_came_together_are_written_together_and_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a, b = Peer(1), Peer(2)
+    async with fleet(a, b):
+        a.say(b.contact, 0)
+        await until(lambda: b.numbers() == [0])
+        writes: list[int] = []
+        write = Connection._write
+
+        def counted(connection: Connection, data: bytes) -> None:
+            writes.append(len(data))
+            write(connection, data)
+
+        def answer(sender: Contact, message: Message, payload: bytes) -> None:
+            assert isinstance(message, Say)
+            assert writes == []
+            b.say(sender, message.number)
+
+        monkeypatch.setattr(b, "received", answer)
+        connection = next(iter(b.transport._by_id.values()))
+        data = bytearray()
+        for number in (1, 2, 3):
+            frame = CODEC.encode(Say(number))
+            data += CHUNK.pack(len(frame), LAST, 0) + frame
+        monkeypatch.setattr(Connection, "_write", counted)
+        b.transport.receive_buffer[: len(data)] = data
+        connection.buffer_updated(len(data))
+        assert len(writes) == 1, "before the loop goes on"
+        monkeypatch.setattr(Connection, "_write", write)
+        await until(lambda: a.numbers() == [1, 2, 3])
+
+
 async def test_any_number_names_a_bulk_stream() -> None:
     a, b = Peer(1), Peer(2)
     async with fleet(a, b):

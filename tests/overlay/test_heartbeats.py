@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from elfmesh.machine import Contact, Received, Send
+from elfmesh.machine import Contact, Received, Send, Tick
 from elfmesh.overlay import Digest, Overlay, PeerDown, Start, Unwatch, Watch
 from elfmesh.overlay.messages import Beat, BeatBack
 from tests.overlay.crowd import Crowd
@@ -36,6 +36,24 @@ def test_two_ends_that_watch_each_other_share_one_heartbeat() -> None:
     crowd.network.run_for(20)
     assert 19 <= crowd.counter("beats") <= 26
     assert len(digests(crowd, a)) == len(digests(crowd, b)) == crowd.counter("beats")
+
+
+def test_the_end_that_is_beaten_wakes_for_nothing() -> None:
+    """Its own turn moves away with every heartbeat of the other end."""
+    me, peer = Contact(b"\x10" * 20, "me", 1), Contact(b"\x20" * 20, "p", 2)
+    overlay = Overlay(me, rng=random.Random(1))
+    overlay.step(Watch(peer), 0.0)
+    woken = []
+    for second in range(1, 10):
+        overlay.step(Received(peer, Beat(second, b"")), float(second))
+        while (due := overlay.deadline) is not None and due < second + 1:
+            woken.append(due)
+            overlay.step(Tick(), due)
+    assert woken, "the first heartbeat is never answered, and the peer is asked whether it lives"
+    assert max(woken) < 5.0
+    assert overlay.deadline is not None
+    said = [each.message for each in overlay.step(Tick(), overlay.deadline) if isinstance(each, Send)]
+    assert [type(each) for each in said] == [Beat], "it has fallen silent"
 
 
 def test_the_other_end_takes_over_when_one_dies() -> None:

@@ -96,6 +96,14 @@ class Owner(Protocol):
         """A frame of a peer that has said hello; raises ProtocolError if it is none."""
         ...
 
+    def reading(self, reading: bool) -> None:
+        """Bytes of a peer are being handled, or no longer: what was queued meanwhile is written."""
+        ...
+
+    def flush_soon(self, connection: Connection) -> None:
+        """A connection has something to write."""
+        ...
+
     def greet(self, connection: Connection, hello: Hello) -> None:
         """A hello has come; raises HelloRefused."""
         ...
@@ -218,6 +226,7 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes have come."""
         self._touch()
         data = memoryview(self._owner.receive_buffer)[:nbytes]
+        self._owner.reading(True)
         try:
             if self._tls is None:
                 self._heard(data)
@@ -225,6 +234,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._heard_secured(self._tls, data)
         except ProtocolError as error:
             self._fault(error)
+        finally:
+            self._owner.reading(False)
 
     def _heard_secured(self, tls: TlsLayer, data: memoryview) -> None:
         """Records of the peer: of the handshake first, what was in the same bytes behind it next."""
@@ -285,7 +296,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The kernel takes more."""
         self._paused = False
-        self._flush()
+        self.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
@@ -307,9 +318,10 @@ class Connection(asyncio.BufferedProtocol):
         """Write once per round of the loop, so that the messages of one step share a segment."""
         if not self._flush_due and not self._paused and self.peer is not None:
             self._flush_due = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._owner.flush_soon(self)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what is queued, as far as the kernel takes it."""
         self._flush_due = False
         transport = self._transport
         if transport is None or self.peer is None or transport.is_closing():

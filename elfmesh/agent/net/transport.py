@@ -125,7 +125,8 @@ class TcpTransport:
         ] = {}  # accepted without hello yet, or being drained; oldest first
         self._backoff: dict[tuple[str, int], tuple[float, float]] = {}  # address: (not before, last wait)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._serial = 0
+        self._serial, self._reading = 0, False
+        self._unwritten: list[Connection] = []
         self._sweeper: asyncio.TimerHandle | None = None
         self._closing = False
 
@@ -254,6 +255,23 @@ class TcpTransport:
         assert self._handler is not None
         assert connection.peer is not None
         self._handler.received(connection.peer, message, payload)
+
+    def reading(self, reading: bool) -> None:
+        """A peer's bytes are being handled, or no longer: their answers are written at once and together."""
+        self._reading = reading
+        if not reading and self._unwritten:
+            self._flush()
+
+    def flush_soon(self, connection: Connection) -> None:
+        """Have a connection write: behind what is being read, or in the next round of the loop."""
+        if not self._unwritten and not self._reading:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._unwritten.append(connection)
+
+    def _flush(self) -> None:
+        connections, self._unwritten = self._unwritten, []
+        for connection in connections:
+            connection.flush()
 
     def greet(self, connection: Connection, hello: Hello) -> None:
         """A hello has come: admit the connection and keep one of its pair.
