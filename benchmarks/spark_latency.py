@@ -2,7 +2,8 @@
 
 A job closes an interval twice a second. A follower of its results notes when each is there; a
 stream's `foreachBatch` notes when it is called with its rows, and when it has collected them. The peers are
-told by the follower: a line in a socket, a Parquet file that appears in a directory.
+told by the follower: a line in a socket, a Parquet file that appears in a directory, and, for what any source
+in Python costs, one that asks nobody and only looks at a file that has the interval's number.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ KEYS = 100
 CLOSED = {False: 50, True: 4}
 """Intervals that a reader is measured with, behind SETTLING others."""
 
-SETTLING = {False: 24, True: 2}
-"""A JVM that has just begun compiles for seconds; each reader waits that out anew."""
+SETTLING = {False: 40, True: 2}
+"""A JVM that has just begun compiles for half a minute; each reader waits that out anew."""
+
+POLL_S = 0.002
 
 
 class Live:
@@ -96,7 +99,7 @@ def latency(*, small: bool) -> list[Figure]:
                 connect(running.agents[0].api).schema("bench/live", wait_s=30)
                 sides: dict[str, Callable[[Any, Live, Path], Any]] = {"elf": _by_elf}
                 if not small:
-                    sides |= {"Parquet": _by_parquet, "socket": _by_socket}
+                    sides |= {"Python": _by_python, "Parquet": _by_parquet, "socket": _by_socket}
                 ours: list[float] = []
                 for side, make in sides.items():
                     called, collected = _watch(
@@ -154,6 +157,50 @@ def _watch(
 def _by_elf(spark: Any, live: Live, _directory: Path) -> Any:
     api = ",".join(agent.api for agent in live.running.agents)
     return spark.readStream.format("elf").option("job", "bench/live").option("api", api).load()
+
+
+def _by_python(spark: Any, live: Live, directory: Path) -> Any:
+    from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+    note, rows = directory / "note", KEYS // 10
+
+    def tell(index: int) -> None:
+        beside = note.with_suffix(".part")
+        beside.write_text(str(index))
+        beside.rename(note)
+
+    class Reader(DataSourceStreamReader):  # type: ignore[misc]  # mypy skips PySpark
+        def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+            return {"interval": int(note.read_text())}
+
+        def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:  # noqa: N802
+            end = time.monotonic() + 1.0
+            while (now := self.initialOffset()) == start and time.monotonic() < end:
+                time.sleep(POLL_S)
+            return now
+
+        def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+            return [InputPartition(index) for index in range(start["interval"] + 1, end["interval"] + 1)]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            if partition.value is not None:  # Spark sends an empty one when there is nothing to read
+                yield pa.record_batch({"interval_index": pa.array([partition.value] * rows, pa.int64())})
+
+    class Source(DataSource):  # type: ignore[misc]  # mypy skips PySpark
+        @classmethod
+        def name(cls) -> str:
+            return "python"
+
+        def schema(self) -> str:
+            return "interval_index BIGINT"
+
+        def streamReader(self, schema: Any) -> Reader:  # noqa: N802 - Spark's name
+            return Reader()
+
+    tell(max(live.at))
+    live.tell = tell
+    spark.dataSource.register(Source)
+    return spark.readStream.format("python").load()
 
 
 def _by_parquet(spark: Any, live: Live, directory: Path) -> Any:
