@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
@@ -30,10 +29,8 @@ def test_help_and_version_load_nothing_heavy() -> None:
         "heavy = {'pyarrow', 'numpy', 'sqlglot', 'aiohttp', 'asyncio'} & set(sys.modules);"
         "sys.exit(', '.join(heavy) or 0)"
     )
-    began = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - began < 5, "0.05 s on a quiet machine"
     for name, (_, line) in cli.COMMANDS.items():
         assert name in done.stdout
         assert line in done.stdout

@@ -42,7 +42,7 @@ def test_an_agent_may_load_what_a_job_needs_with_the_first_job(tmp_path: Path) -
         assert mapped(fleet[0].process.pid) == set()
         write_lines(fleet.log(0))
         assert fleet[0].apply(JOB)["expected"] == 1
-        eventually(lambda: bool(fleet[0].results("shop/count")), 40, "a result")
+        eventually(lambda: bool(fleet[0].results("shop/count")), 60, "a result")
         assert mapped(fleet[0].process.pid) >= {"pyarrow", "numpy"}
         fleet[0].kill()
         fleet[0].start()

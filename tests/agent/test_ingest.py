@@ -121,7 +121,7 @@ def job_of(number: int = 0, stream: str = "log") -> Manifest:
     return new_manifest(clause, text, "me", created=0, incarnation="i1")
 
 
-async def until(condition: Callable[[], object], timeout_s: float = 20.0) -> None:
+async def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - a condition on what was said, nothing sets an event
             await asyncio.sleep(0.002)
@@ -197,8 +197,8 @@ async def test_a_block_is_parsed_while_the_one_before_it_is_evaluated(
 
     def waits(self: JobWorker, *args: Any) -> None:
         if not overlapped:
-            polls.acquire(timeout=5)
-            overlapped.append(polls.acquire(timeout=5))  # the next poll ends while this block is in hand
+            polls.acquire(timeout=60)
+            overlapped.append(polls.acquire(timeout=60))  # the next poll ends while this block is in hand
         feed(self, *args)
 
     monkeypatch.setattr(SmallPolls, "poll", counted)

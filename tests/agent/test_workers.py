@@ -107,7 +107,7 @@ async def running(
     assert host.errors == []
 
 
-async def until(condition: Callable[[], object], timeout_s: float = 5.0) -> None:
+async def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - a condition on what was said, nothing sets an event
             await asyncio.sleep(0.005)
@@ -197,7 +197,7 @@ async def test_a_paused_job_reads_nothing_and_goes_on_where_it_stood(path: Path)
         host.write((1, "a"), (12, "a"))
         await until(lambda: host.sealed(paused) and host.sealed(other))
         host.host.pause_job(paused.job_id)
-        await asyncio.sleep(0.05)
+        await until(lambda: "control" in host.host._jobs[paused.job_id].held)
         host.write((13, "b"), (25, "a"))
         await until(lambda: len(host.sealed(other)) == 2)
         assert len(host.sealed(paused)) == 1

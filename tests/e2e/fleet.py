@@ -89,7 +89,7 @@ class Agent:
         assert self.process.stdout is not None
         self.process.stdout.close()
 
-    def terminate(self, timeout_s: float = 10.0) -> int:
+    def terminate(self, timeout_s: float = 30.0) -> int:
         """SIGTERM; the exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
@@ -199,7 +199,7 @@ class Fleet:
                 agent.wait_ready()
 
 
-def eventually(condition: Callable[[], Any], timeout_s: float = 20.0, what: str = "it") -> Any:
+def eventually(condition: Callable[[], Any], timeout_s: float = 60.0, what: str = "it") -> Any:
     """The first true value of `condition`."""
     end = time.monotonic() + timeout_s
     while True:

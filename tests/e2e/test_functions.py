@@ -213,10 +213,10 @@ def test_who_was_down_learns_of_a_tombstone_when_it_is_back(site: Site) -> None:
     path = site.signed(site.job("end", "return v % 3"), 4)
     assert site.apply(path).exit_code == 0
     agent = site.fleet[1]
-    pids = eventually(lambda: site.workers(agent), 30, "a worker")
+    pids = eventually(lambda: site.workers(agent), 60, "a worker")
     eventually(lambda: site.fleet[0].results("fn/end"), 60, "results")
     agent.kill()
-    eventually(lambda: not any(is_alive(pid) for pid in pids), 30, "the end of the workers")
+    eventually(lambda: not any(is_alive(pid) for pid in pids), 60, "the end of the workers")
 
     end = str(site.root / "end.sig")
     words = ("--tombstone", "fn/end", "--serial", "4", "--cluster", CLUSTER, "-o", end)
@@ -231,7 +231,7 @@ def test_who_was_down_learns_of_a_tombstone_when_it_is_back(site: Site) -> None:
 
     off = "the functions are off: they were revoked"
     assert f"fn/end: {off}" in site.fleet[0].get("/v1/health")["problem"]
-    eventually(lambda: any(off in text for text in site.describe("fn/end")["errors"]), 30, "the reason")
+    eventually(lambda: any(off in text for text in site.describe("fn/end")["errors"]), 60, "the reason")
     assert "serial 4 was revoked" in site.apply(path).stderr
 
     agent.start([site.fleet[0].overlay])

@@ -32,7 +32,7 @@ def test_an_ordinary_job_goes_on_while_a_function_hangs(tmp_path: Path) -> None:
             eventually(lambda: agent.results("fn/plain"), 60, "results")
             hang = site.signed(site.job("hang", "while v is not None: pass", on=""), 1)
             assert site.apply(hang).exit_code == 0
-            eventually(lambda: site.workers(agent), 30, "its process")
+            eventually(lambda: site.workers(agent), 60, "its process")
             newest = agent.results("fn/plain")[-1]["interval"]["index"]
 
             def went_on() -> bool:

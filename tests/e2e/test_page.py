@@ -100,7 +100,7 @@ def interval_with(fleet: Fleet, key: str) -> dict[str, Any]:
     def find() -> dict[str, Any] | None:
         return next((r for r in fleet[0].results(JOB) if any(row["k"] == key for row in r["rows"])), None)
 
-    found: dict[str, Any] = eventually(find, 40, f"an interval with {key!r}")
+    found: dict[str, Any] = eventually(find, 60, f"an interval with {key!r}")
     return found
 
 

@@ -36,7 +36,7 @@ def write(path: Path, start: int, seconds: int) -> None:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with Fleet(tmp_path_factory.mktemp("fleet")) as fleet:
         fleet.start(3, stream="clicks", options=",format=json,idle=1 h")
-        eventually(lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 3, 30, "agents")
+        eventually(lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 3, 60, "agents")
         yield fleet
 
 

@@ -41,7 +41,7 @@ def wait_carriers(fleet: Fleet, stream: str, count: int) -> None:
         found = [each for each in fleet[7].get("/v1/trees")["trees"] if each["tree"] == tree]
         return max((each["size"] for each in found if each["root"]), default=0)
 
-    eventually(lambda: carriers() == count, 30, f"{count} agents in the tree of the stream")
+    eventually(lambda: carriers() == count, 60, f"{count} agents in the tree of the stream")
 
 
 def lines_of(name: str) -> list[bytes]:

@@ -62,7 +62,7 @@ def in_force(agent: Agent, job: str, version: int) -> int:
         found = [each["interval"]["index"] for each in agent.results(job) if each["version"] == version]
         return found[:1] if len(found) > 1 else []
 
-    first: int = eventually(there, 40, f"version {version}")[0]
+    first: int = eventually(there, 60, f"version {version}")[0]
     return first
 
 

@@ -29,7 +29,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
                     ts = f"2015-05-17T10:00:{at % 30:02}Z"
                     log.write(json.dumps({"ts": ts, "u": f"u{at % 3}\x1b[2J", "n": at}) + "\n")
         fleet[0].apply(JOB)
-        eventually(lambda: len(fleet[1].results("shop/top")) >= 3, 40, "the results")
+        eventually(lambda: len(fleet[1].results("shop/top")) >= 3, 60, "the results")
         yield fleet
 
 

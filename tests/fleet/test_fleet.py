@@ -311,7 +311,7 @@ def refuse(hosts: Hosts) -> None:
     config.write_text(right.replace('"shop"', '"other"').replace("/data", "/other-data"))
     hosts.spawn("web5")
     refused = "a peer is refused: TLS: self-signed certificate in certificate chain"
-    eventually(lambda: refused in (hosts.place("web1") / "stderr").read_text(), 30, "a refusal by web1")
+    eventually(lambda: refused in (hosts.place("web1") / "stderr").read_text(), 60, "a refusal by web1")
     said = hosts.elf("get", "agents", "-o", "json").splitlines()
     assert {json.loads(line)["name"] for line in said} == set(WEBS[:4])
     hosts.stop("web5")

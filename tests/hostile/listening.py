@@ -48,12 +48,12 @@ class Listening:
             writer.close()
 
     async def until_connected(self, count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.server.connections) < count:  # noqa: ASYNC110 - nothing sets an event
                 await asyncio.sleep(0.002)
 
     async def until_busy(self, count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while sum(self.door._busy.values()) < count:  # noqa: ASYNC110 - nothing sets an event
                 await asyncio.sleep(0.002)
 

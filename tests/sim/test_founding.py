@@ -12,9 +12,9 @@ from tests.sim import vloop
 from tests.sim.network import Faults
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.failover import calm
+from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.install import SimPath, installed
 from tests.sim.swarm.network import Weather
-from tests.sim.swarm.run import Swarm
 from tests.sim.swarm.scenario import Scenario
 from tests.sim.swarm.soak import quiet
 

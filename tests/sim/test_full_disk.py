@@ -21,8 +21,8 @@ from elfmesh.errors import DiskFull, StorageError
 from tests.sim import vloop
 from tests.sim.swarm.disk import Disk, SimOS
 from tests.sim.swarm.failover import calm
+from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.install import SimPath, installed
-from tests.sim.swarm.run import Swarm
 from tests.sim.swarm.scenario import Scenario
 from tests.sim.swarm.soak import quiet
 

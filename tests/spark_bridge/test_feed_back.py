@@ -33,7 +33,7 @@ def write(fleet: Fleet, start: int, seconds: int) -> None:
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     with Fleet(tmp_path / "fleet") as fleet:
         fleet.start(2, stream="clicks", options=",format=json,idle=1 h")
-        eventually(lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 2, 30, "agents")
+        eventually(lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 2, 60, "agents")
         yield fleet
 
 

@@ -45,7 +45,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
                 fleet.log(agent.number, "clicks"), 3_076, traffic[agent], start_us=BEGIN, rate_per_s=25
             )
         eventually(
-            lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 3, 30, "the third agent"
+            lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 3, 60, "the third agent"
         )
         yield fleet
 

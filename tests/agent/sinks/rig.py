@@ -119,7 +119,7 @@ class Following:
     def progress(self) -> Progress:
         return self._follower.progress
 
-    async def until(self, condition: Callable[[], Any], timeout_s: float = 20.0) -> None:
+    async def until(self, condition: Callable[[], Any], timeout_s: float = 60.0) -> None:
         async with asyncio.timeout(timeout_s):
             while not condition():
                 if self.task.done():

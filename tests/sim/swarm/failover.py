@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from tests.sim import vloop
 from tests.sim.network import Faults
 from tests.sim.swarm.disk import SimOS
+from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.install import SimPath, installed
 from tests.sim.swarm.network import Weather
-from tests.sim.swarm.run import Swarm
 from tests.sim.swarm.scenario import Scenario, draw
 from tests.sim.swarm.soak import quiet
 

@@ -1,0 +1,312 @@
+"""All hosts of one run: what they are asked, what their jobs are told, and what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+from elfmesh.agent.core import codec
+from elfmesh.control.answers import BAD_REQUEST, CONFLICT, OK
+from elfmesh.control.events import Reply
+from elfmesh.control.results.pages import decode_page
+from elfmesh.errors import ElfError
+from tests.sim.swarm.disk import SimOS
+from tests.sim.swarm.history import History, Incarnation
+from tests.sim.swarm.host import Host, Killed, Surroundings
+from tests.sim.swarm.install import SimPath
+from tests.sim.swarm.network import SwarmNetwork
+from tests.sim.swarm.outcome import Published
+from tests.sim.swarm.scenario import Job, Scenario
+from tests.sim.wall import EPOCH_US
+
+WRITE_EVERY_S = 0.25
+FOLLOW_S_MIN, FOLLOWS_PER_INTERVAL = 2.0, 5
+HOSTS_MAX = 10
+READ_S_MAX = 60.0
+
+
+class Swarm:
+    """All hosts of one run."""
+
+    def __init__(
+        self, scenario: Scenario, system: SimOS, path: type[SimPath], on_log: Callable[[str], None] | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        system.now_ns = lambda: round((EPOCH_US * 1e3) + loop.time() * 1e9)
+        self.scenario = scenario
+        self.rng = random.Random(f"swarm/{scenario.seed}")
+        self.history = History(loop.time, on_log=on_log)
+        self.network = SwarmNetwork(scenario.seed, codec(), keep=scenario.replay)
+        self.around = Surroundings(scenario, system, self.network, self.history, path, self.seeds)
+        self.hosts: list[Host] = []
+        system.on_open = self._opened
+        for number in range(scenario.hosts):
+            self.hosts.append(Host(self.around, number))
+        self.jobs: dict[Incarnation, Job] = {}
+        self.current: dict[str, Incarnation] = {}
+        self.unsure: set[str] = set()
+        self.pausing: set[str] = set()
+        """Jobs that were asked to pause, and nobody has said that they do: they may still."""
+        self.founders: dict[Incarnation, tuple[str, ...]] = {}
+        self.faults = self.updates = 0
+        self._silent_until: dict[int, float] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def say(self, text: str) -> None:
+        self.history.say(text)
+
+    def seeds(self, host: Host) -> tuple[tuple[str, int], ...]:
+        """Where a host that starts asks for the others: its configuration does not change with who is up."""
+        others = [other for other in self.hosts[:4] if other is not host]
+        if all(other.lives == 0 for other in others):
+            return ()
+        return tuple((f"10.0.0.{other.number + 1}", 7400) for other in others)
+
+    def _opened(self, path: str, inode: int) -> None:
+        name = next((host.name for host in self.hosts if host.folder == path.split("/")[1]), "")
+        self.history.opened.setdefault((name, inode), []).append(self.history.now())
+
+    def running(self) -> list[Host]:
+        return [host for host in self.hosts if host.up and not host.paused]
+
+    def master(self) -> Host | None:
+        """Who leads a job with the highest epoch."""
+        leading = [
+            (master.epoch, -host.number, host)
+            for host in self.hosts
+            if host.local is not None
+            for master in host.local.control.leadership.masters.values()
+        ]
+        return max(leading, key=lambda each: each[:2])[2] if leading else None
+
+    # -- life ------------------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        for host in self.hosts:
+            host.start()
+            await asyncio.sleep(0.02)
+        for host in self.hosts:
+            assert host.local is not None
+            async with asyncio.timeout(60):
+                await host.local.pump.joined.wait()
+        for job in self.scenario.jobs:
+            await self.apply(job, founding=True)
+        self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._follow())]
+
+    async def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for host in self.hosts:
+            host.kill()
+
+    async def ask(self, verb: str, body: dict[str, Any], timeout_s: float = 20.0) -> Any:
+        """Ask a random agent; None if it does not answer or says no."""
+        reply = await self.told(verb, body, timeout_s)
+        return reply if reply is not None and reply.status == 200 else None
+
+    async def told(self, verb: str, body: dict[str, Any], timeout_s: float = 20.0) -> Reply | None:
+        """What a random agent answers; None if it does not."""
+        running = self.running()
+        if not running:
+            return None
+        try:
+            return await self.rng.choice(running).ask(verb, body, timeout_s)
+        except (ElfError, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            return None
+        except Killed:
+            return None
+
+    async def apply(self, job: Job, *, founding: bool = False) -> bool:
+        self.history.asked[f"sim/{job.name}"] += 1
+        reply = await self.ask("apply", {"text": job.text})
+        self.say(f"apply {job.name}: {reply.body if reply is not None else 'no answer'}")
+        if reply is None:
+            assert not founding, "a job cannot be applied before there are faults"
+            return False
+        key = (f"sim/{job.name}", self._incarnation(f"sim/{job.name}"))
+        if founding:
+            self.founders[key] = tuple(host.name for host in self.hosts)
+        self.jobs[key] = job
+        self.current[job.name] = key
+        return True
+
+    def _incarnation(self, name: str) -> str:
+        """The newest incarnation of a job that anybody leads."""
+        found = [
+            (master.epoch, master.manifest.incarnation)
+            for host in self.hosts
+            if host.local is not None
+            for master in host.local.control.leadership.masters.values()
+            if master.manifest.qualified == name
+        ]
+        return max(found, default=(0, ""))[1]
+
+    async def _write(self) -> None:
+        """The web servers; they write whether or not an agent runs."""
+        rng, traffic = self.rng, self.scenario.traffic
+        while True:
+            now = asyncio.get_running_loop().time()
+            for host in self.hosts:
+                if self._silent_until.get(host.number, 0.0) > now:
+                    continue
+                host.server.finish()
+                mean = traffic.rate * WRITE_EVERY_S
+                host.server.write(int(mean) + (rng.random() < mean - int(mean)))
+                if traffic.silent and rng.random() < traffic.silent / 40:
+                    self._silent_until[host.number] = now + rng.uniform(1, 4) * self.scenario.jobs[0].slide_s
+            await asyncio.sleep(WRITE_EVERY_S)
+
+    async def _follow(self) -> None:
+        """A reader with a stored position, as Spark is one: it asks anybody, from where it stopped."""
+        at: dict[Incarnation, int | None] = {}
+        pause_s = max(FOLLOW_S_MIN, min(job.slide_s for job in self.scenario.jobs) / FOLLOWS_PER_INTERVAL)
+        while True:
+            await asyncio.sleep(pause_s)
+            for key in [*self.current.values()]:
+                reply = await self.ask("results", {"job": key[0], "from": at.get(key), "limit": 50}, 5.0)
+                if reply is None or reply.body["incarnation"] != key[1]:  # as every reader looks
+                    continue
+                page = decode_page(reply.payload)
+                self.history.answered("follower", key[0], [record.index for record, _ in page], at.get(key))
+                for record, rows in page:
+                    answers = self.history.followed.setdefault(("follower", key), {})
+                    answers.setdefault(record.index, []).append((record, rows))
+                    at[key] = record.index + 1
+
+    # -- changes ---------------------------------------------------------------------------------------
+
+    async def join(self) -> None:
+        if len(self.hosts) < HOSTS_MAX:
+            host = Host(self.around, len(self.hosts))
+            self.say(f"{host.name} joins")
+            self.hosts.append(host)
+            host.start()
+
+    async def change_job(self) -> None:
+        """Delete a job in the middle of an interval, or apply one that was deleted."""
+        job = self.rng.choice(self.scenario.jobs)
+        key = self.current.pop(job.name, None)
+        if key is None:
+            await self.apply(job)
+            return
+        try:
+            reply = await self.ask("delete", {"job": key[0]})
+        except asyncio.CancelledError:  # its agent goes on to ask
+            self.current[job.name] = key
+            self.unsure.add(job.name)
+            raise
+        self.say(f"delete {key[0]}: {'done' if reply is not None else 'no answer'}")
+        if reply is None:
+            self.current[job.name] = key
+            self.unsure.add(job.name)
+        else:
+            self.history.deleted[key] = self.history.now()
+
+    async def update_job(self) -> None:
+        """Change a job's filter in the middle of an interval: another text, evaluated anew, the same rows."""
+        job = self.rng.choice(self.scenario.jobs)
+        if job.name in self.current and self.rng.random() < 0.5:
+            reply = await self._change("undo", {"job": f"sim/{job.name}"})
+            self.say(f"undo {job.name}: {reply.body if reply is not None else 'no answer'}")
+        elif job.name in self.current:
+            self.updates += 1
+            more = self.scenario.condition(self.updates)
+            head, where, rest = job.text.partition(" WHERE ")
+            if not where:
+                head, where, rest = job.text.partition(" GROUP BY ")
+                more = f" WHERE {more}"
+            text = f"{head}{where}{more} AND {rest}" if where == " WHERE " else f"{head}{more}{where}{rest}"
+            reply = await self._change("apply", {"text": text, "job": f"sim/{job.name}"})
+            self.say(f"update {job.name}: {reply.body if reply is not None else 'no answer'}")
+
+    async def _change(self, verb: str, body: dict[str, Any]) -> Reply | None:
+        """Ask for another version of a job; what is refused makes none."""
+        self.history.asked[body["job"]] += 1
+        reply = await self.told(verb, body)
+        if reply is not None and reply.status in (BAD_REQUEST, CONFLICT):
+            self.history.asked[body["job"]] -= 1
+        return reply if reply is not None and reply.status == OK else None
+
+    async def pause_job(self) -> None:
+        job = self.rng.choice(self.scenario.jobs)
+        self.say(f"pause sim/{job.name}")
+        try:
+            self.pausing.add(job.name)
+            if await self.ask("pause", {"job": f"sim/{job.name}"}) is not None:
+                self.pausing.discard(job.name)
+            await asyncio.sleep(self.rng.uniform(0, 20))
+        finally:
+            self.say(f"resume sim/{job.name}")
+        await self.ask("resume", {"job": f"sim/{job.name}"})
+
+    # -- after the faults --------------------------------------------------------------------------------
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """Jobs that nobody can decide about any more."""
+        jobs = {job: self.history.register_lost(job, self.history.now()) for job in self.history.voters}
+        return {job: how for job, how in jobs.items() if how}
+
+    def fall_silent(self) -> None:
+        """The web servers write no more."""
+        self._tasks[0].cancel()
+
+    async def results(self, key: Incarnation) -> Published:
+        """All results of a job, as any agent tells them."""
+        found: Published = {}
+        start: int | None = None
+        end = asyncio.get_running_loop().time() + READ_S_MAX
+        while asyncio.get_running_loop().time() < end:
+            reply = await self.ask("results", {"job": key[0], "from": start, "limit": 500})
+            if reply is None or reply.body["incarnation"] != key[1]:
+                await asyncio.sleep(0.5)
+                continue
+            page = decode_page(reply.payload)
+            if not page:
+                break
+            self.history.answered("reader", key[0], [record.index for record, _ in page], start)
+            for record, rows in page:
+                found[record.index] = (record, rows)
+            start = page[-1][0].index + 1
+        return found
+
+    async def replay(self, closed: Callable[[Incarnation], int]) -> list[str]:
+        """Deliver every message once more to who is there; what changed.
+
+        One more interval is closed before: what members had for intervals that were closed without them is
+        counted in it, and would else come while the messages do.
+        """
+        end = asyncio.get_running_loop().time() + READ_S_MAX
+        for key in self.current.values():
+            following = closed(key) + 1
+            while asyncio.get_running_loop().time() < end and closed(key) < following:  # noqa: ASYNC110 - as below
+                await asyncio.sleep(0.5)
+        before = {key: await self.results(key) for key in self.current.values()}
+        frames, self.network.keep = [*self.network.frames], False
+        by_id = {host.id: host for host in self.hosts}
+        for sender, to, frame in frames:
+            host = by_id.get(to.id)
+            if host is not None and host.transport is not None:
+                self.network.again(sender, host.transport, frame)
+        await asyncio.sleep(20.0)
+        after = {key: await self.results(key) for key in self.current.values()}
+        return [
+            f"{key[0]} {index}: {published.get(index)} became {after[key].get(index)}"
+            for key, published in before.items()
+            for index in sorted(published.keys() | after[key].keys())
+            if published.get(index) != after[key].get(index) and not _is_next(published, after[key], index)
+        ]
+
+
+def _is_next(before: Published, after: Published, index: int) -> bool:
+    """Whether a record is of the time that has passed since: behind all others, and of no record at all."""
+    if index in before or index <= max(before, default=index):
+        return False
+    record, rows = after[index]
+    return not rows and not any(record.counts.values())
