@@ -186,7 +186,8 @@ def describe_command(kind: str, name: str, output: str, api: str | None) -> None
 
 
 def _print_description(found: dict[str, Any]) -> None:
-    for key, value in found.items():
+    for key, given in found.items():
+        value = _counted(given) if key == "counts" else given
         if key == "text":
             click.echo("text:")
             for line in str(value).splitlines():
@@ -207,7 +208,13 @@ def _print_description(found: dict[str, Any]) -> None:
 
 def _print_objects(items: list[dict[str, Any]]) -> None:
     columns = list(items[0])
-    print_table(["   ", *columns], [["", *(item.get(column) for column in columns)] for item in items])
+    rows = [{**item, "counts": _counted(item.get("counts"))} for item in items]
+    print_table(["   ", *columns], [["", *(row.get(column) for column in columns)] for row in rows])
+
+
+def _counted(counts: Any) -> Any:
+    """The buckets that anything is in."""
+    return {name: count for name, count in counts.items() if count} if isinstance(counts, dict) else counts
 
 
 def _change(name: str, summary: str) -> click.Command:

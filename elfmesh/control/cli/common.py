@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -203,9 +203,12 @@ def text_of(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(text_of(item) for item in value)
     if isinstance(value, dict):
-        return ", ".join(f"{printable(str(key))}={text_of(item)}" for key, item in value.items())
+        return ", ".join(f"{printable(str(key))}={text_of(item) or '-'}" for key, item in value.items())
     return printable(str(value))
 
+
+NAME_COLUMNS = 40
+"""The first column of a table has at least so much of what it needs."""
 
 PIPE_COLUMNS = 10_000
 """No line is folded where a program reads it."""
@@ -224,11 +227,18 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
             for row in rows
             if row[place] is not None
         )
-        table.add_column(Text(printable(column)), justify="right" if numbers else "left", overflow="fold")
+        side: Literal["left", "right"] = "right" if numbers else "left"
+        table.add_column(Text(printable(column)), justify=side, overflow="fold", min_width=len(column))
     for row in rows:
         table.add_row(*(Text(text_of(value)) for value in row))
-    width = None if sys.stdout.isatty() else PIPE_COLUMNS
-    Console(highlight=False, width=width).print(table)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_COLUMNS)
+    if columns:  # what a row is called is not folded, nor a heading, where there is room for them
+        widest = max((len(text_of(row[0])) for row in rows), default=0)
+        table.columns[0].min_width = max(min(widest, NAME_COLUMNS), len(columns[0]))
+    if sum((each.min_width or 0) + 2 for each in table.columns) > console.width:
+        for each in table.columns:
+            each.min_width = None
+    console.print(table)
 
 
 def print_json(value: Any) -> None:

@@ -12,7 +12,7 @@ import select
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -34,6 +34,15 @@ from elfmesh.text import printable
 
 BETWEEN_S = 1.0
 """Between the two looks of a single answer."""
+
+WORDS = ("agent", "job", "state", "result", "missing", "master", "slowed", "worst_job", "security")
+"""Columns that hold no numbers."""
+
+CUT = ("job", "missing", "master", "worst_job", "security")
+"""Columns that are cut short where a screen is too narrow for all."""
+
+WIDE = 80
+"""On a screen of so many columns, no other heading is cut short."""
 
 KEYS = "a agents · j jobs · sort: {sorts} · q ends"
 TAKEN_LINES = 6
@@ -155,12 +164,17 @@ class Screen:
         for column in columns:
             title = column.replace("_percent", " %").replace("_per_second", "/s").replace("_seconds", " s")
             mark = "*" if column == self._sort[self._view] else ""
-            table.add_column(Text(title.replace("_", " ") + mark), no_wrap=True, overflow="ellipsis")
+            heading = title.replace("_", " ").replace(" mb", " MB") + mark
+            numbers = column not in WORDS
+            least = None if width < WIDE or column in CUT else len(heading)
+            side: Literal["left", "right"] = "right" if numbers else "left"
+            table.add_column(Text(heading), justify=side, no_wrap=True, overflow="ellipsis", min_width=least)
         for row in ordered(rows, self._sort[self._view], name)[:room]:
             table.add_row(*(Text(text_of(row.get(column))) for column in columns))
         left = len(rows) - room
         more = f" · {left} more" if left > 0 else ""
-        head = f"{len(rows)} {self._view}{more} · {time.strftime('%H:%M:%S')}"
+        what = self._view.removesuffix("s") if len(rows) == 1 else self._view
+        head = f"{len(rows)} {what}{more} · {time.strftime('%H:%M:%S')}"
         keys = KEYS.format(sorts=" ".join(f"{key} {column}" for key, column in sorts.items()))
         parts: list[Any] = [
             Text(head, style="bold"),

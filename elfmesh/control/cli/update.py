@@ -62,7 +62,7 @@ def print_applied(answer: dict[str, Any], old: str | None, new: str) -> None:
         click.echo(
             f"{answer['job']} version {answer['version']}: {meaning}; {answer['acknowledged']} of "
             f"{answer['expected']} agents have it, from {begins} on "
-            f"({seconds.get('prepare', 0):.3f} s + {seconds.get('activate', 0):.3f} s)"
+            f"(prepared in {seconds.get('prepare', 0):.3f} s, in force in {seconds.get('activate', 0):.3f} s)"
         )
     if answer.get("columns"):
         effects = (f"{printable(name)}: {effect}" for name, effect in answer["columns"].items())
