@@ -40,6 +40,14 @@ POLL_COST, POLL_BUSY_S = 0.005, 0.25
 """A stream that grows evenly is not looked at for every few lines: polls take half a percent of a core, while
 they are no further apart than this. Where an interval is due, it is looked at in time all the same."""
 
+POLL_FEW_S, POLL_FEW_BYTES = 1.0, 16 << 10
+"""One that grows by so little in between costs by the poll, not by the line: polls may be further apart."""
+
+
+def pause_max_s(nbytes: int, since_us: int) -> float:
+    """How far apart polls may be if a stream grows on as it did: by so many bytes since the poll before."""
+    return min(max(since_us / 1e6 * POLL_FEW_BYTES / nbytes, POLL_BUSY_S), POLL_FEW_S)
+
 
 class Memory(Protocol):
     """What is asked of the agent's memory budget (`elfmesh.cbt.MemoryBudget`)."""
@@ -124,6 +132,7 @@ class Ingest:
         self._over_memory = False
         self._sheds = stream.config.on_overload == "shed"
         self._crowded = crowded
+        self._polled_us: int | None = None
         self._turned_s: float | None = None  # when its loop came round; None: nobody waits for it
 
     def stalled_s(self, now: float) -> float:
@@ -181,6 +190,8 @@ class Ingest:
             bytes_max = POLL_BYTES if self._pace is None else self._pace.bytes_max
             poll = partial(self.stream.poll, self._wall_us, self._over_memory, bytes_max)
             polled = await self._executor.run(self._reading, poll)
+            since_us = polled.now_us - (self._polled_us or polled.now_us)
+            self._polled_us = polled.now_us
             await self._settle()
             self._evaluating = asyncio.get_running_loop().create_task(self._evaluate(polled))
             if polled.bytes_read >= min(BACKLOG_BYTES, bytes_max // 2):
@@ -188,11 +199,12 @@ class Ingest:
             await self._settle()
             due_us = self.due_us = self.stream.next_due_us()
             if not polled.bytes_read:
-                pause = max(pause, min(POLL_MAX_S, pause * 1.5))
+                pause = min(max(pause, min(POLL_MAX_S, pause * 1.5)), POLL_BUSY_S)
             elif due_us is None:
                 pause = POLL_MIN_S
             else:
-                pause = max(POLL_MIN_S, min(POLL_BUSY_S, self.stream.poll_cost_s / POLL_COST))
+                most = pause_max_s(polled.bytes_read, since_us)
+                pause = max(POLL_MIN_S, min(most, self.stream.poll_cost_s / POLL_COST))
             ahead = (due_us or 0) - self._wall_us()
             await self._sleep(max(0.001, min(pause, ahead / 1e6)) if ahead > 0 else pause)
 

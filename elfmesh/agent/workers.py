@@ -13,7 +13,6 @@ Paper: ELF 2.2, 3 (job worker). Guarantees D-1, D-3, D-12.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -38,6 +37,7 @@ from elfmesh.agent.stream import Stream
 from elfmesh.agent.worker.describing import describe_job
 from elfmesh.agent.worker.jobs import MOVING, LocalJob
 from elfmesh.agent.worker.reader import Reader
+from elfmesh.agent.worker.releases import WAIT_S, Releases
 from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
@@ -131,9 +131,9 @@ class WorkerHost:
             is_here=lambda job: self._jobs.get(job.manifest.job_id) is job,
             again=lambda job, move: self._command(job, partial(self._place, job, move)),
         )
-        self.problem = ""
+        self.problem, self._closing, self._releases = "", False, Releases(frames)
         self._commands: dict[bytes, deque[Command]] = {}
-        self._closing, self._tasks = False, set[asyncio.Task[None]]()
+        self._tasks = set[asyncio.Task[None]]()
         for each in self.ingests.values():
             self._spawn(each.run)
         if budget is not None:
@@ -157,7 +157,14 @@ class WorkerHost:
 
     def release(self, job: bytes, stop: int, heard: int) -> None:
         """Intervals of a job below `stop` are closed, revisions up to `heard` accounted for."""
-        self._command(job, partial(self._release, job, stop, heard))
+        if job not in self._commands:
+            self._release(job, stop, heard)
+            return
+
+        async def in_turn() -> None:
+            self._release(job, stop, heard)
+
+        self._command(job, in_turn)
 
     async def close(self) -> None:
         """Stop reading where we are and flush the frame log."""
@@ -171,7 +178,8 @@ class WorkerHost:
         self._end_functions()
         for ingest in self.ingests.values():
             await ingest.at_rest(ingest.stream.reader.close)
-        await self._executor.run("store", self._frames.close)
+        for work in (self._releases.write, self._frames.close):
+            await self._executor.run("store", work)
 
     def kill(self) -> None:
         """Stop at once, finish nothing."""
@@ -341,26 +349,26 @@ class WorkerHost:
         await ingest.at_rest(ingest.stream.reader.close)
 
     async def _hold(self, job_id: bytes, reason: str, held: bool) -> None:
-        job = self._jobs.get(job_id)
-        if job is not None:
+        if (job := self._jobs.get(job_id)) is not None:
             ingest = self.ingests[job.home]
             await ingest.at_rest(partial(job.hold, ingest.stream, reason, held, self._wall_us()))
             ingest.wake()
 
-    async def _release(self, job_id: bytes, stop: int, heard: int) -> None:
-        job = self._jobs.get(job_id)
-        if job is None:
-            return
-        job.release(stop)
-        released = Released(job.key, stop, heard)
-        await self._executor.run("store", partial(self._write_released, released))
-        if "memory" in job.held and job.held_bytes < self.held_bytes_max // 2:
-            await self._hold(job_id, "memory", False)
+    def _release(self, job_id: bytes, stop: int, heard: int) -> None:
+        if (job := self._jobs.get(job_id)) is not None:
+            job.release(stop)
+            if self._releases.add(Released(job.key, stop, heard)):
+                asyncio.get_running_loop().call_later(WAIT_S, self._tell_released)
+            if "memory" in job.held and job.held_bytes < self.held_bytes_max // 2:
+                self._command(job_id, partial(self._hold, job_id, "memory", False))
+
+    def _tell_released(self) -> None:
+        if not self._closing:
+            self._spawn(partial(self._executor.run, "store", self._releases.tell))
 
     def _ended(self, job_id: bytes) -> None:
         """A job has failed by itself."""
-        job = self._jobs.pop(job_id, None)
-        if job is not None:
+        if (job := self._jobs.pop(job_id, None)) is not None:
             self._leave(job.home)
 
     async def _write(self, frames: Sequence[Frame]) -> None:
@@ -384,13 +392,9 @@ class WorkerHost:
                 return
 
     def _append(self, frames: deque[Frame]) -> None:
+        self._releases.write()
         while frames:
             self._frames.append(frames[0])
             frames.popleft()
         with timed("frame_log_sync"):
             self._frames.sync()
-
-    def _write_released(self, released: Released) -> None:
-        with contextlib.suppress(DiskFull):  # a later one says the same and more
-            self._frames.append(released)
-        self._frames.compact()
