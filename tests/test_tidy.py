@@ -16,16 +16,18 @@ AROUND = sorted(
     path for room in ("tests", "benchmarks", "pyspark_elf") for path in (ROOT / room).rglob("*.py")
 )
 C_FILES = sorted(path for path in PACKAGE.rglob("csrc/*") if path.suffix in {".c", ".h"})
+SHELL = {
+    PACKAGE / "control" / name
+    for name in ("api.py", "client.py", "authority/web.py", "cli", "identity", "web")
+}
+"""Of control, what speaks HTTP, TLS or with people; the rest are machines and what they are made of."""
+
 CORES = sorted(
     path
     for path in MODULES
     if path.parts[len(PACKAGE.parts)] in {"overlay", "cbt", "srt"}
     or path.parent == PACKAGE
-    or (
-        path.parent == PACKAGE / "control"
-        and path.stem not in {"api", "client", "resultslog"}
-        and not path.stem.startswith("cli")
-    )
+    or (path.is_relative_to(PACKAGE / "control") and not SHELL & {path, *path.parents})
     or path == PACKAGE / "agent" / "core.py"
 )
 FORBIDDEN_IN_CORES = {

@@ -49,7 +49,7 @@ from elfmesh.agent.tap import Taps
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.authority.fields import FieldRules
 from elfmesh.control.events import Recompute, Recomputed, StreamInfo
-from elfmesh.control.results.log import ResultsLogs
+from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.web.programs import ProgramHost
 from elfmesh.errors import ElfError, RuntimeFailure, Unreachable
 from elfmesh.machine import Contact

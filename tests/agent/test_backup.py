@@ -25,7 +25,8 @@ from elfmesh.agent.disk.statelog import StateLog
 from elfmesh.agent.disk.storage import DiskStorage, MemoryStorage
 from elfmesh.agent.host import load_identity
 from elfmesh.control.events import Append, Persist, ReadLog
-from elfmesh.control.results.log import ResultsLog, ResultsLogs
+from elfmesh.control.results.log import ResultsLog
+from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.pages import decode_page, encode_frame
 from elfmesh.control.results.records import ResultRecord
 from elfmesh.errors import ConfigError, DataError

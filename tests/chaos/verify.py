@@ -27,7 +27,7 @@ from typing import Any
 
 from elfmesh import ids
 from elfmesh.control.events import ReadLog
-from elfmesh.control.results.log import ResultsLogs
+from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.pages import decode_page
 from elfmesh.control.results.records import ipc_to_table, to_json
 from tests.chaos.logs import read_raw

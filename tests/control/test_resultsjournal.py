@@ -10,9 +10,10 @@ import pytest
 
 from elfmesh.control.events import Append, ReadLog
 from elfmesh.control.results import journal as resultsjournal
-from elfmesh.control.results import log as resultslog
+from elfmesh.control.results import logs as resultslogs
 from elfmesh.control.results.journal import Entry, Journal
-from elfmesh.control.results.log import ResultsLogs
+from elfmesh.control.results.log import ResultsLog
+from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.pages import decode_page, encode_frame
 from tests.control.test_resultslog import record, rows
 
@@ -61,8 +62,9 @@ def test_what_was_appended_survives_a_power_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     rng, power = random.Random(seed), Power(tmp_path, monkeypatch)
-    monkeypatch.setattr(resultslog, "SEGMENT_RECORDS", 7)
-    monkeypatch.setattr(resultslog, "LOGS_OPEN_MAX", rng.choice([1, 3, 256]))
+    assert ResultsLog.__init__.__kwdefaults__ is not None
+    monkeypatch.setitem(ResultsLog.__init__.__kwdefaults__, "segment_records", 7)
+    monkeypatch.setattr(resultslogs, "LOGS_OPEN_MAX", rng.choice([1, 3, 256]))
     expected: dict[bytes, list[int]] = {job: [] for job in JOBS}
     index = 0
     for _ in range(4):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from elfmesh.control.events import Append, ReadLog
 from elfmesh.control.master.replicas import serve_fetch
 from elfmesh.control.messages import Fetch
-from elfmesh.control.results.log import ResultsLog, ResultsLogs
+from elfmesh.control.results.log import ResultsLog
+from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.pages import decode_page, encode_page
 from elfmesh.control.results.records import ResultRecord, table_to_ipc
 from elfmesh.errors import ProtocolError, StorageError

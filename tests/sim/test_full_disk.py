@@ -14,7 +14,7 @@ from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Released, Sealed, SealedInterval
 from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.control.events import Append, ReadLog
-from elfmesh.control.results.log import ResultsLogs
+from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.pages import decode_page
 from elfmesh.control.results.records import ResultRecord, table_to_ipc
 from elfmesh.errors import DiskFull, StorageError

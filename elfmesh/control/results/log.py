@@ -1,31 +1,25 @@
-"""Results on disk: one append-only log per job, readable by interval index.
+"""The results of one job on disk: an append-only log, readable by interval index.
 
 Owns files only; the records' meaning is the control machine's. Plain and synchronous: one thread uses it.
 
-    DIR/<job id hex>/meta               incarnation and unified schema of the rows, replaced atomically
-    DIR/<job id hex>/<first index>.seg  framed records (see pages.py), indices ascending
-    DIR/journal                         records that segments may not have durably yet (see resultsjournal.py)
+    DIR/meta               incarnation and unified schema of the rows, replaced atomically
+    DIR/<first index>.seg  framed records (see pages.py), indices ascending
 
 Invariants: a record is either whole and checksummed or not there (a torn tail is cut off when the log is
 opened); indices only grow, so that appending a record again changes nothing; retention drops whole segments,
-oldest first, and never the newest; `append` returns when the record is durable (D-17), in its segment or, of
-several at once, in the journal.
+oldest first, and never the newest; `append` returns when the record is durable (D-17).
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 from bisect import bisect_left
-from collections import OrderedDict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from elfmesh.control.events import LOG_PAGE_BYTES_MAX, Append, LogInfo, LogRead, ReadLog
-from elfmesh.control.results.journal import FILE_NAME, Entry, Journal
+from elfmesh.control.events import LOG_PAGE_BYTES_MAX, LogRead
 from elfmesh.control.results.pages import encode_frame
 from elfmesh.control.results.records import ResultRecord, ipc_schema, partials_of
 from elfmesh.control.results.segment import (
@@ -38,7 +32,6 @@ from elfmesh.control.results.segment import (
     sync_file,
     write_meta,
 )
-from elfmesh.errors import DiskFull, ElfError, StorageError
 from elfmesh.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -55,10 +48,6 @@ SEGMENT_BYTES = 8 << 20
 """A segment is closed beyond this size; retention works in such steps."""
 
 SEGMENT_RECORDS = 1000
-JOURNAL_BYTES_MAX = 8 << 20
-"""A journal beyond this size is emptied: what it held is synced where it belongs."""
-
-LOGS_OPEN_MAX = 256
 
 
 class ResultsLog:
@@ -259,142 +248,3 @@ class ResultsLog:
 def _schema_message(rows: bytes) -> bytes:
     """What an Arrow IPC stream begins with, unread: where it is equal, so are the schemas."""
     return rows[: 8 + int.from_bytes(rows[4:8], "little")]
-
-
-class ResultsLogs:
-    """All results logs of one agent; what the pump carries `Append`, `DropLog` and `ReadLog` out on.
-
-    Args:
-        directory: of all of them, created if need be.
-        intervals_max: records kept per job.
-        bytes_max: bytes kept per job.
-        journal_bytes_max: see JOURNAL_BYTES_MAX.
-
-    Raises:
-        StorageError: the disk refuses, or a log is damaged.
-    """
-
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        intervals_max: int = INTERVALS_MAX,
-        bytes_max: int = BYTES_MAX,
-        journal_bytes_max: int = JOURNAL_BYTES_MAX,
-    ) -> None:
-        self._directory = directory
-        self._intervals_max, self._bytes_max = intervals_max, bytes_max
-        self._journal_bytes_max = journal_bytes_max
-        self._half_done = False
-        self._open: OrderedDict[bytes, ResultsLog] = OrderedDict()
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._journal = Journal(directory / FILE_NAME)
-            sync_directory(directory)
-            self._put_back()
-        except OSError as error:
-            raise StorageError(f"cannot create it: {error.strerror}", where=str(directory)) from None
-
-    def append(self, *effects: Append) -> None:
-        """Add records, in this order; all are durable when this returns.
-
-        Raises:
-            DiskFull: there is no room; the same may be tried again.
-            StorageError: the disk refuses.
-
-        Cost: one sync; of several records two writes each.
-        """
-        try:
-            self._append(effects)
-        except OSError as error:
-            self._half_done = True
-            if error.errno in DiskFull.ERRNOS:
-                hint = "Make room there."
-                raise DiskFull("the disk is full", where=str(self._directory), hint=hint) from None
-            raise StorageError(f"cannot write results: {error}", where=str(self._directory)) from None
-
-    def _append(self, effects: Sequence[Append]) -> None:
-        if len(effects) == 1 and not self._half_done:
-            self._log(effects[0].job, effects[0].incarnation).append(effects[0].record, effects[0].rows)
-            return
-        entries = []
-        for effect in effects:
-            log = self._log(effect.job, effect.incarnation)
-            frame = log.write(effect.record, effect.rows)
-            if frame:
-                entries.append(Entry(effect.job, effect.incarnation, frame))
-        if entries:
-            self._journal.append(entries)
-        if self._journal.size > self._journal_bytes_max:
-            self._empty_journal()
-        if self._half_done:  # what was written then is in no journal
-            self._empty_journal()
-            self._half_done = False
-
-    def drop(self, job: bytes) -> None:
-        """Delete a job's log."""
-        self._open.pop(job, None)
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self._path(job))
-
-    def read(self, effect: ReadLog) -> LogRead:
-        """A page of a job's log; a log that is not there, or of another incarnation, is an empty one."""
-        if not self._path(effect.job).exists():
-            return LogRead(effect.token)
-        try:
-            log = self._log(effect.job, None)
-            if effect.incarnation not in ("", log.incarnation):
-                return LogRead(effect.token)
-            none: tuple[bytes, int | None] = (b"", None)
-            page, following = log.read(effect.start, effect.stop, effect.limit) if effect.limit else none
-            return log.describe(effect.token, page, following)
-        except (OSError, ElfError) as error:
-            return LogRead(effect.token, error=str(error))
-
-    def found(self) -> tuple[LogInfo, ...]:
-        """The logs on disk.
-
-        Raises:
-            StorageError: one of them is damaged.
-        """
-        logs = []
-        for path in sorted(self._directory.iterdir()):
-            with contextlib.suppress(ValueError):
-                job = bytes.fromhex(path.name)
-                log = self._log(job, None)
-                logs.append(LogInfo(job, log.incarnation, log.latest))
-        return tuple(logs)
-
-    def _log(self, job: bytes, incarnation: str | None) -> ResultsLog:
-        log = self._open.get(job)
-        if log is None or (incarnation is not None and log.incarnation != incarnation):
-            log = ResultsLog(
-                self._path(job),
-                incarnation,
-                intervals_max=self._intervals_max,
-                bytes_max=self._bytes_max,
-            )
-            self._open[job] = log
-        self._open.move_to_end(job)
-        while len(self._open) > LOGS_OPEN_MAX:
-            _, oldest = self._open.popitem(last=False)
-            oldest.sync()
-        return log
-
-    def _put_back(self) -> None:
-        """Write again what a power cut took from the segments; logs that were dropped stay so."""
-        for entry in self._journal.entries():
-            if self._path(entry.job).exists():
-                log = self._log(entry.job, None)
-                if log.incarnation == entry.incarnation:
-                    log.distrust()
-                    log.write(*entry.result())
-        self._empty_journal()
-
-    def _empty_journal(self) -> None:
-        for log in self._open.values():
-            log.sync()
-        self._journal.clear()
-
-    def _path(self, job: bytes) -> Path:
-        return self._directory / job.hex()

@@ -14,7 +14,7 @@ from elfmesh.agent.sinks.base import Item, LogName, Sink
 from elfmesh.agent.sinks.follow import Follower, Progress
 from elfmesh.control.answers import NOT_FOUND, OK, UNAVAILABLE
 from elfmesh.control.events import Append, ReadLog, Reply
-from elfmesh.control.results.log import ResultsLogs
+from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.pages import encode_frame
 from elfmesh.control.results.records import ResultRecord, table_to_ipc
 

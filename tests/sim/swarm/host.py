@@ -22,7 +22,7 @@ from elfmesh.agent.host import IDENTITY_FILE, load_identity
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.control.events import Reply
-from elfmesh.control.results.log import ResultsLogs
+from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.errors import ElfError, StorageError
 from elfmesh.machine import Contact
 from tests.sim.swarm.disk import Disk, SimOS
