@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 import zstandard
 
-from elfmesh.agent.sources.blocks import decoded
+from elfmesh.agent.sources.compressed import decoded
 from elfmesh.cbt.blocks import unfold
 from elfmesh.control.results.records import ipc_to_table, table_to_ipc
 from elfmesh.errors import ProtocolError

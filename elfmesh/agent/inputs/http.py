@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from aiohttp import web
 
 from elfmesh.agent.inputs.writer import SpoolWriter
+from elfmesh.agent.sources.compressed import GZIP_WINDOW_BITS
 from elfmesh.limits import LINE_BYTES_MAX
 
 BODY_BYTES_MAX = 16 << 20
@@ -30,7 +31,6 @@ BODY_S = 60.0
 
 RETRY_S = 5
 READ_BYTES = 64 << 10
-GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
 
 
 class _Refused(Exception):

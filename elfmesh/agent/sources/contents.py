@@ -11,7 +11,8 @@ import stat
 import struct
 from pathlib import Path
 
-from elfmesh.agent.sources.blocks import BLOCK_BYTES, compression, decoded
+from elfmesh.agent.sources.blocks import BLOCK_BYTES
+from elfmesh.agent.sources.compressed import compression, decoded
 from elfmesh.agent.sources.position import (
     FINISHED,
     HEAD_BYTES,
