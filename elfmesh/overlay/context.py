@@ -6,6 +6,8 @@ Invariant: `now` never goes back within one machine, and nothing is emitted outs
 
 from __future__ import annotations
 
+import math
+
 from elfmesh.ids import ID_BYTES
 from elfmesh.machine import Contact, Effect, Message, Rng, Send
 from elfmesh.overlay.calls import Answered, Calls, Lateness, Timers
@@ -29,6 +31,7 @@ class Context:
     def __init__(self, me: Contact, rng: Rng, table: Table) -> None:
         self.me = me
         self.n = int.from_bytes(me.id)
+        self._phase = (self.n & 0xFFFF) / 0x10000  # ids are random: no two agents keep time together
         self.rng = rng
         self.table = table
         self.timers = Timers()
@@ -54,6 +57,13 @@ class Context:
     def after(self, seconds: float, spread: float = 0.2) -> float:
         """The moment `seconds` from now, jittered by the fraction `spread`: agents shall not beat in step."""
         return self.now + seconds * (1 + spread * (2 * self.rng.random() - 1))
+
+    def in_time(self, every_s: float) -> float:
+        """The next moment of this agent's rhythm that is three quarters of a period or more from now.
+
+        What is regular happens in one step: to wake costs an agent more than what it wakes for.
+        """
+        return (math.ceil(self.now / every_s + 0.75 - self._phase) + self._phase) * every_s
 
     def ping(self, to: Contact, peer: Peer | None, done: Answered, timeout: float | None = None) -> None:
         """Ping an agent; `done` gets its Pong or None."""

@@ -80,17 +80,21 @@ class Heartbeats:
         self._skew.forget(peer.contact.id)
         self._context.timers.cancel(("beat", peer.contact.id))
 
-    def _again(self, id: bytes, seconds: float) -> None:
-        self._context.timers.set(("beat", id), self._context.after(seconds, _SPREAD), lambda: self._beat(id))
+    def _hold_back(self, id: bytes, seconds: float) -> None:
+        """The other end beats: our turn comes only when it falls silent."""
+        self._set(id, self._context.after(seconds, _SPREAD))
+
+    def _set(self, id: bytes, when: float) -> None:
+        self._context.timers.set(("beat", id), when, lambda: self._beat(id))
 
     def _beat(self, id: bytes) -> None:
         context = self._context
         peer = self._members.watched[id]
         wait = peer.beaten + HELD_BACK * self._every_s - context.now
         if peer.beaten >= 0 and wait > 0.3 * self._every_s:
-            self._again(id, wait)  # the other end beats
+            self._hold_back(id, wait)
             return
-        self._again(id, self._every_s)
+        self._set(id, context.in_time(self._every_s))
         calls = context.calls
         rid = calls.next_rid()
         context.count("beats")
@@ -118,7 +122,7 @@ class Heartbeats:
         if peer is not None:
             peer.beaten = context.now
         if sender.id in self._members.watched:
-            self._again(sender.id, HELD_BACK * self._every_s)  # not only then: it would wake us for nothing
+            self._hold_back(sender.id, HELD_BACK * self._every_s)
         if accepted:
             if message.ahead_us is not None and sender.id in self._members.watched:
                 self._skew.told(sender.id, message.ahead_us)

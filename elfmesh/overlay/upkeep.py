@@ -63,7 +63,7 @@ class Upkeep:
 
     def _tick(self) -> None:
         context = self._context
-        context.timers.set("upkeep", context.after(self._every_s), self._tick)
+        context.timers.set("upkeep", context.in_time(self._every_s), self._tick)
         self._beat += 1
         self._members.sweep()
         if self._beat % REVIVE_EVERY == 0 or not len(context.table):

@@ -4,7 +4,7 @@ import random
 
 from elfmesh.machine import Contact, Received, Send, Tick
 from elfmesh.overlay import Digest, Overlay, PeerDown, Start, Unwatch, Watch
-from elfmesh.overlay.messages import Beat, BeatBack
+from elfmesh.overlay.messages import Beat, BeatBack, Ping, Pong
 from tests.overlay.crowd import Crowd
 
 
@@ -36,6 +36,36 @@ def test_two_ends_that_watch_each_other_share_one_heartbeat() -> None:
     crowd.network.run_for(20)
     assert 19 <= crowd.counter("beats") <= 26
     assert len(digests(crowd, a)) == len(digests(crowd, b)) == crowd.counter("beats")
+
+
+def test_what_is_regular_happens_in_one_step_a_second() -> None:
+    me = Contact(b"\x10" * 20, "me", 1)
+    overlay = Overlay(me, rng=random.Random(1))
+    overlay.step(Start(), 0.0)
+    for number in range(6):
+        peer = Contact(bytes([0x20 + number]) * 20, "p", 2)
+        for effect in overlay.step(Watch(peer), 0.1 * number):
+            _answer(overlay, effect, 0.1 * number)
+    beats: dict[float, int] = {}
+    steps = set()
+    while (due := overlay.deadline) is not None and due < 12.0:
+        for effect in overlay.step(Tick(), due):
+            if isinstance(effect, Send) and isinstance(effect.message, Beat):
+                beats[due] = beats.get(due, 0) + 1
+            _answer(overlay, effect, due)
+        if due > 2.0:
+            steps.add(due)
+    assert sum(beats.values()) >= 6 * 10
+    assert {count for at, count in beats.items() if at > 2.0} == {6}
+    assert len(steps) <= 13
+
+
+def _answer(overlay: Overlay, effect: object, now: float) -> None:
+    """What a peer says to a heartbeat or a ping, at once."""
+    if isinstance(effect, Send) and isinstance(effect.message, Beat):
+        overlay.step(Received(effect.to, BeatBack(effect.message.rid, b"")), now)
+    elif isinstance(effect, Send) and isinstance(effect.message, Ping):
+        overlay.step(Received(effect.to, Pong(effect.message.rid)), now)
 
 
 def test_the_end_that_is_beaten_wakes_for_nothing() -> None:

@@ -153,7 +153,7 @@ def test_seeds_of_two_islands_make_them_one() -> None:
     bridge = contact(50)
     overlay = small.add(bridge)
     small.start(bridge, islands[0][0], islands[1][0])
-    small.network.run_for(20)
+    small.network.run_for(30)
     everybody = {me.id for island in islands for me in island} | {bridge.id}
     assert {c.id for c in overlay.closest(bridge.id, 99)} == everybody - {bridge.id}
     for host in small.network.hosts.values():
