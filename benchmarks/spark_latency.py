@@ -173,7 +173,7 @@ def _by_python(spark: Any, live: Live, directory: Path) -> Any:
         def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
             return {"interval": int(note.read_text())}
 
-        def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:  # noqa: N802
+        def latestOffset(self, start: dict[str, int], limit: Any = None) -> dict[str, int]:  # noqa: N802 - Spark's name
             end = time.monotonic() + 1.0
             while (now := self.initialOffset()) == start and time.monotonic() < end:
                 time.sleep(POLL_S)
