@@ -105,7 +105,7 @@ class ExactSums:
         out = {number: column.head(groups).copy() for number, column in self._columns.items()}
         if self._additions:
             # What was added in place and what was merged may share a limb: each is within 2**62.
-            for place, column in enumerate(np.ascontiguousarray(self._block.head(groups).T[1:])):
+            for place, column in enumerate(self._block.head(groups).T[1:].copy()):
                 number = self._lowest + place
                 out[number] = out[number] + column if number in out else column
         return {number: out[number] for number in sorted(out) if out[number].any()}

@@ -208,7 +208,7 @@ class FusedRows:
     def columns(self, groups: int, rows: np.ndarray | None = None) -> np.ndarray:
         """int64[words, rows]: a copy of the first rows, or of these."""
         block = self._rows.head(groups)
-        return np.ascontiguousarray(block.T) if rows is None else kernel.active.take_rows(block, rows)
+        return block.T.copy() if rows is None else kernel.active.take_rows(block, rows)
 
     def state(self, number: int, columns: np.ndarray) -> State:
         """One aggregate, of what `columns` gave."""

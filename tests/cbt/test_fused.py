@@ -191,3 +191,32 @@ def test_a_tree_adds_up_whatever_went_which_way(batches: list[list[tuple[int, fl
             tree.push_down()
     ours, theirs = (one.flush().sort_by("k").to_pylist() for one in (tree, apart))
     assert repr(ours) == repr(theirs)
+
+
+@pytest.mark.parametrize("keys", [["a"], ["a", "b", "a"]])
+@pytest.mark.parametrize(
+    "aggregates",
+    [
+        {"n": ("count", None)},
+        {"s": ("sum", "i")},
+        {"s": ("sum", "f")},
+        {"a": ("min", "i"), "b": ("max", "f")},
+    ],
+)
+def test_what_was_read_of_a_tree_stays_while_it_goes_on(keys: list[str], aggregates: Aggregates) -> None:
+    def take(into: CompressedBufferTree, keys: list[str], value: int) -> None:
+        rows = len(keys)
+        columns = {"k": keys, "i": [value] * rows, "f": [value / 4] * rows}
+        into.insert(pa.record_batch(columns))
+
+    tree, same = (CompressedBufferTree(["k"], aggregates) for _ in range(2))
+    take(tree, keys, 5)
+    take(same, keys, 5)
+    seen = list(tree.snapshot().rows())  # one group or one word: nothing of it may be the tree's own memory
+    take(tree, ["a"], 7)
+    tree.empty()
+    take(tree, ["a"], 9)
+    other = CompressedBufferTree(["k"], aggregates)
+    for rows in seen:
+        other.insert_rows(rows)
+    assert other.flush().to_pylist() == same.flush().to_pylist()

@@ -22,7 +22,7 @@ from elfmesh.cbt.laws import LAWS, State
 from elfmesh.cbt.laws.pairs import VALUE_BYTES_MAX, ValueTooLong
 from elfmesh.cbt.laws.squares import central_squares
 from elfmesh.errors import DataError
-from tests.cbt.sketched import is_merging
+from tests.cbt.sketched import is_merging, taken
 
 GROUPS = 4
 EXACT = ["count", "sum", "sumsq", "min", "max", "distinct", "collect:3", "hll"]
@@ -354,3 +354,18 @@ def test_a_small_batch_costs_nothing_per_group(kind: str) -> None:
     for place in range(200):
         accumulator.add(few, np.arange(10) + 37 * place, groups)
     assert time.process_time() - started < 40 * whole_s + 0.1
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("kind", sorted(kind for kind, law in LAWS.items() if law.inputs < 2))
+def test_what_is_frozen_stays_while_the_accumulator_goes_on(kind: str, groups: int) -> None:
+    law = LAWS[kind]
+    values = taken(kind, normalise(pa.array([1.5, 2.5, 3.5] * 2, pa.float64()), "x"))
+    ids = np.arange(len(values)) % groups
+    accumulator = law.accumulator(law.value_type(values, "x"))
+    accumulator.add(values, ids, groups)
+    seen, same = accumulator.freeze(groups), law.lift(values, ids, groups)
+    accumulator.add(values, ids, groups)
+    accumulator.clear()
+    accumulator.add(values, np.zeros_like(ids), groups)
+    assert law.finish(seen, groups).equals(law.finish(same, groups))
