@@ -7,20 +7,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from elfmesh.agent.embedded import run as run
     from elfmesh.control.client import connect as connect
+    from elfmesh.control.web.client import AsyncClient as AsyncClient
     from elfmesh.control.web.job import Job as Job
 
 __version__ = "0.1.0"
-__all__ = ["Job", "__version__", "connect", "run"]
+__all__ = ["AsyncClient", "Job", "__version__", "connect", "run"]
 
 _LAZY = {
     "run": "elfmesh.agent.embedded",
     "connect": "elfmesh.control.client",
+    "AsyncClient": "elfmesh.control.web.client",
     "Job": "elfmesh.control.web.job",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import `run`, `connect` and `Job` when they are first used, so that `import elfmesh` costs nothing."""
+    """Import what the package is used by when it is first used, so that `import elfmesh` costs nothing."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from elfmesh.agent.cli.entry import run as elf
 from elfmesh.agent.cli.run import run_command
 from elfmesh.agent.embedded import BLOCK_BYTES, run
+from elfmesh.control.web.live import LiveAnswer
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 
 RECORDS = [{"ts": 60 * n, "k": "ab"[n % 2], "v": n, "w": {"x": n / 2}} for n in range(10)]
@@ -48,6 +49,8 @@ def test_a_result_is_used_as_the_table_that_it_holds(log: Path) -> None:
     assert pa.concat_tables([pa.table(first), pa.table(second)]).num_rows == 4
     assert copy.deepcopy(first).record == first.record
     assert not hasattr(first, "nosuch")
+    answer = LiveAnswer(first.table, ())
+    assert (answer.to_pylist(), answer.of) == (first.to_pylist(), ())
 
 
 @pytest.mark.parametrize("window", ["TUMBLE(ts, INTERVAL '5' MINUTE)", "SESSION(ts, INTERVAL '5' MINUTE)"])

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from elfmesh.control.client_base import error_from, job_path, parse_json
 from elfmesh.control.ql.live import evaluate, parse_live
 from elfmesh.control.ql.windows import TIME_COLUMN
+from elfmesh.control.results.holds_table import HoldsTable
 from elfmesh.control.spark_types import HEAD
 from elfmesh.errors import RuntimeFailure, Unreachable
 
@@ -53,8 +54,8 @@ class Results(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class LiveAnswer:
-    """The rows of a query over results.
+class LiveAnswer(HoldsTable):
+    """The rows of a query over results: a pyarrow table to whoever uses it as one.
 
     Attributes:
         table: the rows.
