@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from elfmesh.agent.workers import WorkerHost
     from elfmesh.cbt import Content
 
-LAST = "elfmesh.agent.workers"
 NEEDED = (
     "pyarrow.compute",
     "elfmesh.control.ql.changes",
@@ -38,9 +37,9 @@ NEEDED = (
     "elfmesh.agent.compute",
     "elfmesh.agent.stream_formats",
     "elfmesh.agent.worker.describing",
-    LAST,
+    "elfmesh.agent.workers",
 )
-"""All that a job needs; the last one says that the others are there."""
+"""All that a job needs."""
 
 
 def load() -> None:
@@ -49,11 +48,6 @@ def load() -> None:
         if name not in sys.modules:
             reach("load", name)
         importlib.import_module(name)
-
-
-def is_loaded() -> bool:
-    """Whether nothing is left to be loaded."""
-    return LAST in sys.modules
 
 
 class LateCompute:

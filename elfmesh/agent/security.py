@@ -25,8 +25,6 @@ _HINT = "Give the agent certificates ([tls], see `elf ca`)."
 LOOK_S = 2.0
 """How long a new certificate or an entry of the deny list may go unnoticed."""
 
-EXPIRES_SOON_S = 7 * 86400.0
-
 
 class Security:
     """How one agent is kept from strangers.

@@ -20,8 +20,6 @@ from elfmesh.agent.sources.blocks import POLL_BYTES
 from elfmesh.agent.worker.reader import Reader
 from elfmesh.errors import RuntimeFailure
 
-OpenReader = Callable[[str, StreamConfig], Reader]
-
 
 class SeveralReader:
     """A `Reader` over the readers of several streams.

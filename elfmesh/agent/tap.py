@@ -1,7 +1,7 @@
 """Live lines of a stream for people who look: `elf tap`.
 
-Owns the limits: how many look at once, how many lines a second they see, how long a line is, and how much of
-a processor reading for them may take. A tap has a reader and a format of its own: what it reads, how slow its
+Owns the limits: how many look at once, how many lines a second they see, and how much of a processor reading
+for them may take. A tap has a reader and a format of its own: what it reads, how slow its
 reader is and how it ends touch no job. Of a stream that grows faster than that it shows a sample: from the
 end it is at, it jumps to the new end.
 
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 TAPS_MAX = 4
 """Open at one agent; more are refused."""
-
-LINE_CHARS_MAX = 4096
-"""Of a longer line only the beginning is shown."""
 
 POLL_S = 0.2
 BUSY_SHARE = 0.1

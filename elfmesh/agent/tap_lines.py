@@ -17,7 +17,6 @@ from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.sources.blocks import POLL_BYTES
 from elfmesh.agent.sources.tail import ReadFrom
-from elfmesh.agent.tap import LINE_CHARS_MAX
 from elfmesh.control.ql import Statement
 from elfmesh.control.ql.columns import bool_values
 from elfmesh.control.ql.compiler import Compiler, read_column
@@ -29,6 +28,8 @@ from elfmesh.control.web.tap import TapRequest
 
 READER = "tap"
 RAW, SOURCE = "_raw", "_source"
+LINE_CHARS_MAX = 4096
+"""Of a longer line only the beginning is shown."""
 
 
 class Tap:

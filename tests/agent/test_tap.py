@@ -15,7 +15,8 @@ from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.host import ThreadExecutor
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.stream_formats import format_of
-from elfmesh.agent.tap import LINE_CHARS_MAX, TAPS_MAX, Taps
+from elfmesh.agent.tap import TAPS_MAX, Taps
+from elfmesh.agent.tap_lines import LINE_CHARS_MAX
 from elfmesh.control.web.tap import TapRequest
 from elfmesh.errors import QueryError, RuntimeFailure
 
