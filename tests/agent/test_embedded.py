@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import gzip
 import json
 import os
@@ -11,14 +10,12 @@ import time
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
 from elfmesh.agent.cli.entry import run as elf
 from elfmesh.agent.cli.run import run_command
 from elfmesh.agent.embedded import BLOCK_BYTES, run
-from elfmesh.control.web.live import LiveAnswer
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 
 RECORDS = [{"ts": 60 * n, "k": "ab"[n % 2], "v": n, "w": {"x": n / 2}} for n in range(10)]
@@ -40,29 +37,6 @@ def invoke(capfd: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[i
 
 def by_click(*arguments: str | Path, stdin: bytes | None = None) -> Result:
     return CliRunner().invoke(run_command, list(map(str, arguments)), input=stdin, catch_exceptions=True)
-
-
-def test_a_result_is_used_as_the_table_that_it_holds(log: Path) -> None:
-    first, second = run(PER_WINDOW, [str(log)], format="json")
-    assert first.to_pylist() == first.table.to_pylist()
-    assert (first.column_names, first["s"].to_pylist(), second.num_rows) == (["k", "s"], [6, 4], 2)
-    assert pa.concat_tables([pa.table(first), pa.table(second)]).num_rows == 4
-    assert copy.deepcopy(first).record == first.record
-    assert not hasattr(first, "nosuch")
-    answer = LiveAnswer(first.table, ())
-    assert (answer.to_pylist(), answer.of) == (first.to_pylist(), ())
-
-
-@pytest.mark.parametrize("window", ["TUMBLE(ts, INTERVAL '5' MINUTE)", "SESSION(ts, INTERVAL '5' MINUTE)"])
-def test_records_without_a_usable_time_make_no_interval(
-    window: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "x.ndjson").write_text('{"ts": "soon", "k": 1}\n{"k": 2}\n')
-    query = f"SELECT count(*) AS n FROM log GROUP BY {window}"
-    code, out, err = invoke(capfd, "-o", "json", query, tmp_path / "x.ndjson")
-    assert (code, out) == (0, "")
-    assert "2 records, 2 parse errors" in err
-    assert "no usable time in ts" in err
 
 
 def test_results_come_per_interval_with_their_counts(log: Path) -> None:

@@ -122,7 +122,9 @@ def sign_command(
     for envelope in envelopes:
         said = envelope.said
         what = "the end of " if said.tombstone else ""
-        say(f"{what}{said.job} serial {said.serial}: {len(envelope.signatures)} signatures in {output}")
+        count = len(envelope.signatures)
+        signed = f"{count} signature{'s' * (count != 1)}"
+        say(f"{what}{said.job} serial {said.serial}: {signed} in {output}")
 
 
 def _tombstone(

@@ -131,7 +131,8 @@ def _read_each(
             rows.append(row)
             records.append(record)
         elif len(samples) < 3:
-            samples.append(sample(f"{len(record)} fields instead of {width}", text))
+            what = f"{len(record)} fields instead of {width}" if record else "a quote is wrong or not closed"
+            samples.append(sample(what, text))
     return rows, records, samples
 
 

@@ -124,3 +124,11 @@ def test_a_declared_column_that_the_file_does_not_have_is_null() -> None:
     parsed = StreamFormat("csv", declared={"n": "int"}).parser("f").parse(b"a,b\n1,2\n", ["n", "a"])
     assert parsed.batch.to_pylist() == [{"n": None, "a": "1"}]
     assert parsed.batch.schema.field("n").type == pa.int64()
+
+
+def test_a_broken_quote_is_named_as_one() -> None:
+    found = StreamFormat("csv").parser("one").parse(b'a,b\n1,"x, y"\n2,"never closed\n3\n', ["b"])
+    assert found.batch.to_pylist() == [{"b": "x, y"}]
+    assert found.errors == 2
+    assert 'a quote is wrong or not closed: 2,"never closed' in found.samples
+    assert "1 fields instead of 2: 3" in found.samples
