@@ -111,10 +111,11 @@ def agent_command(
     )
     try:
         config = read()
-        from elfmesh.agent.stream_formats import format_of
+        if config.limits.engine == "start":  # else what knows formats is loaded with the first job
+            from elfmesh.agent.stream_formats import format_of
 
-        for stream_name, stream in config.streams.items():
-            format_of(stream, name=stream_name)
+            for stream_name, stream in config.streams.items():
+                format_of(stream, name=stream_name)
     except ConfigError as error:
         raise _placed(error, config_path) from None
     if token:
