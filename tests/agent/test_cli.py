@@ -157,6 +157,20 @@ def test_options_come_from_the_environment_too() -> None:
     assert "certificates" in done.stderr
 
 
+def test_the_variable_of_an_option_is_called_as_its_flag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.elfql").write_text("SELECT k FROM log LIMIT 1")
+    (tmp_path / "log").write_text('{"k": 7}\n')
+    monkeypatch.setenv("ELF_RUN_FILE", str(tmp_path / "job.elfql"))
+    monkeypatch.setenv("ELF_RUN_OUTPUT", "csv")
+    assert cli.run(["run", str(tmp_path / "log")]) == 0
+    assert capsys.readouterr().out == "k\n7\n"
+    monkeypatch.setenv("ELF_AGENT_STREAM", "noname")
+    assert cli.run(["agent"]) != 0
+    assert "'noname' is no name and path" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_are_printed(shell: str) -> None:
     done = elf("completion", shell)

@@ -100,6 +100,10 @@ verbosity = 0
 """-1 quiet, 0 normal, 1 verbose, 2 with tracebacks; set while the command line is parsed."""
 
 
+VARIABLES = "ELF"
+"""What the names of variables that set options begin with; the command and the flag follow."""
+
+
 class _ReaderGone(Exception):
     """Nobody reads standard output any more."""
 
@@ -126,6 +130,7 @@ class LazyGroup(click.Group):
             command = client.commands.get(cmd_name)
         if command is not None:
             _add_verbosity(command)
+            _name_variables(command, f"{VARIABLES}_{cmd_name}")
         return command
 
     def invoke(self, ctx: click.Context) -> object:
@@ -166,6 +171,18 @@ def _add_verbosity(command: click.Command) -> None:
     command.params += [option for option in (verbose, quiet) if not taken & set(option.opts)]
 
 
+def _name_variables(command: click.Command, prefix: str) -> None:
+    """Let each option be set by the name of its flag; click takes that of the parameter, which may be another."""
+    if isinstance(command, click.Group):
+        for name, child in command.commands.items():
+            _name_variables(child, f"{prefix}_{name}")
+        return
+    for param in command.params:
+        flag = max(param.opts, key=len).lstrip("-").replace("-", "_")
+        if isinstance(param, click.Option) and not param.is_flag and not param.envvar and flag != param.name:
+            param.envvar = f"{prefix}_{flag}".replace("-", "_").upper()
+
+
 def _set_verbose(ctx: click.Context, param: click.Parameter, value: int) -> None:
     global verbosity
     if value:
@@ -181,7 +198,7 @@ def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 @click.group(
     cls=LazyGroup,
     context_settings={
-        "auto_envvar_prefix": "ELF",
+        "auto_envvar_prefix": VARIABLES,
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
     },
