@@ -229,8 +229,9 @@ class Closer:
         for number in self.judge.overdue_dead():
             self.judge.forget(number)
             self.spent.forget(number)
-            self._book.evict(number, self.next)
-            self._leader.evicted()
+            if self._book.expects(number, self.next):  # it may have been about to leave
+                self._book.evict(number, self.next)
+                self._leader.evicted()
         if self.closed != before or (self.frozen and self.idle):
             self._leader.advanced()
 

@@ -77,6 +77,11 @@ class RosterBook:
         self._numbers.pop(entry.contact.id, None)
         self.version += 1
 
+    def expects(self, number: int, interval: int) -> bool:
+        """Whether a member is expected in an interval, or in a later one."""
+        entry = self._entries.get(number)
+        return entry is not None and (entry.until is None or entry.until > interval)
+
     def forget_below(self, closed: int) -> None:
         """Drop former members none of whose intervals is open; their numbers stay used."""
         last = next(reversed(self._entries), -1)
