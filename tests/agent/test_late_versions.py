@@ -16,7 +16,7 @@ from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.stream import Stream
 from elfmesh.agent.worker.jobs import LocalJob
-from elfmesh.agent.worker.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, OVERFLOW
+from elfmesh.agent.worker.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, OVERFLOW, PARSE_ERROR
 from elfmesh.cbt import decode_partial, finish
 from elfmesh.control import events as ctl
 from elfmesh.control.results.records import FIRST
@@ -151,6 +151,37 @@ def test_every_record_is_in_one_bucket_whatever_version_evaluates_it(seed: int, 
     for index, found in host.rows.items():
         least = int(stage_at(host.stages, index).manifest.text.split("id % ")[1][0])
         assert all(number % least for number in found)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_line_without_a_time_is_one_error_whatever_version_evaluates_it(
+    seed: int, tmp_path: Path
+) -> None:
+    """It belongs to the interval of the newest record when it was met, also where that is met once more."""
+    rng = random.Random(f"errors/{seed}")
+    host = Changing(tmp_path, rng)
+    broken = 0
+    for _ in range(30):
+        for _ in range(rng.randrange(3)):
+            if rng.random() < 0.4:
+                host.raw(b'{"id": 0}\n')
+                broken += 1
+            else:
+                host.write(1)
+        host.crash = rng.choice(("", "", "before", "after", "now"))
+        try:
+            host.step(rng.choice(STEPS_S), polls=rng.choice((1, 3)))
+            if rng.random() < 0.3:
+                host.change()
+        except Crash:
+            host.down()
+        if host.crash == "now" and host._running:
+            host.down()
+    host.crash = ""
+    host.finish()
+    totals = [sum(column) for column in zip(*host.counts.values(), strict=True)]
+    assert totals[PARSE_ERROR] == broken, totals
+    assert sum(totals) == broken + len(host.written), totals
 
 
 @pytest.mark.slow

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from elfmesh.control.master.judge import EVICT_S
 from elfmesh.control.master.master import Master
 from elfmesh.control.messages import Leaving, Replica, Stop
 from tests.control.clicks import BASE, SLIDE, exact, fill
@@ -238,24 +235,6 @@ def test_the_end_of_the_job_ends_it_too() -> None:
     assert leaver.replies[token].body["state"] == "left"
 
 
-class _Rooted(dict[bytes, None]):
-    """Subscribers of a tree whose root stays until it has heard all answers, as in a real forest."""
-
-    def pop(self, key: bytes, *default: Any) -> None:
-        if len(self) > 1:
-            super().pop(key, *default)
-
-
-def test_a_delete_counts_who_leaves_and_has_stopped_too() -> None:
-    world, leaver = started(3)
-    job = leads(world).job
-    world.subscribed[job] = _Rooted(world.subscribed[job])
-    world.request(leaver, "leave")
-    world.run(1.0)
-    told = world.ask(world.master(), "delete", {"job": "shop/top"}).body
-    assert (told["acknowledged"], told["expected"]) == (3, 3)
-
-
 def test_who_waits_no_longer_hears_which_jobs_hold_it_and_it_leaves_all_the_same() -> None:
     world, leaver = started()
     world.ask(world.master(), "pause", {"job": "shop/top"})
@@ -385,24 +364,3 @@ def test_the_only_voter_of_many_hands_its_vote_to_another_and_the_last_agent_jus
         world.seal_all(BASE + at * SLIDE)
         world.run(3.0)
     assert last.replies[token].body["state"] == "left"
-
-
-def test_who_dies_while_it_leaves_is_forgotten_with_its_last_interval_and_by_nobody_again() -> None:
-    world, leaver = started()
-    world.add(9)
-    world.run(3.0)
-    world.request(leaver, "leave")
-    world.run(1.0)
-    world.kill(leaver)
-    world.seal_all(BASE + 8 * SLIDE)
-    world.run(30.0)
-    master = leads(world)
-    assert any(state == "FINAL_PARTIAL" for state, _ in states(world))
-    assert master.closer.judge.dead
-    version = master.book.version
-    world.run(EVICT_S)
-    world.seal_all(BASE + 9 * SLIDE)
-    world.run(5.0)
-    assert leads(world) is master
-    assert master.book.version == version
-    assert not master.closer.judge.dead

@@ -9,6 +9,7 @@ revision. No revision of an interval is ever used twice, whichever version made 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -137,8 +138,9 @@ def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
     """
     first, last = annulled[0], annulled[-1]
     earlier, restart, shed = first.before or ((), first.restart, first.shed)
-    before = ((to, min(of, at)) for to, of in msgspec.convert(earlier, tuple[Told, ...]))
+    before = [(to, min(of, at)) for to, of in msgspec.convert(earlier, tuple[Told, ...])]
     told = furthest([*before, *(each for frame in annulled for each in told_by(frame, at))])
+    starts, known = positions_of(restart), [to for to, _ in before]
     once = [each for frame in annulled for each in msgspec.convert(frame.once or (), list[Carried])]
     carried = [*once, *msgspec.convert(last.carried or (), list[Carried])]
     return Sealed(
@@ -147,7 +149,7 @@ def _rewound(annulled: Sequence[Sealed], at: int) -> Sealed:
         at,
         at,
         positions=(),
-        restart=tuple(_known(position, told) for position in positions_of(restart)),
+        restart=(*(_known(position, told) for position in starts), *_appeared(told, [*starts, *known])),
         counters=last.counters,
         carried=[each for each in carried if (each[0] is None or each[0] >= at) and each[1] < at],
         shed=shed if at <= first.start else first.shed,
@@ -187,6 +189,17 @@ def _known(position: FilePosition, told: Sequence[Told]) -> FilePosition:
     if position.head or len(since) != 1:
         return position
     return next(iter(since.values())).at(position.offset)
+
+
+def _appeared(told: Sequence[Told], before: Sequence[FilePosition]) -> tuple[FilePosition, ...]:
+    """The beginnings of files that were first read in what is annulled, by what they are known as since.
+
+    By how they begin today they would get another identity, and what is sealed of them would count once more.
+    """
+    ids = {position.id for position in before}
+    new = {to.key: to for to, _ in told if to.id not in ids}
+    names = Counter(to.id for to in new.values())
+    return tuple(to.at(0) for to in new.values() if names[to.id] == 1)
 
 
 def positions_of(raw: object) -> tuple[FilePosition, ...]:

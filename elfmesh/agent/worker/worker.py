@@ -195,10 +195,10 @@ class JobWorker:
             errors += undated
         if records.rows:
             refused, failed = self._insert(records, block, told_below)
-            errors += refused
             self._count(FUNCTION_ERROR, failed, self.times.newest_at(told_below), block, told_below)
-        if errors:
-            self._count(PARSE_ERROR, errors, self.times.newest_at(told_below), block, told_below)
+            self._count(PARSE_ERROR, refused, self.times.newest_at(told_below), block, told_below)
+        if errors and told_below is None:  # they have no time: frames tell a replay, not intervals
+            self._count_once(PARSE_ERROR, errors, self.times.newest_ever)
         self.offsets.read(block)
 
     def shed(self, parsed: Parsed, block: Block, now_us: int, records: BlockRows) -> None:

@@ -82,7 +82,10 @@ REGRESSIONS: dict[str, str] = {
     " was given those of before by an agent that still had their log, and handed them on as the new job's",
 }
 
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "an-interval-that-lacks-everybody": "after the master of a job with two partitions has changed, three"
+    " intervals lack all members, who live and have sealed them: each is waited for by the horizon, a minute",
+}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
 OPEN_SEEDS: tuple[int, ...] = ()
