@@ -172,7 +172,7 @@ def _add_verbosity(command: click.Command) -> None:
 
 
 def _name_variables(command: click.Command, prefix: str) -> None:
-    """Let each option be set by the name of its flag; click takes that of the parameter, which may be another."""
+    """Let each option be set by the name of its flag; click takes that of the parameter, often another."""
     if isinstance(command, click.Group):
         for name, child in command.commands.items():
             _name_variables(child, f"{prefix}_{name}")
