@@ -73,8 +73,13 @@ class Measured:
     lines: int
 
 
-def measure_agent(log: Path, jobs: Sequence[str]) -> Measured:
+def measure_agent(log: Path, jobs: Sequence[str], probe_s: float = PROBE_S) -> Measured:
     """Let one agent run the jobs over the log.
+
+    Args:
+        log: what is read.
+        jobs: applied before.
+        probe_s: between two looks at its loop, which cost it some 50 us each.
 
     Raises:
         RuntimeError: it did not finish, or a job counted another number of lines.
@@ -83,7 +88,7 @@ def measure_agent(log: Path, jobs: Sequence[str]) -> Measured:
         root = Path(directory)
         stream, lags = root / "log", root / "lags"
         stream.touch()
-        process = _start(stream, root, lags)
+        process = _start(stream, root, lags, probe_s)
         try:
             assert process.stdout is not None
             ready = process.stdout.readline().split()
@@ -98,11 +103,15 @@ def measure_agent(log: Path, jobs: Sequence[str]) -> Measured:
             process.stdout.close()
 
 
-def _start(stream: Path, root: Path, lags: Path) -> subprocess.Popen[str]:
+def _start(stream: Path, root: Path, lags: Path, probe_s: float) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "benchmarks.agent", f"log={stream},format=json", str(root / "data")]
     with (root / "errors").open("wb") as errors:
         return subprocess.Popen(
-            [*command, str(lags)], cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True
+            [*command, str(lags), "", str(probe_s)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
         )
 
 
