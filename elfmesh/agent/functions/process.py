@@ -38,8 +38,9 @@ else:
     pa = lazy_module("pyarrow")
 
 SCRIPT = Path(__file__).with_name("child.py")
-START_S = 10.0
-"""How long a worker may take until its functions are loaded: half a second where nothing else runs."""
+START_S = 30.0
+"""How long a worker may take until its functions are loaded: half a second where nothing else runs, over ten
+on a host that others keep busy. What is not loaded in time is a strike."""
 
 ANSWER_BYTES_MAX = 64 << 20
 """Values of one batch."""
