@@ -237,7 +237,7 @@ def test_who_was_down_learns_of_a_tombstone_when_it_is_back(site: Site) -> None:
     agent.start([site.fleet[0].overlay])
     agent.wait_ready()
     eventually(lambda: f"fn/end: {off}" in str(agent.get("/v1/health").get("problem")), 60, "the tombstone")
-    assert not any(each["pid"] for each in agent.get("/v1/agent")["functions"]["jobs"]["fn/end"])
+    assert not any(each["pid"] for each in agent.get("/v1/agent")["functions"]["jobs"].get("fn/end", ()))
 
     def counted() -> list[dict[str, int]]:
         counts = [each["counts"] for each in site.fleet[0].results("fn/end") if each["version"] > 1]

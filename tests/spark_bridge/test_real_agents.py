@@ -96,12 +96,20 @@ def test_a_dataframe_holds_what_one_process_computes(spark: Any, fleet: Fleet, a
 
 
 def test_the_guides_python_runs_as_shown(
-    spark: Any, fleet: Fleet, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    spark: Any,
+    fleet: Fleet,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/guide.md").read_text(), re.M | re.S)
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/guide.md").read_text(), re.M | re.S)
     monkeypatch.setattr(spark_bridge, "local_session", lambda: spark)
-    exec(compile(code.replace("127.0.0.1:7401", fleet[0].api), "guide.md", "exec"), {})
-    assert "Angry Birds" in capfd.readouterr().out
+    (tmp_path / "web1.ndjson").symlink_to(fleet.log(0, "clicks"))
+    monkeypatch.chdir(tmp_path)
+    for code in blocks:
+        exec(compile(code.replace("127.0.0.1:7401", fleet[0].api), "guide.md", "exec"), {})
+        assert "Angry Birds" in capfd.readouterr().out
+    assert len(blocks) == 2
 
 
 def test_every_type_of_the_language_arrives(spark: Any, fleet: Fleet, apply: Apply) -> None:
