@@ -18,7 +18,7 @@ import msgspec
 from elfmesh.agent.disk import framelog, frames, framescan, storage
 from elfmesh.agent.sources import blocks
 from elfmesh.agent.worker import jobs, recovered, watermark, worker
-from elfmesh.control import confirming, leadership, once
+from elfmesh.control import acquaintances, confirming, leadership, once
 from elfmesh.control.master import founding as master_founding
 from elfmesh.control.master import recovery, revising
 from elfmesh.control.master import roster as master_roster
@@ -344,6 +344,18 @@ REGISTRY: dict[str, Ablation] = {
         "D-16",
         always(confirming.Confirming, "needed", lambda self, message: False),
         shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
+    ),
+    "met-before": Ablation(
+        "who is restarted joins through those it had met",
+        "D-15",
+        always(acquaintances.Acquaintances, "known", lambda self: ()),
+        shape=small(kinds.JOIN, kinds.LEAVE, kinds.CRASH, trouble_s=3.0, safety_s=90.0),
+    ),
+    "farewells": Ablation(
+        "who has left in order counts no more among those that found a job",
+        "D-4",
+        always(acquaintances.Acquaintances, "departed", nothing),
+        shape=small(kinds.JOIN, kinds.LEAVE, kinds.JOB_CHANGE, trouble_s=3.0, safety_s=90.0, hosts=5),
     ),
     **{name: Ablation(*each) for name, each in late.SAFEGUARDS.items()},
 }
