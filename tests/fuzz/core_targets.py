@@ -143,4 +143,4 @@ def cores() -> Harness:
         return len(msgspec.msgpack.decode(data)[1])
 
     about = "scripts of messages for a whole agent"
-    return Harness("cores", about, generate, run, 30_000, refusals=(), count=count, seconds_max=5.0)
+    return Harness("cores", about, generate, run, refusals=(), count=count, seconds_max=5.0)

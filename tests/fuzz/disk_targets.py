@@ -137,7 +137,7 @@ def results_logs() -> Harness:
             for path in target.iterdir():
                 path.unlink()
 
-    return Harness("results-logs", "results logs on disk", generate, run, 50_000, around=around)
+    return Harness("results-logs", "results logs on disk", generate, run, around=around)
 
 
 def manifests() -> Harness:

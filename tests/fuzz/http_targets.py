@@ -141,4 +141,6 @@ def http() -> Harness:
         if status and status[0] >= b"400":
             raise ProtocolError("refused, as answered")
 
-    return Harness("http", "requests to the HTTP API of a real agent", generate, run, 3_000, around=server.up)
+    return Harness(
+        "http", "requests to the HTTP API of a real agent", generate, run, 10_000, around=server.up
+    )

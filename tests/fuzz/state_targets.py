@@ -103,7 +103,7 @@ def partials() -> Harness:
             for _ in blocks.blocks():
                 pass
 
-    return Harness("partials", "partial aggregates of every law", generate, run, 15_000)
+    return Harness("partials", "partial aggregates of every law", generate, run, 50_000)
 
 
 def _copied(value: Any) -> Any:
@@ -146,7 +146,7 @@ def checkpoints() -> Harness:
         other.load([data])
         assert other.flush().num_rows >= 0
 
-    return Harness("checkpoints", "checkpoints of a buffer tree", generate, run, 30_000)
+    return Harness("checkpoints", "checkpoints of a buffer tree", generate, run)
 
 
 def _other_block(rng: random.Random, body: bytes) -> bytes:

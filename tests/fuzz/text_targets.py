@@ -172,7 +172,7 @@ def queries() -> Harness:
         if statement.job is not None:
             read_job(text)
 
-    return Harness("elf-ql", "ELF-QL texts, to the plan", generate, run, 15_000)
+    return Harness("elf-ql", "ELF-QL texts, to the plan", generate, run, 40_000)
 
 
 def _documented() -> list[bytes]:
