@@ -2,10 +2,11 @@
 
 Owns a bounded memory, on disk, of agents and since when they are away. Asks nobody.
 
-Invariant: an agent that was met is remembered for `FORGOTTEN_S` after it went away: a side of a partition, or
-an agent that was restarted alone, must not take itself for the whole fleet (D-4, D-15). Only who says itself
-that it has left for good is forgotten at once, until it begins another life. Two sides never both have a
-majority by that: each leaves out only agents that are on neither.
+Invariant: an agent that was met is remembered for `FORGOTTEN_S` after it went away, or was last heard of
+meanwhile: a side of a partition, or an agent that was restarted alone, must not take itself for the whole
+fleet (D-4, D-15). Only who says itself that it has left for good is forgotten at once, until it begins
+another life. Two sides never both have a majority by that: each leaves out only agents that are on neither.
+That an agent is there is the overlay's word alone, since nobody else says when that ends.
 """
 
 from __future__ import annotations
@@ -58,8 +59,21 @@ class Acquaintances:
             self._forget(next(iter(self._away or self._met)))
 
     def heard(self, agent: bytes) -> None:
-        """An agent that may have been met is there."""
-        self._away.pop(agent, None)
+        """A message came from an agent. One that is away is not there by that, but counts from now on.
+
+        It may have been on its way, or waited here, since before its sender's end: the overlay has lost that
+        one, and loses nobody twice.
+        """
+        if agent in self._away:
+            self._away[agent] = self._office.now
+            self._away.move_to_end(agent)
+
+    def answered(self, contact: Contact) -> None:
+        """An agent has answered that the overlay may not know: it counts from now on."""
+        if contact.id not in self._met:
+            self.met(contact)
+            self.lost(contact.id)
+        self.heard(contact.id)
 
     def lost(self, agent: bytes) -> None:
         """An agent is away."""

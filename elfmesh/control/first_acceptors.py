@@ -85,7 +85,7 @@ class FirstAcceptors:
         if terms is not None and terms.acceptors and not self._is_dead(terms.manifest):
             return Survey(terms, terms.acceptors)
         for contact in answered.values():
-            self.acquaintances.met(contact)
+            self.acquaintances.answered(contact)
         there = {self._office.me.id, *answered}
         near = self.acquaintances.nearest(job, ALL_NEAR)
         recent = [each for each in near if each.id in there or self.acquaintances.away_s(each.id) < GONE_S]

@@ -262,6 +262,32 @@ def test_what_comes_late_from_who_has_left_brings_it_not_back_and_another_life_d
     assert len(known.nearest(JOB, 9)) == 2, "it only crashed this time"
 
 
+def test_what_was_on_its_way_since_before_its_senders_end_does_not_count_it_for_ever() -> None:
+    """The overlay loses nobody twice: when most of a fleet had left, the others founded nothing any more."""
+    office = new_office(0)
+    known, left, stranger = (
+        Acquaintances(office),
+        Contact(agent_id(1), "sim", 2),
+        Contact(agent_id(2), "sim", 3),
+    )
+    known.met(left)
+    known.heard(left.id)
+    assert known.there() == [left]
+    known.lost(left.id)
+    office.now = 100.0
+    known.heard(left.id)
+    known.answered(stranger)
+    assert known.there() == [], "only the overlay knows who is there: it says when that ends"
+    assert known.away_s(left.id) == known.away_s(stranger.id) == 0.0, "it may have spoken just now"
+    office.now = 100.0 + FORGOTTEN_S - 1
+    assert len(known.nearest(JOB, 9)) == 3
+    known.met(stranger)
+    known.answered(stranger)
+    office.now = 100.0 + FORGOTTEN_S
+    assert known.nearest(JOB, 9) == sorted((office.me, stranger), key=lambda each: ids.distance(each.id, JOB))
+    assert known.there() == [stranger]
+
+
 def test_half_of_the_known_is_no_majority() -> None:
     world = acquainted(4)
     for agent in nearest(world, 4)[2:]:

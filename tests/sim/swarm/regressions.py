@@ -80,6 +80,8 @@ REGRESSIONS: dict[str, str] = {
     " counted in an open interval as expired, was taken for read by the frame that says where the job begins",
     "records-of-an-earlier-incarnation": "who lacked records of a job that had been deleted and applied anew"
     " was given those of before by an agent that still had their log, and handed them on as the new job's",
+    "heard-after-its-end": "what had been on its way to a paused agent since before its senders left made it"
+    " take them for there, for ever: most of the fleet did not answer, and nobody founded a job any more",
 }
 
 OPEN: dict[str, str] = {
