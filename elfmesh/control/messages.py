@@ -101,13 +101,14 @@ class Withdraw(Message, frozen=True, tag="ctl.withdraw"):
 
 
 class Enroll(Message, frozen=True, tag="ctl.enroll"):
-    """A member to its master, or routed to the job: here I am, this is the newest roster I know."""
+    """A member to its master, or routed to the job: the newest roster it knows, where its worker began."""
 
     job: Id
     incarnation: str
     participant: Participant
     epoch: Count = 0
     version: Count = 0
+    start: Index = FIRST
 
 
 class Leaving(Message, frozen=True, tag="ctl.leaving"):
@@ -369,8 +370,7 @@ MESSAGES: tuple[type[Message], ...] = (
     AskAll,
     Question,
     Answered,
-    Inquire,
-    Known,
+    *(Inquire, Known),
     Replica,
     Fetch,
     Page,

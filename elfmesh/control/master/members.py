@@ -2,8 +2,8 @@
 
 Owns what members ask of the roster. Closes nothing and numbers nobody itself (`roster`).
 
-Invariants: a new member starts above every frontier seen; who leaves is expected up to an interval that
-nobody has sealed yet (D-14).
+Invariants: a new member starts above every frontier seen, and not before its worker, which a master may have
+begun whose roster is lost; who leaves is expected up to an interval that nobody has sealed yet (D-14).
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ class Membership:
             self._closer.judge.revive(known.number)
 
     def _admit(self) -> None:
+        begun = {message.participant.contact.id: message.start for message in self._enrolling}
         participants = tuple(message.participant for message in self._enrolling)
         self._enrolling.clear()
-        if self._is_open() and self._book.add(participants, self._founding.next_start()):
+        if self._is_open() and self._book.add(participants, self._founding.next_start(), begun):
             self._founding.arrived()
             self._founding.prepared()
             self._changed()

@@ -9,6 +9,8 @@ interval).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from elfmesh.control.cover import END, numbers
@@ -53,15 +55,22 @@ class RosterBook:
         """The entry of a number."""
         return self._entries.get(number)
 
-    def add(self, participants: tuple[Participant, ...], start: int) -> bool:
-        """Number those that are not members yet, in the order of their ids; say whether anything changed."""
+    def add(
+        self, participants: tuple[Participant, ...], start: int, begun: Mapping[bytes, int] | None = None
+    ) -> bool:
+        """Number those that are not members yet, in the order of their ids; say whether anything changed.
+
+        They start at interval `start`, or at a later one that their worker has `begun` with (by their ids):
+        what lies before that will never be said.
+        """
         changed = False
         for participant in sorted(participants, key=lambda each: each.contact.id):
             known = self.of(participant.contact.id)
             if known is None:
                 number = next(reversed(self._entries), -1) + 1
                 self._numbers[participant.contact.id] = number
-                self._entries[number] = RosterEntry(number, participant.contact, participant.name, start)
+                first = max(start, (begun or {}).get(participant.contact.id, start))
+                self._entries[number] = RosterEntry(number, participant.contact, participant.name, first)
                 changed = True
             elif known.contact != participant.contact or known.name != participant.name:
                 self._entries[known.number] = replace(

@@ -146,7 +146,8 @@ class Member:
 
     def _enrolment(self) -> Enroll:
         me = Participant(self._office.me, self._office.name)
-        return Enroll(self.job, self.manifest.incarnation, me, self.epoch, self.version)
+        begun = FIRST if self.start is None else self.start
+        return Enroll(self.job, self.manifest.incarnation, me, self.epoch, self.version, begun)
 
     def leave(self) -> None:
         """Ask the master for a last interval, again until nothing is expected of us (D-14).

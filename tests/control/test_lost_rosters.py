@@ -1,0 +1,55 @@
+"""What a new master does not know of the term before: from which interval on a member was expected."""
+
+from __future__ import annotations
+
+from elfmesh.control.messages import Enroll
+from elfmesh.control.results.records import FIRST
+from elfmesh.control.terms import Participant
+from elfmesh.machine import Contact
+from tests.control.clicks import BASE, SLIDE, fill
+from tests.control.harness import World
+from tests.control.members import agent_id
+from tests.control.test_leaving import leads
+
+
+def begun() -> World:
+    world = World(3)
+    fill(world, intervals=3)
+    world.apply(world[0])
+    return world
+
+
+def test_a_member_is_expected_from_the_interval_on_that_its_worker_has_begun_with() -> None:
+    """It was numbered by a master whose roster its successor never had: what lies before will not be said."""
+    world = begun()
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(2.0)
+    master = leads(world)
+    early, late = (Participant(Contact(agent_id(n), "sim", n), f"agent-{n}") for n in (7, 8))
+    usual = master.closer.frontier or 0
+    for participant, start in ((early, FIRST), (late, usual + 50)):
+        master.members.enroll(
+            Enroll(master.job, master.manifest.incarnation, participant, master.epoch, 0, start)
+        )
+    world.run(0.5)
+    starts = {entry.name: entry.start for entry in master.book.entries}
+    assert usual < starts["agent-7"] < starts["agent-8"] == usual + 50
+
+
+def test_a_member_says_with_what_its_worker_has_begun() -> None:
+    world = begun()
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(2.0)
+    newcomer = world.add(9)
+    world.run(3.0)
+    member = newcomer.control.carrier.members[leads(world).job]
+    assert member.start is not None
+    assert member.start > FIRST
+    heard: list[int] = []
+    world.lost = lambda source, target, message: (
+        isinstance(message, Enroll) and bool(heard.append(message.start))
+    )
+    newcomer.control.office.after(0.0, member.enroll)
+    world.seal_all(BASE + 4 * SLIDE)
+    world.run(1.0)
+    assert member.start in heard
