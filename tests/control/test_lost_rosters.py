@@ -5,10 +5,10 @@ from __future__ import annotations
 from elfmesh.control.messages import Enroll
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Participant
-from elfmesh.machine import Contact
+from elfmesh.machine import Contact, Message
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import World
-from tests.control.members import agent_id
+from tests.control.members import Agent, agent_id
 from tests.control.test_leaving import leads
 
 
@@ -46,9 +46,12 @@ def test_a_member_says_with_what_its_worker_has_begun() -> None:
     assert member.start is not None
     assert member.start > FIRST
     heard: list[int] = []
-    world.lost = lambda source, target, message: (
-        isinstance(message, Enroll) and bool(heard.append(message.start))
-    )
+
+    def lost(source: Agent, target: Agent, message: Message) -> bool:
+        heard.extend([message.start] if isinstance(message, Enroll) else [])
+        return False
+
+    world.lost = lost
     newcomer.control.office.after(0.0, member.enroll)
     world.seal_all(BASE + 4 * SLIDE)
     world.run(1.0)
