@@ -201,8 +201,7 @@ class Control:
 
         def answer() -> None:
             body = self.mail.delivered(message) if message is not None else b""
-            if event.wanted:
-                self.office.emit(Answer(event.tree, event.seq, body))
+            self.office.emit(Answer(event.tree, event.seq, body))
 
         if isinstance(message, Announce | Rehearse):
             self.carrier.when_tried(message.manifest, answer)

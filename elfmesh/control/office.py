@@ -144,10 +144,6 @@ class Office:
         token = self._ask(then, timeout_s + PUBLISH_GRACE_S)
         self.out.append(Publish(tree, pack(message), timeout_s, token))
 
-    def tell(self, tree: bytes, message: Message) -> None:
-        """Multicast a message that nobody answers on a tree of which we are the root."""
-        self.out.append(Publish(tree, pack(message), 0.0))
-
     def lookup(self, key: bytes, then: Callable[[LookupDone | None], None]) -> None:
         """Find the agents closest to `key`."""
         self.out.append(Lookup(key, self._ask(then, QUESTION_S)))

@@ -30,7 +30,6 @@ class Context:
         self.links: dict[bytes, dict[bytes, None]] = {}
         self._alarms: list[tuple[float, int, bytes]] = []
         self._armed: dict[bytes, float] = {}
-        self._wanted: dict[bytes, float] = {}
         self._token = FIRST_TOKEN
         self._merges: dict[int, bytes] = {}
         self.now = 0.0
@@ -84,46 +83,28 @@ class Context:
             self.emit(Unwatch(peer))
 
     def arm(self, tree: bytes, at: float | None) -> None:
-        """The tree wants its next tick at `at`, None: it wants none.
-
-        What it waits for mostly comes before: where `at` moves away, its alarm stays until it is the first.
-        """
-        if at is None:
-            self._wanted.pop(tree, None)
-            return
-        self._wanted[tree] = at
-        if at < self._armed.get(tree, float("inf")):
-            self._set(tree, at)
-
-    def _set(self, tree: bytes, at: float) -> None:
-        self._armed[tree] = at
-        heapq.heappush(self._alarms, (at, self.token(), tree))
+        """The tree wants a tick at `at`; an early or repeated one is harmless."""
+        if at is not None and at < self._armed.get(tree, float("inf")):
+            self._armed[tree] = at
+            heapq.heappush(self._alarms, (at, self.token(), tree))
 
     def disarm(self, tree: bytes) -> None:
         """The tree is gone."""
         self._armed.pop(tree, None)
-        self._wanted.pop(tree, None)
 
     def due(self, now: float) -> list[bytes]:
-        """Trees that wanted a tick by now, each once."""
-        found: list[bytes] = []
-        while (at := self.deadline) is not None and at <= now:
-            tree = heapq.heappop(self._alarms)[2]
-            del self._armed[tree], self._wanted[tree]
-            found.append(tree)
-        return found
+        """Trees whose alarm is due, each once."""
+        found: dict[bytes, None] = {}
+        while self._alarms and self._alarms[0][0] <= now:
+            at, _, tree = heapq.heappop(self._alarms)
+            if self._armed.get(tree) == at:
+                del self._armed[tree]
+                found[tree] = None
+        return list(found)
 
     @property
     def deadline(self) -> float | None:
-        """When the first tick is wanted. Cost: drops alarms overtaken by earlier ones, moves early ones."""
-        while self._alarms:
-            at, _, tree = self._alarms[0]
-            is_set, wanted = self._armed.get(tree) == at, self._wanted.get(tree)
-            if is_set and wanted == at:
-                return at
+        """When the first alarm is due. Cost: drops alarms overtaken by earlier ones."""
+        while self._alarms and self._armed.get(self._alarms[0][2]) != self._alarms[0][0]:
             heapq.heappop(self._alarms)
-            if is_set:
-                del self._armed[tree]
-                if wanted is not None:
-                    self._set(tree, wanted)
-        return None
+        return self._alarms[0][0] if self._alarms else None

@@ -89,8 +89,7 @@ class Hasten(Event, Effect):
 class Publish(Event, Effect):
     """Multicast `body` to every subscribed agent. Root only. `PublishDone` follows within `timeout_s`.
 
-    A time-out of 0 wants no answers, and no `PublishDone` follows: it costs each hop one acknowledgement
-    instead of two. `token` is only copied to `PublishDone`.
+    `token` is only copied to `PublishDone`.
     """
 
     tree: bytes
@@ -139,12 +138,11 @@ class Detached(Effect, Event):
 
 @dataclass(frozen=True, slots=True)
 class Delivered(Effect, Event):
-    """A multicast arrived, once; order is not promised. Where `wanted`, the host answers with `Answer`."""
+    """A multicast arrived, once; order is not promised. The host answers with `Answer`."""
 
     tree: bytes
     seq: int
     body: bytes
-    wanted: bool = True
 
 
 @dataclass(frozen=True, slots=True)

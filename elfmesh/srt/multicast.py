@@ -109,7 +109,7 @@ class Multicasts:
         if len(body) > BODY_BYTES_MAX:
             raise ValueError(f"a multicast of {len(body)} bytes is over {BODY_BYTES_MAX}")
         self._seq += 1
-        collects = kind == USER and timeout_s > 0
+        collects = kind == USER
         deadline = now + (timeout_s if collects else SPREAD_S)
         record = Record(self.era, self._seq, kind, body, None, deadline, token, collects)
         self._take(record, now)
@@ -158,7 +158,7 @@ class Multicasts:
         while len(self._records) > RECORDS_MAX:
             oldest = self._records[next(iter(self._records))]
             self._finish(oldest)
-            self._records.pop((oldest.era, oldest.seq), None)
+            del self._records[oldest.era, oldest.seq]
         for child in self._children():
             if record.parent is None or child.id != record.parent.id:
                 self._pass_on(record, child, now)
@@ -167,14 +167,14 @@ class Multicasts:
         elif self.subscribed:
             record.own = record.collects
             record.expected += 1
-            self._deliver(record.era, record.seq, record.body, wanted=record.collects)
+            self._deliver(record.era, record.seq, record.body)
         self._settle(record)
 
-    def _deliver(self, era: int, seq: int, body: bytes, *, wanted: bool = False) -> None:
+    def _deliver(self, era: int, seq: int, body: bytes) -> None:
         self._delivered[era, seq] = None
         while len(self._delivered) > 4 * LOG_MAX:
             self._delivered.pop(next(iter(self._delivered)))
-        self._context.emit(Delivered(self._tree, seq, body, wanted))
+        self._context.emit(Delivered(self._tree, seq, body))
 
     def _pass_on(self, record: Record, child: Contact, now: float) -> None:
         hop = record.hops.setdefault(child.id, Hop(child, now))
@@ -234,11 +234,10 @@ class Multicasts:
         record.own = False
         record.expected += sum(self._size(child) for child in record.hops)
         record.hops.clear()
-        if not record.collects:
-            del self._records[record.era, record.seq]  # nobody asks for its answers
-        elif record.parent is not None:
-            self._report(record)
-        else:
+        if record.parent is not None:
+            if record.collects:
+                self._report(record)
+        elif record.kind == USER:
             answers = tuple(record.answers.items())
             expected = max(record.expected, len(answers))
             self._context.emit(PublishDone(self._tree, record.seq, answers, expected, record.token))

@@ -12,7 +12,6 @@ from elfmesh import ids
 from elfmesh.control.gathered import Gathered
 from elfmesh.control.master import revising
 from elfmesh.control.master.revising import uneven
-from elfmesh.control.master.trees import LAZY_MARK_S
 from elfmesh.control.results.records import ResultRecord
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.events import Collected
@@ -92,7 +91,7 @@ def test_a_revision_of_what_was_closed_meanwhile_is_late_and_counted_once() -> N
     world = running(6, 3)
     late = slow(world)
     late.late("clicks", [(1000 * SLIDE + 5, "late"), (1000 * SLIDE + 6, "late")])
-    world.run(LAZY_MARK_S)
+    world.run(1.0)
     world.seal_all(BASE + 3 * SLIDE)
     world.run(5.0)
     records = world.terminal(JOB)

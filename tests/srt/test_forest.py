@@ -299,19 +299,3 @@ def test_every_message_survives_the_codec() -> None:
         assert codec.decode_header(header) == message, (source, to)
         seen.add(type(message))
     assert SegmentUp in seen
-
-
-def test_a_segment_that_is_acknowledged_wants_no_tick() -> None:
-    wire = Wire(1, 5)
-    wire.route(5, 1)
-    for number in (1, 5):
-        wire.give(number, Subscribe(TREE))
-        wire.deliver()
-    at_rest = wire.forests[5].deadline
-    assert at_rest is not None
-    wire.give(5, Contribute(TREE, segment(0, 1, 5)))
-    waiting = wire.forests[5].deadline
-    assert waiting is not None
-    assert waiting < at_rest, "sent again if nobody acknowledges it"
-    wire.deliver()
-    assert wire.forests[5].deadline == at_rest

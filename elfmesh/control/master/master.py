@@ -68,7 +68,8 @@ class Master:
         self._office, self.plan = office, plan
         self.manifest, self.epoch, self.start = terms.manifest, terms.epoch, terms.start
         self.paused, self.handing_over = terms.paused, False
-        self.book, self._versions = RosterBook(terms.members, terms.version), terms
+        self.book = RosterBook(terms.members, terms.version)
+        self._versions = terms
         kind = DerivingCloser if plan.reads else Closer
         self.closer = kind(office, terms.stages, plan, self.book, terms.epoch, terms.closed, self)
         self.closer.paused = terms.paused
@@ -115,8 +116,7 @@ class Master:
         self.verifier = Verifier(office, terms.stages, self.book, terms.epoch)
         self.tally = Tally()
         self.rollouts = Rollouts(office, won.proposer, self)
-        forget = self.book.forget_below
-        self.trees = JobTrees(office, lambda: self.terms, plan, forget, self.closer.lacking)
+        self.trees = JobTrees(office, lambda: self.terms, self.book.forget_below, self.closer.lacking)
         self._drained: Callable[[], None] | None = None
         self.promised: Terms | None = None
         self._alive = True
@@ -276,7 +276,6 @@ class Master:
         self.desk.published(record.index)
         self.verifier.published(record)
         self.rollouts.published(record)
-        self.trees.published(record)
 
     def shown(self) -> None:
         """There is a new tentative record: who reads all revisions may have it."""
@@ -383,7 +382,7 @@ class Master:
 
     def resign(self) -> None:
         """Somebody else leads from now on, or nobody."""
-        self.proposer.drop()
+        self._won.proposer.drop()
         self.give_way()
 
     def give_way(self) -> None:

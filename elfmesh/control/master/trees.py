@@ -3,8 +3,7 @@
 Owns the closed mark on its way to the members, orders to the roots of the partitions, and who those are.
 Closes nothing.
 
-Invariant: a mark is published only by the root of the job's own tree, a little after the records below it:
-at once where members hold much until then, leave, or have to hear what was not inside.
+Invariant: a mark is published only by the root of the job's own tree, a little after the records below it.
 """
 
 from __future__ import annotations
@@ -13,11 +12,9 @@ from collections.abc import Callable
 
 from elfmesh import ids
 from elfmesh.control.master.fates import Lacking
-from elfmesh.control.member.member import PATIENCE_S
 from elfmesh.control.messages import Mark, PartRoot, TreeOrder
 from elfmesh.control.office import Office, Timer
-from elfmesh.control.plan import Plan
-from elfmesh.control.results.records import BUCKETS, FIRST, ResultRecord
+from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Hasten, Recollect, Release
@@ -25,15 +22,7 @@ from elfmesh.srt.events import Hasten, Recollect, Release
 MARK_S = 0.25
 """Closed marks are gathered for so long: one multicast for all intervals of a quarter second."""
 
-LAZY_MARK_S = 2.25
-"""The same where no member waits for it: one multicast for three windows of a second."""
-
-BEFORE_ASKED_S = PATIENCE_S - 0.75
-"""Beyond a job's deadline: before members ask what became of what they sealed."""
-
-LIGHT_INTERVALS = 4
-LIGHT_RECORDS = 10_000
-"""Intervals with so few records may be held by their members for longer; whoever catches up has more."""
+MARK_TIMEOUT_S = 2.0
 
 
 class JobTrees:
@@ -42,18 +31,12 @@ class JobTrees:
     Args:
         office: clock and way out.
         terms: the state as it is now.
-        plan: of the job.
         marked: called with the mark when the members are told of it.
         lacking: whom the intervals lack.
     """
 
     def __init__(
-        self,
-        office: Office,
-        terms: Callable[[], Terms],
-        plan: Plan,
-        marked: Callable[[int], None],
-        lacking: Lacking,
+        self, office: Office, terms: Callable[[], Terms], marked: Callable[[int], None], lacking: Lacking
     ) -> None:
         self._lacking = lacking
         self._office, self._terms, self._told = office, terms, marked
@@ -65,9 +48,6 @@ class JobTrees:
         )
         self._roots: dict[int, Contact] = {}
         self._marked = first.closed
-        self._lazy_s = min(LAZY_MARK_S, plan.deadline_s + BEFORE_ASKED_S)
-        self._intervals = self._records = 0  # since the last mark
-        self._wanted = self._stopped = False
         self._timer: Timer | None = None
 
     def root_is(self, partition: int, root: Contact) -> None:
@@ -112,33 +92,16 @@ class JobTrees:
             revised,
         )
 
-    def published(self, record: ResultRecord) -> None:
-        """A record is final: members may forget what they contributed, soon if it is much or not inside."""
-        self._intervals += 1
-        self._records += record.counts[BUCKETS[0]]
-        self._wanted |= record.state != "FINAL" or bool(record.revs)
-
     def mark_soon(self) -> None:
         """More is closed: the members shall hear of it."""
-        if self._stopped:
-            return
-        at = self._office.now + (MARK_S if self._is_waited_for else self._lazy_s)
-        if self._timer is not None and self._timer.at > at:
-            self._timer.cancel()
-            self._timer = None
         if self._timer is None:
-            self._timer = self._office.after(at - self._office.now, self._publish)
-
-    @property
-    def _is_waited_for(self) -> bool:
-        much = self._intervals > LIGHT_INTERVALS or self._records > LIGHT_RECORDS
-        return self._wanted or much or any(entry.until is not None for entry in self._terms().members)
+            self._timer = self._office.after(MARK_S, self._publish)
 
     def stop(self) -> None:
         """Not the master any more."""
-        self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
+        self._timer = Timer(0.0, 0, lambda: None)
 
     def _publish(self) -> None:
         self._timer = None
@@ -146,10 +109,9 @@ class JobTrees:
         if mark.closed <= self._marked:
             return
         if self._job not in self._office.roots:
-            self._wanted = True
             self.mark_soon()
             return
-        self._marked, self._intervals, self._records, self._wanted = mark.closed, 0, 0, False
+        self._marked = mark.closed
         self._told(mark.closed)
         self._office.emit(Release(self._job, mark.closed, self._epoch))
-        self._office.tell(self._job, mark)
+        self._office.publish(self._job, mark, MARK_TIMEOUT_S, lambda done: None)

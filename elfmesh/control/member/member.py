@@ -62,9 +62,8 @@ CHECK_S = 30.0
 PENDING_MAX = 64
 """Sealed ranges kept until the number is known; then the worker has to wait."""
 
-PATIENCE_S = 2.0
-"""How much longer than the job's deadline a sealed interval stays open before a member asks why: marks are
-gathered, too."""
+PATIENCE_S = 1.0
+"""How much longer than the job's deadline a sealed interval stays open before a member asks why."""
 
 WAITING_AGAIN_S = 2.0
 LEAVE_AGAIN_S = 1.0
@@ -206,7 +205,12 @@ class Member:
             return self._acknowledgement()
         new_term = terms.epoch > self.epoch
         self._leaving |= not meant
-        self.master, self.epoch, self.version, self.terms = terms.master, terms.epoch, terms.version, terms
+        self.master, self.epoch, self.version, self.terms = (
+            terms.master,
+            terms.epoch,
+            terms.version,
+            terms,
+        )
         me = self._office.me.id
         mine = [each for each in terms.members if each.contact.id == me]
         entry = next((each for each in reversed(mine) if each.until is None or self._leaving), None)
@@ -265,9 +269,6 @@ class Member:
         self.closed = closed
         while self._sealed_at and self._sealed_at[0][0] <= closed:
             self._sealed_at.popleft()
-        if not self._sealed_at and self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
         for done in self.contributions.release(closed):
             self.settlement.closed(done.event, done.number)
         self.safekeeping.released(closed)

@@ -284,9 +284,6 @@ class Settlement:
                     self._owe_late(counts)
         if changed:
             self._persist()
-        if not self._open and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if settled:
             self._freed()
 
