@@ -332,12 +332,14 @@ class Followed:
     def _remember(self, each: Entry, role: int) -> None:
         """Know a file without reading it: not at all (FOREIGN), or only what is added to it."""
         try:
-            file = open(each.path, "rb", buffering=0)  # noqa: SIM115, PTH123 - raw bytes, whatever they are
+            fd = os.open(each.path, contents.READ_ONLY)
         except OSError as error:
             self.problems[each.path] = error.strerror or str(error)
             return
-        with file:
-            place = contents.place_at_end(each.path, file.fileno(), role, self._limit)
+        try:
+            place = contents.place_at_end(each.path, fd, role, self._limit)
+        finally:
+            os.close(fd)
         if place.id == each.id:
             self._known[each.id] = _Known(place, each.size, each.mtime_ns)
 

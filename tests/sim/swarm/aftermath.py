@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 from elfmesh.control.master.close import IN_FLIGHT_MAX
 from elfmesh.control.results.records import FIRST
 from tests.sim.swarm.disk import SimOS
@@ -10,6 +13,7 @@ from tests.sim.swarm.host import Host
 from tests.sim.swarm.invariants import OPEN_FILES_MAX
 from tests.sim.swarm.oracle import HostTruth, Truth
 from tests.sim.swarm.scenario import Job
+from tests.sim.swarm.workload import Written
 
 
 def limits_broken(hosts: list[Host], system: SimOS) -> list[str]:
@@ -30,6 +34,20 @@ def limits_broken(hosts: list[Host], system: SimOS) -> list[str]:
     return wrong
 
 
+def _part_of_the_job(host: Host, opened: Mapping[int, float]) -> list[Written]:
+    """What was rotated before a job first looked at its log is not part of it, unless its stream names it."""
+    server = host.server
+    if host.around.scenario.glob:
+        return server.ledger
+    looks = [
+        opened[inode]
+        for inode in (*server.rotated, server.inode().number)
+        if opened.get(inode, math.inf) < server.rotated.get(inode, math.inf)
+    ]
+    first = min(looks, default=math.inf)
+    return [line for line in server.ledger if server.rotated.get(line.inode, math.inf) >= first]
+
+
 def truths(hosts: list[Host], history: History, jobs: dict[Incarnation, Job]) -> dict[Incarnation, Truth]:
     """By job: what every agent that worked on it wrote and sealed."""
     found = {}
@@ -38,13 +56,14 @@ def truths(hosts: list[Host], history: History, jobs: dict[Incarnation, Job]) ->
         for (name, of), sealed in history.contributions.items():
             if of == key:
                 folder = name.partition(".")[0]
-                lines = next(host.server.ledger for host in hosts if host.folder == folder)
+                writer = next(host for host in hosts if host.folder == folder)
                 start, began = history.starts.get((name, key), (FIRST, 0.0))
                 opened = {
                     inode: min((at for at in times if at >= began), default=float("inf"))
                     for (who, inode), times in history.opened.items()
                     if who == name
                 }
+                lines = _part_of_the_job(writer, opened)
                 released = history.released.get((name, key), []) + history.beginnings.released(name, key)
                 of_job[name] = HostTruth(name, lines, standing(sealed), start, opened, released)
         found[key] = Truth(job, key, of_job, history.texts.get(key, {}))

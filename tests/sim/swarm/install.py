@@ -168,6 +168,11 @@ def _fcntl() -> SimpleNamespace:
     return SimpleNamespace(flock=lambda fd, how: None, LOCK_EX=2, LOCK_NB=4)
 
 
+def _no_open(path: Any, *_: Any, **__: Any) -> Any:
+    """Python's own `open` would reach the real disk."""
+    raise AttributeError(f"to open {path} by Python's own `open` is not simulated")
+
+
 @contextlib.contextmanager
 def installed(
     system: SimOS, poll_s: float = ingest.POLL_MAX_S, read_bytes: int | None = None
@@ -196,13 +201,18 @@ def installed(
         if getattr(module, name, None) in (os, Path, glob, shutil, fcntl)
     ]
     before += [(module, name, getattr(module, name)) for module, name in sizes]
+    without = [module for module in _modules() if "open" not in vars(module)]  # they have Python's own
     facade |= {name: read_bytes for _, name in sizes}
     try:
         for module, name, _ in before:
             setattr(module, name, facade[name])
+        for module in without:
+            vars(module)["open"] = _no_open
         ingest.POLL_MIN_S, ingest.POLL_MAX_S = poll_s / 4, poll_s
         yield path_class
     finally:
         ingest.POLL_MIN_S, ingest.POLL_MAX_S = pace
+        for module in without:
+            vars(module).pop("open", None)
         for module, name, original in before:
             setattr(module, name, original)

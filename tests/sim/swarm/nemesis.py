@@ -307,7 +307,7 @@ class Nemesis:
         host = self.rng.choice(self.swarm.hosts)
         if host.up or self.scenario.glob:
             self.swarm.say(f"the log of {host.name} is rotated")
-            host.server.rotate()
+            host.server.rotate(self.swarm.history.now())
 
     async def _leave(self) -> None:
         if (host := self._victim()) and sum(not each.left for each in self.swarm.hosts) > 3:

@@ -78,6 +78,8 @@ class Server:
     ledger: list[Written] = field(default_factory=list)
     clock_sane: Callable[[], bool] = lambda: True
     rotations: int = 0
+    rotated: dict[int, float] = field(default_factory=dict)
+    """By file: when it was renamed."""
     _serial: int = 0
     _stamped_ago_us: int = 0
     _half: bytes = b""
@@ -148,7 +150,7 @@ class Server:
             self.ledger.append(self._half_of)
             self._half, self._half_of = b"", None
 
-    def rotate(self) -> None:
+    def rotate(self, now: float) -> None:
         """Rename the log; the next line opens a new one."""
         self.finish()
         disk = self.system.disk(self.path)
@@ -156,6 +158,7 @@ class Server:
             return
         self.rotations += 1
         inode = disk.names[self.path]
+        self.rotated[inode.number] = now
         disk.link(f"{self.path}.{self.rotations:04}", inode)
         disk.link(self.path, None)
         self.inode()
