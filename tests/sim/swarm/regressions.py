@@ -86,10 +86,21 @@ REGRESSIONS: dict[str, str] = {
     " take them for there, for ever: most of the fleet did not answer, and nobody founded a job any more",
 }
 
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "ended-partial-and-whole": "an interval is ended without a member in one epoch and with it in the next,"
+    " at the same agent, after many masters in half a minute",
+    "run-by-nobody-afterwards": "after the faults nobody runs one of two jobs for 90 s",
+    "expired-in-two-lives": "records that were expired before a crash are counted as expired once more behind"
+    " it; rows are right",
+    "begun-and-never-chosen": "members begin a version that an acceptor had accepted and no majority chose:"
+    " who asks an acceptor for the master is told the terms known there. To pass the question on to the"
+    " leader cures it, and lets two seeds end an interval twice",
+    "expected-after-four-disks": "four of four hosts lose their disks one after the other; a later master"
+    " does not expect the first life of one of them, which its predecessors did",
+}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
-OPEN_SEEDS: tuple[int, ...] = ()
+OPEN_SEEDS: tuple[int, ...] = (9, 87, 119, 174, 265)
 """Seeds of the suite that mean a scenario of `OPEN` now."""
 
 
