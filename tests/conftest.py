@@ -27,12 +27,8 @@ class FileByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no type
     """A file's tests run in one process, in their order, but where `apart` says that they share nothing.
 
     Those files that need Spark run all in one: each process with such a test starts a JVM of its own, and
-    warms it up. The order is that of the collection.
+    warms it up. Files with the most tests come first; what is apart fills the gaps at the end.
     """
-
-    def __init__(self, config: pytest.Config, log: Any) -> None:
-        super().__init__(config, log)
-        config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
@@ -52,24 +48,6 @@ def _marks(path: Path) -> frozenset[str]:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileByFile:
     """Keep what `FileByFile` keeps together, whatever was said to `--dist`."""
     return FileByFile(config, log)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Side by side, begin with files that may take long: one that comes last leaves the other cores idle."""
-    if not hasattr(config, "workerinput"):
-        return
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    items[:] = [item for path in sorted(files, key=lambda path: _length(files[path])) for item in files[path]]
-
-
-def _length(tests: list[pytest.Item]) -> tuple[bool, float, int]:
-    """How long a file may take, the longest first: Spark's, then by its tests' limits, then by number."""
-    limits = [float(mark.args[0]) for test in tests for mark in test.iter_markers("timeout")]
-    spark = any(test.get_closest_marker("spark") for test in tests)
-    return not spark, -max(limits, default=0.0), -len(tests)
 
 
 @pytest.fixture(autouse=True)
