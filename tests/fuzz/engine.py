@@ -138,7 +138,6 @@ class Campaign:
                     self.one(harness.generate(self.rng))
                 self._look()
         finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
             signal.signal(signal.SIGPROF, before)
             outcome.seconds += time.thread_time() - began
         return outcome
@@ -174,6 +173,8 @@ class Campaign:
             self._found(found.place, found.text, data)
         except Exception as error:
             self._found(place_of(error), "".join(traceback.format_exception(error)), data)
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)  # it would end whatever the process does by then
         return time.thread_time() - began
 
     def _look(self) -> None:
@@ -186,7 +187,6 @@ class Campaign:
         self._recent.clear()
 
     def _measure(self, data: bytes) -> None:
-        signal.setitimer(signal.ITIMER_PROF, 0)
         size = memory_of(self.harness, data)
         self.outcome.largest_bytes = max(self.outcome.largest_bytes, size)
         if size > BYTES_MAX:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ import pytest
 
 from elfmesh.errors import DataError
 from tests.fuzz.catalog import NAMES
-from tests.fuzz.engine import BYTES_MAX, Campaign, Harness
+from tests.fuzz.engine import BYTES_MAX, Campaign, Found, HangError, Harness
 from tests.fuzz.mutate import changed, mutated, of
 
 pytestmark = pytest.mark.apart
@@ -61,6 +62,16 @@ def test_a_slow_input_is_found_by_processor_time_and_not_by_the_clock() -> None:
     waiting = Campaign(Harness("probe", "", lambda rng: b"", lambda data: time.sleep(0.15)), 1)
     waiting.one(b"")
     assert waiting.outcome.findings == {}
+
+
+@pytest.mark.parametrize("error", [None, ValueError, KeyError, Found("place", "text"), HangError])
+def test_no_timer_outlives_an_input(error: BaseException | None) -> None:
+    def ends(data: bytes) -> None:
+        if error is not None:
+            raise error
+
+    Campaign(Harness("probe", "", lambda rng: b"", ends), 1).one(b"")
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
 
 
 def test_a_large_input_is_found_in_the_slow_mode_and_by_the_growth_of_the_process() -> None:
