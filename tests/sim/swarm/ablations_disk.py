@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from elfmesh.agent import ingest, pump
+from elfmesh.agent import ingest, outbox
 from elfmesh.agent.disk import storage
 from elfmesh.agent.worker import jobs
 from elfmesh.errors import StorageError
@@ -40,13 +40,13 @@ def no_frames_said_again() -> list[Patch]:
 
 def effects_do_not_wait() -> list[Patch]:
     """What follows a write does not wait for it."""
-    original = pump.Pump._drain
+    original = outbox.Outbox._drain
 
     def drain(self: Any) -> None:
         self._stored.set()
         original(self)
 
-    return [(pump.Pump, "_drain", drain)]
+    return [(outbox.Outbox, "_drain", drain)]
 
 
 def write_in_place() -> list[Patch]:

@@ -274,7 +274,7 @@ class History:
         What it has learned and not yet written counts from the first effect that goes out behind the write: a
         crash before makes it unknown again, to everybody.
         """
-        step, carry_out = local.core.step, local.pump._carry_out
+        step, carry_out = local.core.step, local.pump._outbox._carry_out
         knew: dict[bytes, int] = {}
         waiting: deque[tuple[Effect | None, dict[bytes, int]]] = deque()
 
@@ -305,7 +305,7 @@ class History:
                 self.versions.setdefault((host, begun), []).append((self.now(), manifest.version))
 
         local.core.step = learned  # type: ignore[method-assign]  # listens in
-        local.pump._carry_out = went_out  # type: ignore[method-assign]  # listens in
+        local.pump._outbox._carry_out = went_out  # listens in
 
     def loses_disk(self, host: str, local: LocalAgent) -> None:
         """An agent is about to be lost with its disk: note what of it was safe (D-8)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from elfmesh.agent.pump import Store
+from elfmesh.agent.outbox import Store
 from elfmesh.control.events import Persist
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Stage
