@@ -1,0 +1,66 @@
+"""Which process of pytest-xdist runs which tests."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from xdist.scheduler import LoadFileScheduling
+
+from tests.spark_tests import EVERYTHING
+
+
+class FileByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """A file's tests run in one process, in their order, but where `apart` says that they share nothing.
+
+    Those files that need Spark run all in one: each process with such a test starts a JVM of its own, and
+    warms it up. Files with the most tests come first; what is apart fills the gaps at the end.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        marks = _marks(self.config.rootpath / path)
+        if "spark" in marks and not EVERYTHING:
+            return "spark"
+        return nodeid if "apart" in marks else path
+
+    def _reschedule(self, node: Any) -> None:
+        """Give a process work until it knows two tests: it begins none before it knows the next, or the end.
+
+        The scheduler of xdist gives one that takes another's place a single file, and waits for it to end.
+        """
+        super()._reschedule(node)
+        while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
+            super()._reschedule(node)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        """Give a process a file; `remove_node` shares it out again where the process has just ended."""
+        with suppress(OSError):
+            super()._assign_work_unit(node)
+
+    def remove_node(self, node: Any) -> str | None:
+        """Share out what a process that ended leaves, but for the test that it was at, which is returned.
+
+        The scheduler of xdist shares out what was done as well; a process that is given only that reports
+        nothing, is given nothing more, and the run never ends. It also repeats what ended the process.
+        """
+        left = [
+            (scope, test)
+            for scope, tests in self.assigned_work.pop(node).items()
+            for test, done in tests.items()
+            if not done
+        ]
+        for scope, test in left[1:]:
+            self.workqueue.setdefault(scope, {})[test] = False
+        for other in self.assigned_work:
+            self._reschedule(other)
+        return left[0][1] if left else None
+
+
+@cache
+def _marks(path: Path) -> frozenset[str]:
+    """What a file marks any of its tests with."""
+    return frozenset(re.findall(r"pytest\.mark\.(\w+)", path.read_text()))

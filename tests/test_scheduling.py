@@ -1,0 +1,70 @@
+"""A run of tests ends whatever a test does to its process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = """
+from tests.scheduling import FileByFile
+
+def pytest_xdist_make_scheduler(config, log):
+    return FileByFile(config, log)
+"""
+FINE = """
+import pytest
+
+@pytest.mark.parametrize("number", range({}))
+def test_fine(number):
+    pass
+"""
+DEADLY = """
+import os
+
+def test_before():
+    pass
+
+def test_deadly():
+    os._exit(9)
+
+def test_after():
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "fine", [0, 40]
+)  # so many tests more make its file the last to be begun, or the first
+def test_a_run_ends_and_names_the_test_when_a_process_has_ended(fine: int, tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    for number in range(6):
+        (tmp_path / f"test_fine_{number}.py").write_text(FINE.format(6 - number))
+    (tmp_path / "test_deadly.py").write_text(DEADLY + FINE.format(fine) if fine else DEADLY)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "2",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+    ]
+    root = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [*command, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": root},
+        timeout=100,
+    )
+    assert f"1 failed, {23 + fine} passed" in done.stdout, done.stdout + done.stderr
+    assert "crashed while running 'test_deadly.py::test_deadly'" in done.stdout
+    assert done.stdout.count("node down") == 1
