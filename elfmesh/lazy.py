@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -63,3 +64,25 @@ def lazy_names(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
         return value
 
     return get
+
+
+class _Hidden:
+    """A finder of modules that says of some that they are not installed."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = frozenset(names)
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """See `importlib.abc.MetaPathFinder`."""
+        if name in self._names:
+            raise ModuleNotFoundError(f"{name} is hidden in this process", name=name)
+        return None
+
+
+def hide(*names: str) -> None:
+    """Let these libraries be not installed for the rest of this process.
+
+    For a process that is ours alone: Arrow loads pandas, where it is there, to ask of the first list that it is
+    given whether it is one of pandas' own. That is a third of a second of processor and 37 MB.
+    """
+    sys.meta_path.insert(0, _Hidden(names))

@@ -28,7 +28,7 @@ def write_lines(log: Path) -> None:
 def mapped(pid: int) -> set[str]:
     """Which of the heavy libraries a process has in memory."""
     text = Path(f"/proc/{pid}/maps").read_text()
-    return {name for name in ("pyarrow", "libarrow", "numpy", "re2") if f"/{name}" in text}
+    return {name for name in ("pyarrow", "libarrow", "numpy", "re2", "pandas") if f"/{name}" in text}
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
@@ -47,9 +47,9 @@ def test_an_agent_may_load_what_a_job_needs_with_the_first_job(tmp_path: Path) -
         fleet[0].kill()
         fleet[0].start()
         fleet[0].wait_ready()
-        assert mapped(fleet[0].process.pid) >= {"pyarrow", "numpy"}, (
-            "a job goes on: it is loaded at the start"
-        )
+        found = mapped(fleet[0].process.pid)
+        assert found >= {"pyarrow", "numpy"}, "a job goes on: it is loaded at the start"
+        assert "pandas" not in found, "Arrow loads it where it is installed"
 
 
 @pytest.mark.parametrize("module", ["elfmesh.agent.runtime", "elfmesh.agent.cli.agent"])
@@ -82,6 +82,22 @@ def test_a_lazy_module_is_loaded_by_its_first_use() -> None:
     assert get("parse_size") is parse_size
     with pytest.raises(AttributeError, match="no attribute 'other'"):
         get("other")
+
+
+HIDING = """
+from elfmesh.lazy import hide
+hide("wave")
+import sys, array
+try:
+    import wave
+except ModuleNotFoundError as error:
+    print(error.name, "wave" in sys.modules)
+"""
+
+
+def test_a_hidden_library_is_not_installed_for_this_process() -> None:
+    done = subprocess.run([sys.executable, "-c", HIDING], capture_output=True, text=True, check=True)
+    assert done.stdout == "wave False\n"
 
 
 CHILD = """

@@ -18,6 +18,7 @@ import click
 
 import elfmesh
 from elfmesh.errors import ElfError
+from elfmesh.lazy import hide
 from elfmesh.text import printable
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -25,6 +26,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 """Arrow's own pool keeps freed memory for long: blocks come and go, and the process would be 20 MB larger."""
+
+WITHOUT_PANDAS = ("agent", "run")
+"""Commands that never use it; the others may begin Spark, which asks for it."""
 
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
@@ -223,6 +227,9 @@ def completion_command(shell: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `elf` script. Always ends in SystemExit."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in WITHOUT_PANDAS:
+        hide("pandas")
     raise SystemExit(run(arguments))
 
 
