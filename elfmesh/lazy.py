@@ -82,7 +82,7 @@ class _Hidden:
 def hide(*names: str) -> None:
     """Let these libraries be not installed for the rest of this process.
 
-    For a process that is ours alone: Arrow loads pandas, where it is there, to ask of the first list that it is
-    given whether it is one of pandas' own. That is a third of a second of processor and 37 MB.
+    For a process that is ours alone: Arrow loads pandas, where it is there, to ask of the first list that it
+    is given whether it is one of pandas' own. That is a third of a second of processor and 37 MB.
     """
     sys.meta_path.insert(0, _Hidden(names))
