@@ -1,8 +1,8 @@
 """The barrier of one tree at one agent: hold back, merge, send up, once.
 
-Owns what has been counted here (cells), what waits (pending), what was sent (for a new parent, and for
-a collection anew) and how far every contributor has come (gates). Refuses to know peers, connections
-and time: it has no timers, so a range goes up in the same step that completes it.
+Owns what has been counted here (cells) and the rules by which parts are taken, held (`holding`), waited for
+(`gates`), merged (`merging`) and sent (`outflow`). Refuses to know peers, connections and time: it has no
+timers, so a range goes up in the same step that completes it.
 
 Rules:
 1. Everything below the frontier g = min over the contributors (this agent, children that contribute)
@@ -28,19 +28,17 @@ Paper: ELF 3, Figure 9. Deviation: coverage bitmaps beside the barrier, see `cov
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
-from elfmesh.machine import earliest
-from elfmesh.srt.coverage import Cell, Cells, Gate, Revisions, Verdict, extend, judge
-from elfmesh.srt.merging import Job, Merger
+from elfmesh.srt.coverage import Cell, Cells, Revisions, Verdict, extend, judge
+from elfmesh.srt.gates import Gates
+from elfmesh.srt.holding import Holding
+from elfmesh.srt.merging import Job, Merger, still_wanted
 from elfmesh.srt.messages import FIRST, Refused
-from elfmesh.srt.parts import Part, Shelf, runs
+from elfmesh.srt.outflow import Outflow
+from elfmesh.srt.parts import Part, runs
 from elfmesh.srt.ports import Above
-
-ENTRIES_MAX = 256
-"""Entries of one segment: bounds the header, and how long a catch-up waits for its merges."""
 
 
 class Barrier:
@@ -67,49 +65,42 @@ class Barrier:
         self._above = above
         self._count = count
         self._payload_bytes_max = payload_bytes_max
-        self._held_bytes_max = held_bytes_max
         self._merger = Merger(request, payload_bytes_max, count)
+        self._gates = Gates()
+        self._held = Holding(held_bytes_max)
+        self._up = Outflow(above, self._held)
         self.epoch = 0
         self.released = FIRST
-        self._gates: dict[bytes, Gate] = {}
-        self.open = False
         self._clear()
 
     def _clear(self) -> None:
-        self._own_gate = Gate()
-        self._hastened = FIRST
         self.front: int | None = None
-        self._announced: int | None = None
-        self._truncated = False
+        self._up.forget()
         self._cells = Cells()
         self._revisions = Revisions()
-        self._pending = Shelf()
-        self._own = Shelf()
-        self._sent = Shelf()
+        self._held.clear()
         self._merger.clear()
 
     # -- who contributes
 
     def child_joined(self, child: bytes, epoch: int, frontier: int | None) -> None:
         """A child is here, or stands elsewhere than it was thought to."""
-        self._gates.setdefault(child, Gate())
+        self._gates.enter(child)
         if epoch >= self.epoch and self.meet(epoch):
-            self._gates[child].set(frontier)
+            self._gates.place(child, frontier)
         self.advance()
 
     def child_stands(self, child: bytes, frontier: int) -> None:
         """A child says that everything below `frontier` was claimed and acknowledged: never wait for that."""
-        gate = self._gates.get(child)
-        if gate is not None and gate.frontier is not None and gate.frontier < frontier:
+        if self._gates.correct(child, frontier):
             self._count("gate_corrected")
-            gate.set(frontier)
             self.advance()
 
     def child_left(self, child: bytes) -> None:
         """A child is dead or gone: nobody waits for it, and what it left goes up as it came."""
-        self._gates.pop(child, None)
-        for part in self._pending.take_from(child):
-            self._forward(replace(part, alone=True))
+        self._gates.leave(child)
+        for part in self._held.pending.take_from(child):
+            self._up.forward(replace(part, alone=True))
         self.advance()
 
     def meet(self, epoch: int) -> bool:
@@ -120,13 +111,13 @@ class Barrier:
         if epoch > self.epoch:
             self.epoch = epoch
             self.released = FIRST  # it may be another job of this name; who leads it says what is closed
-            self._gates = {child: Gate() for child in self._gates}
+            self._gates.renew()
             self._clear()
         return True
 
     def retire(self) -> None:
         """This agent contributes no more; what it contributed stays."""
-        self._own_gate = Gate()
+        self._gates.retire()
         self.advance()
 
     # -- what comes in
@@ -135,21 +126,18 @@ class Barrier:
         """This agent's own part; an empty range only declares where it starts."""
         if not self.meet(epoch):
             return
-        if self._own_gate.frontier is None:
-            self._own_gate.set(part.start)
+        if self._gates.begin(part.start):
             self.advance()
         if part.start < self.released:
             self._count("stale_released")
             part = part.cut(self.released, max(part.stop, self.released))
         for piece in self._refuse_oversize(part) if part.coverage else ():
             if piece.rev > 1:
-                self._own.take(piece.start, piece.stop)
-            self._own.add(piece)
+                self._held.own.take(piece.start, piece.stop)
+            self._held.own.add(piece)
             for cell in self._cells.pieces(piece.start, piece.stop):
                 self._intake(replace(piece.cut(cell.start, cell.stop), attempt=cell.attempt))
-        self._own_gate.set(
-            part.stop if self._own_gate.frontier is None else max(part.stop, self._own_gate.frontier)
-        )
+        self._gates.reach(part.stop)
         self._shrink()
         self.advance()
 
@@ -157,15 +145,14 @@ class Barrier:
         """A child's part. Returns ranges to send again for a higher attempt; None = no room, not taken."""
         if not self.meet(epoch):
             return ()
-        if part.items and self.held_bytes - self._sent.nbytes + part.nbytes > self._held_bytes_max:
+        if part.items and not self._held.has_room(part):
             self._count("refused_full")
             return None
         refused: list[Refused] = []
         if part.coverage:
             self._intake(part, refused)
-        gate = self._gates.get(part.source)
-        if claims and gate is not None:
-            gate.claim(part.start, part.stop)
+        if claims:
+            self._gates.claim(part.source, part.start, part.stop)
         self._shrink()
         self.advance()
         return tuple(refused)
@@ -184,8 +171,7 @@ class Barrier:
         self.released = stop
         self._cells.drop_below(stop)
         self._revisions.forget(FIRST, stop)
-        for shelf in (self._pending, self._own, self._sent):
-            shelf.take(FIRST, stop)
+        self._held.release(stop)
         self.advance()
 
     def recollect(self, epoch: int, start: int, stop: int, attempt: int, *, ordered: bool) -> None:
@@ -212,8 +198,7 @@ class Barrier:
 
     def hasten(self, epoch: int, stop: int) -> None:
         """Wait for nobody below `stop`."""
-        if self.meet(epoch) and stop > self._hastened:
-            self._hastened = stop
+        if self.meet(epoch) and self._gates.hasten(stop):
             self.advance()
 
     # -- what goes out
@@ -221,7 +206,7 @@ class Barrier:
     @property
     def held_bytes(self) -> int:
         """Bytes of all parts held."""
-        return self._pending.nbytes + self._own.nbytes + self._sent.nbytes
+        return self._held.nbytes
 
     @property
     def merging(self) -> int:
@@ -231,101 +216,64 @@ class Barrier:
     @property
     def standing(self) -> int | None:
         """What a new parent is told: it need not wait for anything below; None = for nothing."""
-        return None if self._frontier() is None else self.front
+        return None if self._gates.frontier(self.released) is None else self.front
 
     def opened(self, announced: int | None) -> None:
-        """There is a parent, which was told `announced` (or this is the root: None): output may flow.
-
-        The new parent gets everything unreleased that went up before.
-        """
-        self.open = True
-        self._announced = announced
-        for part in self._sent:
-            self._above.forward(replace(part, alone=True), claims=False)
-        if self._truncated:
+        """There is a parent, which was told `announced` (or this is the root: None): output may flow."""
+        self._up.resume(announced)
+        if self._held.truncated:
             self._send_own_again()
         self.advance()
 
     def closed(self) -> None:
         """The parent is gone: hold everything back until there is another."""
-        self.open = False
+        self._up.pause()
 
     def advance(self) -> None:
         """Apply rule 1."""
-        g = self._frontier()
+        g = self._gates.frontier(self.released)
         if g is not None and self.front is None:
             self.front = g
-        if not self.open:
+        if not self._up.open:
             return
+        pending = self._held.pending
         if g is None or self.front is None:
-            self._announce(None)
-            if self._pending.lowest is not None:
-                self._send(self._pending.lowest, max(part.stop for part in self._pending), claims=False)
+            self._up.announce(None)
+            if pending.lowest is not None:
+                self._send(pending.lowest, max(part.stop for part in pending), claims=False)
             return
-        lowest = self._pending.lowest
+        lowest = pending.lowest
         if lowest is not None and lowest < self.front:
             self._send(lowest, self.front, claims=False)
-        self._announce(self.front)
+        self._up.announce(self.front)
         if g > self.front:
-            front, self.front, self._announced = self.front, g, g
+            front = self.front
+            self.front = g
+            self._up.claimed(g)
             self._send(front, g, claims=True)
-
-    def _frontier(self) -> int | None:
-        """The g of rule 1; None if nobody contributes."""
-        lowest = earliest(self._own_gate.frontier, *[gate.frontier for gate in self._gates.values()])
-        return None if lowest is None else max(lowest, self.released, self._hastened)
-
-    def _announce(self, frontier: int | None) -> None:
-        if frontier != self._announced:
-            self._announced = frontier
-            self._above.announce(frontier)
 
     def _send_own_again(self) -> None:
         """Some of what was sent is not held any more; this agent's own contributions always are."""
-        for part in self._own:
+        for part in self._held.own:
             for cell in self._cells.pieces(part.start, part.stop):
-                mine = replace(part.cut(cell.start, cell.stop), attempt=cell.attempt, alone=True)
-                self._above.forward(mine, claims=False)
+                self._up.again(replace(part.cut(cell.start, cell.stop), attempt=cell.attempt))
 
     def _send(self, start: int, stop: int, *, claims: bool) -> None:
         """Send [start, stop) of what is pending, cut where the coverage changes."""
-        for low, high, coverage, parts in runs(self._pending.take(start, stop), start, stop):
-            self._launch(low, high, parts, coverage, claims=claims)
-
-    def _launch(self, start: int, stop: int, parts: list[Part], coverage: int, *, claims: bool) -> None:
-        """Merge and send a range of constant coverage, in pieces of at most ENTRIES_MAX intervals."""
-        if start >= stop or not (claims or coverage):
-            return
-        intervals = sorted({item.interval for part in parts for item in part.items})
-        cuts = [start, *intervals[ENTRIES_MAX::ENTRIES_MAX], stop]
-        for low, high in itertools.pairwise(cuts):
-            inside = [part.cut(low, high) for part in parts if part.start < high and low < part.stop]
-            job = self._merger.start(low, high, inside, claims=claims)
-            job.coverage = coverage
-            if job.waiting == 0:
-                self._finish(job)
+        for low, high, coverage, parts in runs(self._held.pending.take(start, stop), start, stop):
+            if low < high and (claims or coverage):
+                for done in self._merger.begin(low, high, parts, coverage, claims=claims):
+                    self._finish(done)
 
     def _finish(self, job: Job) -> None:
         """Send what a job made of its range, as far as it is still wanted."""
         for drop in job.drops:
             self._above.fault(drop.interval, drop.interval + 1, drop.coverage, drop.error)
         for part, claims in job.parts():
-            position = part.start
-            for cell in (Cell(part.start, self.released, 1), *self._cells.pieces(part.start, part.stop)):
-                if cell.attempt and position < cell.stop:
-                    self._forward(part.cut(position, max(position, cell.start)), claims=claims)
-                    position = min(cell.stop, part.stop)
-                    self._forward(Part(max(part.start, cell.start), position, 0), claims=claims)
-            self._forward(part.cut(position, part.stop), claims=claims)
+            cells = self._cells.pieces(part.start, part.stop)
+            for piece, piece_claims in still_wanted(part, claims, self.released, cells):
+                self._up.forward(piece, claims=piece_claims)
         self._shrink()
-
-    def _forward(self, part: Part, *, claims: bool = False) -> None:
-        if part.start >= part.stop:
-            return
-        if part.coverage:
-            self._sent.add(part)
-        if self.open and (part.coverage or claims):
-            self._above.forward(part, claims=claims)
 
     # -- coverage
 
@@ -363,23 +311,23 @@ class Barrier:
     def _place(self, part: Part) -> None:
         """An accepted part waits at the barrier or, by rule 3, goes up at once."""
         if part.rev > 1:
-            self._pending.take(part.start, part.stop, part.coverage)
+            self._held.pending.take(part.start, part.stop, part.coverage)
         if part.alone or part.attempt or part.rev > 1:
-            self._forward(replace(part, alone=True))
+            self._up.forward(replace(part, alone=True))
             return
         front = part.start if self.front is None else min(max(self.front, part.start), part.stop)
         if part.start < front:
-            self._forward(part.cut(part.start, front))
+            self._up.forward(part.cut(part.start, front))
         if front < part.stop:
-            self._pending.add(part.cut(front, part.stop))
+            self._held.pending.add(part.cut(front, part.stop))
 
     def _raise(self, start: int, stop: int, attempt: int) -> None:
         """Begin a later attempt: forget the earlier one, send this agent's own part alone."""
         self._cells.put(Cell(start, stop, attempt))
         self._revisions.forget(start, stop)
-        self._pending.take(start, stop)
-        self._sent.take(start, stop)
-        for part in self._own:
+        self._held.pending.take(start, stop)
+        self._held.sent.take(start, stop)
+        for part in self._held.own:
             if part.start < stop and start < part.stop:
                 self._intake(replace(part.cut(start, stop), attempt=attempt))
 
@@ -393,8 +341,6 @@ class Barrier:
         return pieces
 
     def _shrink(self) -> None:
-        """Keep what is held under its limit: parts already sent go first, they have originals elsewhere."""
-        while len(self._sent) and self.held_bytes > self._held_bytes_max:
-            self._sent.pop_oldest()
-            self._truncated = True
+        """Keep what is held under its limit."""
+        for _ in range(self._held.shrink()):
             self._count("retained_dropped")

@@ -128,40 +128,6 @@ class Cells:
         return same and left.stop == right.start
 
 
-class Gate:
-    """How far one contributor has come: everything below `frontier` is claimed; None = do not wait for it.
-
-    Claims may arrive in any order; those beyond a hole wait in `ahead` until the hole is filled.
-    """
-
-    def __init__(self, frontier: int | None = None) -> None:
-        self.frontier = frontier
-        self._ahead: list[tuple[int, int]] = []
-
-    def set(self, frontier: int | None) -> None:
-        """The contributor says where it stands; claims already here still count."""
-        self.frontier = frontier
-        self._settle()
-
-    def claim(self, start: int, stop: int) -> None:
-        """The contributor has nothing more for [start, stop) but supplements."""
-        if start < stop:
-            self._ahead.append((start, stop))
-            self._settle()
-
-    def _settle(self) -> None:
-        self._ahead.sort()
-        merged: list[tuple[int, int]] = []
-        for start, stop in self._ahead:
-            if self.frontier is not None and start <= self.frontier:
-                self.frontier = max(self.frontier, stop)
-            elif merged and start <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
-            else:
-                merged.append((start, stop))
-        self._ahead = merged
-
-
 class Revisions:
     """The newest revision of each contribution that was counted in the current attempt, where above 1."""
 

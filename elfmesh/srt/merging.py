@@ -10,10 +10,12 @@ completeness stays true (D-10).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from elfmesh.srt.parts import Item, Part, add_counts
+from elfmesh.srt.coverage import Cell
+from elfmesh.srt.parts import ENTRIES_MAX, Item, Part, add_counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +101,38 @@ class Merger:
         self._count = count
         self._out: dict[int, tuple[Job, int]] = {}
 
-    def start(self, start: int, stop: int, parts: Iterable[Part], *, claims: bool) -> Job:
-        """Begin a job over parts that all span [start, stop) and cover disjoint agents."""
-        coverage = 0
+    def begin(
+        self, start: int, stop: int, parts: list[Part], coverage: int, *, claims: bool
+    ) -> Iterator[Job]:
+        """Begin jobs over a range of constant coverage, in pieces of at most ENTRIES_MAX intervals.
+
+        Args:
+            start: first interval.
+            stop: one past the last.
+            parts: lie within the range and cover disjoint agents.
+            coverage: of the whole range.
+            claims: the jobs move the frontier.
+
+        Yields:
+            Jobs that are done at once, each before the next piece is begun; see `merged` for the others.
+        """
+        intervals = sorted({item.interval for part in parts for item in part.items})
+        cuts = [start, *intervals[ENTRIES_MAX::ENTRIES_MAX], stop]
+        for low, high in itertools.pairwise(cuts):
+            inside = [part.cut(low, high) for part in parts if part.start < high and low < part.stop]
+            job = self._start(low, high, inside, coverage, claims)
+            if job.waiting == 0:
+                yield job
+
+    def _start(self, start: int, stop: int, parts: list[Part], coverage: int, claims: bool) -> Job:
         shares: dict[int, list[Share]] = {}
         for part in parts:
-            coverage |= part.coverage
             for item in part.items:
                 share = Share(part.coverage, item.counts, item.payload)
                 shares.setdefault(item.interval, []).append(share)
         job = Job(start, stop, coverage, claims, shares)
         for interval, each in shares.items():
-            self._begin(job, interval, each)
+            self._merge(job, interval, each)
         return job
 
     def merged(self, token: int, payload: bytes | None, error: str) -> Job | None:
@@ -135,7 +157,7 @@ class Merger:
         """Forget all jobs; late answers are ignored."""
         self._out.clear()
 
-    def _begin(self, job: Job, interval: int, shares: list[Share]) -> None:
+    def _merge(self, job: Job, interval: int, shares: list[Share]) -> None:
         full = [share for share in shares if share.payload]
         empty = [share for share in shares if not share.payload]
         if len(full) <= 1:
@@ -158,6 +180,19 @@ class Merger:
                 self._count("merge_dropped")
         job.shares[interval] = [kept]
         job.drops.append(Drop(interval, lost, error or "unknown"))
+
+
+def still_wanted(
+    part: Part, claims: bool, released: int, cells: Iterable[Cell]
+) -> Iterator[tuple[Part, bool]]:
+    """What of a merged first attempt goes up: only the claim where it is closed or collected anew by now."""
+    position = part.start
+    for cell in (Cell(part.start, released, 1), *cells):
+        if cell.attempt and position < cell.stop:
+            yield part.cut(position, max(position, cell.start)), claims
+            position = min(cell.stop, part.stop)
+            yield Part(max(part.start, cell.start), position, 0), claims
+    yield part.cut(position, part.stop), claims
 
 
 def _sum(shares: list[Share], payload: bytes) -> Share:

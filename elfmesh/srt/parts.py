@@ -21,6 +21,9 @@ from elfmesh.srt.messages import FIRST, Entry, Segment
 LAST = -FIRST
 """No interval index is as high."""
 
+ENTRIES_MAX = 256
+"""Entries of one segment: bounds the header, and how long a catch-up waits for its merges."""
+
 PART_OVERHEAD_BYTES = 256
 """Charged per held part beside its payloads, so that many empty parts are bounded too."""
 

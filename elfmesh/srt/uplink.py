@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import msgspec
 
 from elfmesh.machine import Contact
-from elfmesh.srt.barrier import ENTRIES_MAX, Barrier
+from elfmesh.srt.barrier import Barrier
 from elfmesh.srt.context import Context
 from elfmesh.srt.coverage import bitmap_of
 from elfmesh.srt.messages import Fault, Frontier, Overlap, SegmentUp
-from elfmesh.srt.parts import Part
+from elfmesh.srt.parts import ENTRIES_MAX, Part
 from elfmesh.srt.ports import Owner
 
 WINDOW = 64

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from elfmesh.srt.barrier import ENTRIES_MAX
 from elfmesh.srt.messages import FIRST, Refused
-from elfmesh.srt.parts import Item, Part
+from elfmesh.srt.parts import ENTRIES_MAX, Item, Part
 from tests.srt.rig import Rig, part
 
 

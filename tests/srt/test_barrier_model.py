@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from elfmesh.srt.coverage import Gate
+from elfmesh.srt.gates import Gate
 from elfmesh.srt.messages import FIRST
 from elfmesh.srt.parts import Item, Part
 from tests.srt.rig import Rig, agents_in
@@ -163,9 +163,9 @@ class BarrierModel(RuleBasedStateMachine):
     @invariant()
     def pending_lies_at_or_above_the_front(self) -> None:
         barrier = self.rig.barrier
-        assert all(part.attempt == 0 and not part.alone for part in barrier._pending)
+        assert all(part.attempt == 0 and not part.alone for part in barrier._held.pending)
         if barrier.front is not None:
-            assert all(part.start >= barrier.front for part in barrier._pending)
+            assert all(part.start >= barrier.front for part in barrier._held.pending)
 
     def teardown(self) -> None:
         while self.late:

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elfmesh.srt.coverage import Cell, Cells, Gate, bitmap_of, bits_of
+from elfmesh.srt.coverage import Cell, Cells, bitmap_of, bits_of
 from elfmesh.srt.messages import FIRST
 
 RANGES = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
@@ -45,27 +45,3 @@ def test_astronomic_ranges_cost_nothing() -> None:
     cells.put(Cell(FIRST, 5, 0, 1))
     cells.put(Cell(3, 2**62, 0, 3))
     assert cells.pieces(FIRST, 2**62) == [Cell(FIRST, 3, 0, 1), Cell(3, 2**62, 0, 3)]
-
-
-@given(st.lists(RANGES), st.integers(0, 5), st.randoms())
-def test_a_gate_stands_before_the_first_hole_whatever_the_order(
-    claims: list[list[int]], frontier: int, rng: object
-) -> None:
-    claimed = {n for start, stop in claims for n in range(start, stop)}
-    expected = frontier
-    while expected in claimed:
-        expected += 1
-    early, late = Gate(frontier), Gate()
-    for start, stop in claims:
-        early.claim(start, stop)
-        late.claim(start, stop)
-    late.set(frontier)
-    assert early.frontier == late.frontier == expected
-
-
-def test_nobody_waits_for_a_gate_without_frontier() -> None:
-    gate = Gate()
-    gate.claim(0, 3)
-    assert gate.frontier is None
-    gate.set(0)
-    assert gate.frontier == 3
