@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.fleet import Fleet, eventually
+from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import by_index, oracle
 from tests.e2e.test_agents import append, close, records
 
@@ -73,13 +73,13 @@ def test_a_job_goes_on_in_another_overlay_with_the_records_that_were_rotated_awa
         path.rename(path.with_name("log.log.1"))
         path.touch()
     write(1200, 1800)
-    two.start(AGENTS, options=",format=json,idle=1 h,read_from=end")
     for number in range(AGENTS):  # the same agents: names and logs
-        two[number].terminate()
-        two[number].streams = [f"log={one.log(number)},format=json,idle=1 h,read_from=end"]
-    for number in range(AGENTS):
-        two[number].start([other.overlay for other in two if other is not two[number]] if number else [])
-    for agent in two:
+        stream = f"log={one.log(number)},format=json,idle=1 h,read_from=end"
+        two.agents.append(Agent(two.root / f"agent-{number}", number, [stream]))
+        two[number].start([two[0].overlay] if number else [])
+        if not number:
+            two[0].wait_ready()
+    for agent in two.agents[1:]:
         agent.wait_ready()
     shutil.copy(tmp_path / "s", tmp_path / "elsewhere")
     _, said = elf(two, "savepoint", "restore", tmp_path / "elsewhere")

@@ -9,8 +9,8 @@ export const LAG_WARN_S = 0.25;
 
 /** What is wrong with an agent, in words; [] if nothing is. */
 export function troubles(agent) {
+  if (agent.gone) return ["does not answer"]; // what it said last is over
   const found = [];
-  if (agent.gone) found.push("does not answer");
   if (agent.problem) found.push(agent.problem);
   for (const [stream, source] of Object.entries(agent.sources ?? {}))
     for (const problem of Object.values(source.problems ?? {})) found.push(`${stream}: ${problem}`);

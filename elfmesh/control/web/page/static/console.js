@@ -153,7 +153,7 @@ export async function consoleView(main, world, signal, job) {
         const known = [...(columns.get(each.stream) ?? [])];
         const look = h("button", { type: "button", class: "link", on: { click: () => sample(each.stream, look) } }, "look into it");
         return h("li", {}, h("strong", {}, each.stream), ` ${each.formats.join(", ")}, ${each.agents.length} agents`,
-          h("div", { class: "tags" }, known.length ? known.map((name) => h("span", { class: "tag" }, name)) : [h("span", { class: "faint" }, "columns show in the data only; "), world.me?.operate ? look : null]));
+          h("div", { class: "tags" }, known.length ? known.map((name) => h("span", { class: "tag" }, name)) : [h("span", { class: "faint" }, "columns show in the data only", world.me?.operate ? "; " : ""), world.me?.operate ? look : null]));
       })) : h("p", { class: "faint" }, "No agent carries a stream."),
       h("h2", {}, "Language"),
       h("p", { class: "faint" }, `${language.functions.length} functions; Ctrl+Space completes names, columns and functions.`));

@@ -201,7 +201,7 @@ class JobPage {
       return;
     }
     this.whyText = text;
-    fill(this.why, h("strong", {}, title), " ", h("span", { class: "because" }, why.because), h("div", { class: "faint" }, detail), waiting.length ? h("ul", {}, waiting) : null);
+    fill(this.why, h("strong", {}, title), " ", h("span", { class: "because" }, why.because), held ? h("div", { class: "faint" }, detail) : null, waiting.length ? h("ul", {}, waiting) : null);
   }
 
   drawTree(about, trees) {
