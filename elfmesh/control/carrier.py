@@ -19,13 +19,7 @@ from elfmesh.control.events import LocalStreams, Persist, StreamInfo
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.member.keeper import Keeper
 from elfmesh.control.member.member import Member
-from elfmesh.control.messages import (
-    Announce,
-    RosterAck,
-    Running,
-    Verdict,
-    WhatRuns,
-)
+from elfmesh.control.messages import Announce, RosterAck, Running, Verdict, WhatRuns
 from elfmesh.control.messages_versions import Rehearse, Rehearsed
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan, check_columns, read_plan

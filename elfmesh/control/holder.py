@@ -14,7 +14,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from elfmesh.control.events import Append, DropLog, Persist
-from elfmesh.control.messages import Fetch, Page, Replica, pack
+from elfmesh.control.messages import pack
+from elfmesh.control.messages_succession import Fetch, Page, Replica
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import has_no_members
 from elfmesh.control.results.pages import decode_page

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control import messages as words
+from elfmesh.control import messages_succession as succession
 from elfmesh.control import messages_versions as versions
 from elfmesh.control.answers import UNAVAILABLE, error_body
 from elfmesh.control.events import ClientRequest, LoadEngine, Reply
@@ -44,7 +45,7 @@ LIGHT_VERBS = frozenset(
 
 LIGHT: frozenset[type[Message]] = frozenset(
     {
-        *(words.Ask, words.AskAll, words.Question, words.Answered, words.WhatRuns, words.Inquire),
+        *(words.Ask, words.AskAll, words.Question, words.Answered, words.WhatRuns, succession.Inquire),
         *(words.Stop, words.Withdraw, words.Fenced, versions.Coming),
         *REGISTER_MESSAGES,
         *programs.MESSAGES,
@@ -126,6 +127,6 @@ def _bytes_of(event: Event) -> int:
 def _is_heavy(message: Message | None) -> bool:
     if message is None or type(message) in LIGHT:
         return False
-    if isinstance(message, words.Known):
+    if isinstance(message, succession.Known):
         return message.terms is not None
     return not (isinstance(message, words.Running) and not message.jobs)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from elfmesh.control.messages import Inquire, Known
+from elfmesh.control.messages_succession import Inquire, Known
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact

@@ -27,7 +27,8 @@ from elfmesh.control.inquiry import Inquiry
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.master.master import Master
 from elfmesh.control.master.rollout import Wanted
-from elfmesh.control.messages import Fenced, Handover, Known, Replica
+from elfmesh.control.messages import Fenced
+from elfmesh.control.messages_succession import Handover, Known, Replica
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan, read_plan
 from elfmesh.control.register.desk import ACCEPTORS, Registers

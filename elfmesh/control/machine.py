@@ -48,7 +48,8 @@ from elfmesh.control.leadership import Leadership
 from elfmesh.control.mail import Mail
 from elfmesh.control.member import settlement
 from elfmesh.control.member.keeper import KIND
-from elfmesh.control.messages import Announce, Replica, Roster, unpack
+from elfmesh.control.messages import Announce, Roster, unpack
+from elfmesh.control.messages_succession import Replica
 from elfmesh.control.messages_versions import Rehearse
 from elfmesh.control.office import Office
 from elfmesh.control.programs import beside

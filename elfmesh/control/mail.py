@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from elfmesh.control import confirming
 from elfmesh.control import messages as ctl
+from elfmesh.control import messages_parts as parts
 from elfmesh.control import messages_safety as safety
+from elfmesh.control import messages_succession as succession
 from elfmesh.control import messages_versions as versions
 from elfmesh.control.answers import ask_anew
 from elfmesh.control.asks import Asks
@@ -154,17 +156,17 @@ class Mail:
             case ctl.Withdraw():
                 self._rendezvous.withdraw(message)
                 self._leadership.forget(message.job, message.incarnation)
-            case ctl.PartRoot():
+            case parts.PartRoot():
                 if self._leadership.admits(message.job, message.epoch, message.master):
                     self._roots.master_is(message)
-            case ctl.TreeOrder():
+            case parts.TreeOrder():
                 if self._leadership.admits(message.job, message.epoch, sender):
                     self._roots.ordered(message)
             case safety.Verify():
                 self._verify(message, sender)
             case ctl.Running():
                 self._runs(message)
-            case ctl.PartAck():
+            case parts.PartAck():
                 self._roots.acknowledged(message)
             case _:
                 return False
@@ -185,7 +187,7 @@ class Mail:
                     master.waiting(message)
                 elif master.book.entry(message.number) is not None:
                     master.closer.rates.said(message.number, message.records)
-            case ctl.PartFault():
+            case parts.PartFault():
                 master = masters.get(message.job)
                 if master is None or master.epoch != message.epoch:
                     self._office.stats["control.fenced"] += 1
@@ -248,27 +250,27 @@ class Mail:
     def _about_jobs(self, sender: Contact, message: Message, payload: bytes) -> bool:
         leadership = self._leadership
         match message:
-            case ctl.Part():
+            case parts.Part():
                 self._part(sender, message, payload)
-            case ctl.Replica():
+            case succession.Replica():
                 if leadership.admits(message.terms.manifest.job_id, message.terms.epoch, sender):
                     leadership.replica(sender, message)
-            case ctl.Handover():
+            case succession.Handover():
                 leadership.handover(sender, message)
-            case ctl.Inquire():
+            case succession.Inquire():
                 terms, latest = leadership.known(message.job)
                 leads = leadership.leads(message.job)
-                known = ctl.Known(
+                known = succession.Known(
                     message.job, message.token, terms, latest, leads, leadership.epoch(message.job)
                 )
                 self._office.send(sender, known)
-            case ctl.Known():
+            case succession.Known():
                 leadership.answered(sender, message)
             case Departed():
                 leadership.first.acquaintances.departed(sender)
-            case ctl.Fetch():
+            case succession.Fetch():
                 serve_fetch(self._office, sender, message)
-            case ctl.Page():
+            case succession.Page():
                 self._page(sender, message, payload)
             case safety.Keep() | safety.Kept() | safety.Fates():
                 self._keeping(sender, message, payload)
@@ -303,13 +305,13 @@ class Mail:
         else:
             self._carrier.keeper.keep(sender, message, payload, member.closed)
 
-    def _part(self, sender: Contact, message: ctl.Part, payload: bytes) -> None:
+    def _part(self, sender: Contact, message: parts.Part, payload: bytes) -> None:
         master = self._leadership.masters.get(message.job)
         payloads = split_payload(message.segment, payload)
         if master is None or payloads is None or not 0 <= message.partition < len(master.closer.trees):
             self._office.stats["control.misplaced"] += 1
             return
-        self._office.send(sender, ctl.PartAck(message.job, message.partition, message.seq))
+        self._office.send(sender, parts.PartAck(message.job, message.partition, message.seq))
         if message.segment.epoch != master.epoch:
             self._office.stats["control.fenced"] += 1
             return
@@ -317,7 +319,7 @@ class Mail:
             master.trees.root_is(message.partition, sender)
         master.closer.collected(message.partition, message.segment, payloads)
 
-    def _page(self, sender: Contact, message: ctl.Page, payload: bytes) -> None:
+    def _page(self, sender: Contact, message: succession.Page, payload: bytes) -> None:
         _, copy = self._leadership.held(message.job)
         if copy is None:
             return

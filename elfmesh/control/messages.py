@@ -1,7 +1,8 @@
 """What agents say to each other about jobs.
 
-Owns the typed messages with the tag "ctl.*" and their packed form, which travels inside routed messages and
-multicasts. Refuses to know when they are sent.
+Owns the messages about jobs and questions, the list of all with the tag "ctl.*" (others: `messages_parts`,
+`messages_succession`, `messages_safety`, `messages_versions`), and their packed form, which travels inside
+routed messages and multicasts. Refuses to know when they are sent.
 
 Every message of a master carries its epoch: a lower one than the highest seen is refused (D-5). Every message
 can come twice, late or never; the receivers are idempotent and what matters is sent again.
@@ -13,14 +14,13 @@ from __future__ import annotations
 
 import msgspec
 
-from elfmesh.control import messages_safety, messages_versions
+from elfmesh.control import messages_parts, messages_safety, messages_succession, messages_versions
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.programs import messages as messages_programs
 from elfmesh.control.register.messages import REGISTER_MESSAGES
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Participant, Terms
 from elfmesh.machine import Amount, Contact, Count, Id, Index, Message
-from elfmesh.srt.messages import Segment
 from elfmesh.wire import Codec
 
 
@@ -198,57 +198,6 @@ class Report(Message, frozen=True, tag="ctl.report"):
     error: str = ""
 
 
-class PartRoot(Message, frozen=True, tag="ctl.part_root"):
-    """The master to the root of a partition's tree, routed: send me what you collect."""
-
-    job: Id
-    partition: Count
-    master: Contact
-    epoch: Count
-    closed: Index
-
-
-class Part(Message, frozen=True, tag="ctl.part"):
-    """The root of a tree to the master: a collected segment; the payload is its entries' in order."""
-
-    job: Id
-    partition: Count
-    seq: Count
-    segment: Segment
-
-
-class PartFault(Message, frozen=True, tag="ctl.part_fault"):
-    """The root of a partition's tree to the master: contributions of `coverage` cannot be merged."""
-
-    job: Id
-    partition: Count
-    epoch: Count
-    start: Index
-    stop: Index
-    coverage: bytes
-    error: str
-
-
-class PartAck(Message, frozen=True, tag="ctl.part_ack"):
-    """The master has the part `seq`."""
-
-    job: Id
-    partition: Count
-    seq: Count
-
-
-class TreeOrder(Message, frozen=True, tag="ctl.tree_order"):
-    """The master to the root of a partition's tree: collect [start, stop) again, or wait no longer for it."""
-
-    job: Id
-    partition: Count
-    epoch: Count
-    start: Index
-    stop: Index
-    attempt: Count
-    recollect: bool
-
-
 class Ask(Message, frozen=True, tag="ctl.ask"):
     """A client's question for a job's master, routed by the job's id and passed on to the master."""
 
@@ -284,65 +233,6 @@ class Answered(Message, frozen=True, tag="ctl.reply"):
     body_size: Count
 
 
-class Inquire(Message, frozen=True, tag="ctl.inquire"):
-    """The new root of a job's tree to the agents closest to it: what do you know of it?"""
-
-    job: Id
-    token: Count
-
-
-class Known(Message, frozen=True, tag="ctl.known"):
-    """The answer to `Inquire`.
-
-    Attributes:
-        terms: None if nothing is known.
-        leads: the answering agent leads the job.
-        epoch: the highest it has seen of it, in any incarnation.
-    """
-
-    job: Id
-    token: Count
-    terms: Terms | None
-    latest: Index | None
-    leads: bool = False
-    epoch: Count = 0
-
-
-class Replica(Message, frozen=True, tag="ctl.replica"):
-    """The master to the agents closest to the job and those that vote on it: what a successor needs.
-
-    `latest`: an acceptor completes its copy of the records up to here; None to who need not have one.
-    """
-
-    terms: Terms
-    latest: Index | None
-
-
-class Fetch(Message, frozen=True, tag="ctl.fetch"):
-    """Send me your records of this incarnation with an index above `after`."""
-
-    job: Id
-    incarnation: str
-    after: Index | None
-    token: Count
-
-
-class Page(Message, frozen=True, tag="ctl.page"):
-    """Records in answer to `Fetch` (the payload); `done` if there are no more now."""
-
-    job: Id
-    incarnation: str
-    token: Count
-    done: bool
-
-
-class Handover(Message, frozen=True, tag="ctl.handover"):
-    """The old root of a job's tree to the new one: lead it from here, I have stopped closing intervals."""
-
-    terms: Terms
-    latest: Index | None
-
-
 MESSAGES: tuple[type[Message], ...] = (
     Submit,
     Announce,
@@ -361,20 +251,12 @@ MESSAGES: tuple[type[Message], ...] = (
     Waiting,
     Rate,
     Report,
-    PartRoot,
-    Part,
-    PartFault,
-    PartAck,
-    TreeOrder,
     Ask,
     AskAll,
     Question,
     Answered,
-    *(Inquire, Known),
-    Replica,
-    Fetch,
-    Page,
-    Handover,
+    *messages_parts.MESSAGES,
+    *messages_succession.MESSAGES,
     *messages_safety.MESSAGES,
     *messages_versions.MESSAGES,
     *messages_programs.MESSAGES,

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from elfmesh import ids
-from elfmesh.control.messages import Part, PartAck, PartFault, PartRoot, TreeOrder
+from elfmesh.control.messages_parts import Part, PartAck, PartFault, PartRoot, TreeOrder
 from elfmesh.control.office import Office
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Collected, Hasten, PartsDropped, Recollect, Release

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from elfmesh.control.master.master import Master
-from elfmesh.control.messages import Handover
+from elfmesh.control.messages_succession import Handover
 from elfmesh.control.office import Office
 from elfmesh.overlay.events import LookupDone
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control import messages as ctl
-from elfmesh.control.messages import Handover
+from elfmesh.control.messages_parts import Part, PartAck
+from elfmesh.control.messages_succession import Handover
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact, Received
@@ -277,10 +278,10 @@ def test_malformed_bodies_change_nothing_and_are_counted() -> None:
     target: Agent = world[0]
     stranger = Contact(b"\x01" * 20, "sim", 9)
     before = target.masters
-    for body in (b"", b"\xff" * 40, b"\x81\xa1t\xa8ctl.nope", ctl.pack(ctl.PartAck(JOB, 99, 5))):
+    for body in (b"", b"\xff" * 40, b"\x81\xa1t\xa8ctl.nope", ctl.pack(PartAck(JOB, 99, 5))):
         target.control.step(RouteDelivered(JOB, body, b"", stranger), world.now)
         target.control.step(Delivered(JOB, 1, body), world.now)
-    part = ctl.Part(JOB, 3, 1, Segment(1, 0, 0, 1, b""))
+    part = Part(JOB, 3, 1, Segment(1, 0, 0, 1, b""))
     target.control.step(Received(stranger, part, b"xx"), world.now)
     assert target.control.stats()["control.malformed"] == 6
     assert target.masters == before

@@ -10,8 +10,9 @@ import pytest
 from elfmesh.control import events as ctl
 from elfmesh.control.holding import KEPT_BYTES_MAX, KEPT_MAX
 from elfmesh.control.machine import Control
-from elfmesh.control.messages import Inquire, Known, Withdraw
+from elfmesh.control.messages import Withdraw
 from elfmesh.control.messages_safety import Keep
+from elfmesh.control.messages_succession import Inquire, Known
 from elfmesh.control.messages_versions import Coming
 from elfmesh.machine import Contact, Message, Received, Send
 from elfmesh.overlay.events import Joined

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from elfmesh.control.master.master import Master
-from elfmesh.control.messages import Leaving, Replica, Stop
+from elfmesh.control.messages import Leaving, Stop
+from elfmesh.control.messages_succession import Replica
 from tests.control.clicks import BASE, SLIDE, exact, fill
 from tests.control.harness import World
 from tests.control.members import Agent

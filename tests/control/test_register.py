@@ -15,7 +15,8 @@ from elfmesh.control.election import TAKE_OVER_S, Elections, Lost, Won
 from elfmesh.control.events import Append, Persist
 from elfmesh.control.holder import FETCH_S, Holder, LogCopy
 from elfmesh.control.manifest import new_manifest
-from elfmesh.control.messages import Fetch, Page, pack
+from elfmesh.control.messages import pack
+from elfmesh.control.messages_succession import Fetch, Page
 from elfmesh.control.office import Office
 from elfmesh.control.plan import read_job
 from elfmesh.control.register.acceptor import Acceptors

@@ -9,7 +9,7 @@ import pytest
 
 from elfmesh import ids
 from elfmesh.control.inquiry import Inquiry
-from elfmesh.control.messages import Inquire, Known
+from elfmesh.control.messages_succession import Inquire, Known
 from elfmesh.control.register.members import GONE_S
 from elfmesh.machine import Contact, Received, Send
 from tests.control.clicks import BASE, SLIDE, exact, fill

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from elfmesh.control.holder import FETCH_S, LogCopy
-from elfmesh.control.messages import Fetch, Page
+from elfmesh.control.messages_succession import Fetch, Page
 from elfmesh.control.register.acceptor import Acceptors
 from elfmesh.control.register.messages import Accept, Accepted, Conflict, Prepare
 from elfmesh.control.register.proposer import Proposer

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from elfmesh.control.events import Append, ReadLog
 from elfmesh.control.master.replicas import serve_fetch
-from elfmesh.control.messages import Fetch
+from elfmesh.control.messages_succession import Fetch
 from elfmesh.control.results.log import ResultsLog
 from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.pages import decode_page, encode_page

@@ -31,7 +31,7 @@ from elfmesh.control.master.revising import REPAIR_S, Revising, inside_of
 from elfmesh.control.master.roster import RosterBook
 from elfmesh.control.master.spent import Spent
 from elfmesh.control.master.tentative import OPEN_MAX, Tentative
-from elfmesh.control.messages import PartFault
+from elfmesh.control.messages_parts import PartFault
 from elfmesh.control.messages_safety import Keep
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import Plan, read_plan

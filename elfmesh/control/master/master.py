@@ -32,8 +32,9 @@ from elfmesh.control.master.rollout import Rollouts, Wanted
 from elfmesh.control.master.roster import RosterBook
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.trees import JobTrees
-from elfmesh.control.messages import Replica, Report, Waiting, pack
+from elfmesh.control.messages import Report, Waiting, pack
 from elfmesh.control.messages_safety import AskFates
+from elfmesh.control.messages_succession import Replica
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan
 from elfmesh.control.register.members import Electorate

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control.events import LogRead
-from elfmesh.control.messages import Fetch, Page, Replica
+from elfmesh.control.messages_succession import Fetch, Page, Replica
 from elfmesh.control.office import Office
 from elfmesh.control.register.acceptor import BULK_LANE
 from elfmesh.control.terms import Terms

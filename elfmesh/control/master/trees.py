@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from elfmesh import ids
 from elfmesh.control.master.fates import Lacking
-from elfmesh.control.messages import Mark, PartRoot, TreeOrder
+from elfmesh.control.messages import Mark
+from elfmesh.control.messages_parts import PartRoot, TreeOrder
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Terms

@@ -33,17 +33,7 @@ from elfmesh.control.member.rechecks import Rechecks
 from elfmesh.control.member.revisions import take_revision
 from elfmesh.control.member.safekeeping import Safekeeping
 from elfmesh.control.member.settlement import Settlement
-from elfmesh.control.messages import (
-    Enroll,
-    Leaving,
-    Mark,
-    Rate,
-    Report,
-    Roster,
-    RosterAck,
-    Waiting,
-    pack,
-)
+from elfmesh.control.messages import Enroll, Leaving, Mark, Rate, Report, Roster, RosterAck, Waiting, pack
 from elfmesh.control.messages_safety import Verify
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import Plan, read_plan
