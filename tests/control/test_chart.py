@@ -51,6 +51,14 @@ def test_the_line_goes_over_intervals_and_bars_are_the_newest_rows() -> None:
     assert bars["/"] == pytest.approx(3 * bars["/a"], abs=2)
 
 
+def test_of_one_row_of_numbers_each_is_a_bar() -> None:
+    chart = Chart(None, follow=False)
+    chart.show(interval(1, {"likes": 120, "buys": 60}))
+    bars = {line.split()[0]: line for line in screen(chart).splitlines() if "█" in line and " " in line}
+    assert bars["likes"].split()[1] == "120"
+    assert bars["likes"].count("█") == pytest.approx(2 * bars["buys"].count("█"), abs=2)
+
+
 def test_a_revision_takes_the_place_of_what_it_revises() -> None:
     chart = Chart("hits", follow=False)
     chart.show(interval(1, {"path": "/", "hits": 1}))

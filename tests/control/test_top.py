@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from elfmesh.agent.cli.entry import run
-from elfmesh.control.cli.top_rows import JOB_COLUMNS, Look, agent_rows, job_rows, ordered
+from elfmesh.control.cli.top_rows import GAP, JOB_COLUMNS, Look, agent_rows, fitted, job_rows, ordered
 from elfmesh.control.load import INSECURE, WORST, insecurity, load_of
 
 AGENTS, JOBS = 200, 500
@@ -72,6 +72,19 @@ def test_the_worst_stands_first_and_the_unknown_last() -> None:
     assert [row["agent"] for row in ordered(rows, "agent", "agent")] == ["a", "b", "c", "d"]
     jobs = [{"job": "a", "completeness": 1.0}, {"job": "b", "completeness": 0.5}]
     assert [row["job"] for row in ordered(jobs, "completeness", "job")] == ["b", "a"]
+
+
+def test_columns_that_say_nothing_or_do_not_fit_are_left_out() -> None:
+    wanted = {"job": 20, "state": 7, "missing": 0, "cpu_percent": 5, "master": 30}
+    assert fitted(wanted, ("job", "missing"), 200) == wanted, "sorted by it"
+    assert fitted(wanted, ("job",), 200) == {"job": 20, "state": 7, "cpu_percent": 5, "master": 30}
+    assert fitted(wanted, ("job",), 40) == {"job": 11, "state": 7, "cpu_percent": 5, "master": 11}
+    assert fitted(wanted, ("job",), 30) == {"job": 9, "state": 7, "cpu_percent": 5}
+    assert fitted(wanted, ("job",), 4) == {"job": 4}
+    for width in range(1, 99):
+        found = fitted(wanted, ("job", "cpu_percent"), width)
+        assert set(found) >= {"job", "cpu_percent"}
+        assert sum(found.values()) + GAP * (len(found) - 1) <= max(width, 2 + GAP)
 
 
 def test_an_agents_load_is_small_whatever_it_runs() -> None:
@@ -216,6 +229,12 @@ def test_a_terminal_shows_the_worst_of_a_large_overlay_and_obeys_keys(api: str) 
     text = terminal.wait_for(r"completeness\*.*0\.25")
     assert "\x1b[2J\x1b[2J" not in text
     assert "evil\\x1b[2J" in text
+    terminal.resize(24, 80)
+    terminal.press("n")
+    text = terminal.wait_for(r"state.{0,40}completeness.{0,40}cpu %.*t/j000 +running +1\.0")
+    assert "n job · q ends" in text
+    assert "missing" not in text, "nobody is"
+    assert "…" not in text, "it fits"
     terminal.press("q")
     assert terminal.end() == 0
 

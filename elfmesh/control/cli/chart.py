@@ -91,17 +91,25 @@ class Chart:
         table.add_column(no_wrap=True, max_width=min(LABEL_MAX, max(8, width // 3)), overflow="ellipsis")
         table.add_column(justify="right", no_wrap=True)
         table.add_column(ratio=1, min_width=5)
-        rows = self._last["rows"]
+        bars = bars_of(self._last["rows"], self._column or "")
         room = max(1, height - HEAD_LINES)
-        values = [_number(row.get(self._column or "")) for row in rows[:room]]
-        most = max((abs(value) for value in values), default=0.0) or 1.0
-        for row, value in zip(rows, values, strict=False):
-            label = ", ".join(str(cell) for name, cell in row.items() if name != self._column)
+        most = max((abs(value) for _, value in bars[:room]), default=0.0) or 1.0
+        for label, value in bars[:room]:
             table.add_row(
                 Text(printable(label)), Text(f"{value:,.6g}"), Bar(most, 0, abs(value), color="green")
             )
-        more = [Text(f"{len(rows) - room} more rows", style="dim")] if len(rows) > room else []
+        more = [Text(f"{len(bars) - room} more rows", style="dim")] if len(bars) > room else []
         return Group(*lines, Text(""), table, *more)
+
+
+def bars_of(rows: list[dict[str, Any]], column: str) -> list[tuple[str, float]]:
+    """Label and value of each bar: rows by that column, or of one row that is nothing but numbers, these."""
+    if len(rows) == 1 and all(_is_number(cell) for cell in rows[0].values()):
+        return [(name, _number(cell)) for name, cell in rows[0].items()]
+    return [
+        (", ".join(str(cell) for name, cell in row.items() if name != column), _number(row.get(column)))
+        for row in rows
+    ]
 
 
 def line_of(values: list[float]) -> str:

@@ -11,7 +11,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import click
@@ -24,6 +24,7 @@ from elfmesh.control.cli.top_rows import (
     JOB_SORTS,
     Look,
     agent_rows,
+    fitted,
     job_rows,
     ordered,
 )
@@ -38,13 +39,7 @@ BETWEEN_S = 1.0
 WORDS = ("agent", "job", "state", "result", "missing", "master", "slowed", "worst_job", "security")
 """Columns that hold no numbers."""
 
-CUT = ("job", "missing", "master", "worst_job", "security")
-"""Columns that are cut short where a screen is too narrow for all."""
-
-WIDE = 80
-"""On a screen of so many columns, no other heading is cut short."""
-
-KEYS = "a agents · j jobs · sort: {sorts} · q ends"
+KEYS = "a agents · j jobs · by {sorts} · q ends"
 TAKEN_LINES = 6
 """Of the screen: what is not rows."""
 
@@ -152,7 +147,6 @@ class Screen:
 
     def _table(self, height: int, width: int) -> Any:
         from rich.console import Group
-        from rich.table import Table
         from rich.text import Text
 
         jobs = self._view == "jobs"
@@ -160,22 +154,13 @@ class Screen:
         name, rows = ("agent", []) if self._now is None else _rows(self._view, self._before, self._now)
         warning = "" if self._now is None else insecurity(self._now.agents)
         room = max(1, height - TAKEN_LINES - bool(warning))
-        table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-        for column in columns:
-            title = column.replace("_percent", " %").replace("_per_second", "/s").replace("_seconds", " s")
-            mark = "*" if column == self._sort[self._view] else ""
-            heading = title.replace("_", " ").replace(" mb", " MB") + mark
-            numbers = column not in WORDS
-            least = None if width < WIDE or column in CUT else len(heading)
-            side: Literal["left", "right"] = "right" if numbers else "left"
-            table.add_column(Text(heading), justify=side, no_wrap=True, overflow="ellipsis", min_width=least)
-        for row in ordered(rows, self._sort[self._view], name)[:room]:
-            table.add_row(*(Text(text_of(row.get(column))) for column in columns))
+        shown = ordered(rows, self._sort[self._view], name)[:room]
+        table = self._fill(columns, shown, ("job" if jobs else "agent", self._sort[self._view]), width)
         left = len(rows) - room
         more = f" · {left} more" if left > 0 else ""
         what = self._view.removesuffix("s") if len(rows) == 1 else self._view
         head = f"{len(rows)} {what}{more} · {time.strftime('%H:%M:%S')}"
-        keys = KEYS.format(sorts=" ".join(f"{key} {column}" for key, column in sorts.items()))
+        keys = KEYS.format(sorts=" ".join(f"{key} {_heading(column)}" for key, column in sorts.items()))
         parts: list[Any] = [
             Text(head, style="bold"),
             Text(keys[: max(20, width)], style="dim"),
@@ -187,6 +172,37 @@ class Screen:
         if self._problem:
             parts.append(Text(printable(self._problem), style="red"))
         return Group(*parts)
+
+    def _fill(
+        self, columns: Sequence[str], rows: list[dict[str, Any]], keep: Sequence[str], width: int
+    ) -> Any:
+        from rich.cells import cell_len
+        from rich.table import Table
+        from rich.text import Text
+
+        heads = {column: _heading(column) + ("*" if column == keep[1] else "") for column in columns}
+        cells = {column: [text_of(row.get(column)) for row in rows] for column in columns}
+        wanted = {
+            column: max(cell_len(text) for text in (heads[column], *cells[column]))
+            if any(cells[column])
+            else 0
+            for column in columns
+        }
+        for column in keep:
+            wanted[column] = wanted[column] or len(heads[column])
+        table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+        widths = fitted(wanted, keep, width)
+        for column, cut in widths.items():
+            side: Literal["left", "right"] = "left" if column in WORDS else "right"
+            table.add_column(Text(heads[column]), justify=side, no_wrap=True, overflow="ellipsis", width=cut)
+        for row in zip(*(cells[column] for column in widths), strict=True):
+            table.add_row(*map(Text, row))
+        return table
+
+
+def _heading(column: str) -> str:
+    title = column.replace("_percent", " %").replace("_per_second", "/s").replace("_for_seconds", " s")
+    return title.replace("_seconds", " s").replace("_", " ").replace(" mb", " MB")
 
 
 class _Pressed:

@@ -32,6 +32,15 @@ JOB_SORTS = {"c": "cpu_percent", "h": "held_for_seconds", "p": "completeness", "
 
 ASCENDING = ("agent", "job", "completeness")
 
+CUT = ("job", "missing", "master", "worst_job", "security")
+"""Columns that are cut short where a screen is too narrow for all."""
+
+CUT_TO = 9
+"""As short as that; then the last columns go."""
+
+GAP = 2
+"""Blanks between two columns."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -135,3 +144,28 @@ def _percent(cores: float | None) -> float | None:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
+
+
+def fitted(widths: Mapping[str, int], keep: Sequence[str], width: int) -> dict[str, int]:
+    """How wide each column is on a screen, without those that do not fit.
+
+    Args:
+        widths: what each column wants, heading included; 0: it says nothing in any row.
+        keep: these stay, whatever they say.
+        width: of the screen.
+    """
+    found = {column: wanted for column, wanted in widths.items() if wanted or column in keep}
+    while (over := sum(found.values()) + GAP * (len(found) - 1) - width) > 0:
+        widest = max((column for column in found if column in CUT), key=found.__getitem__, default="")
+        spare = found.get(widest, 0) - CUT_TO
+        others = [column for column in found if column not in keep]
+        if spare > 0:
+            found[widest] -= 1
+        elif others:
+            del found[others[-1]]
+        else:
+            last = max(found, key=found.__getitem__)
+            if found[last] == 1:
+                break
+            found[last] = max(1, found[last] - over)
+    return found
