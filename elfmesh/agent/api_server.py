@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elfmesh.agent.config import AgentConfig
+from elfmesh.agent.config import API_DEFAULT, AgentConfig
 from elfmesh.agent.pump import Pump
 from elfmesh.agent.security import Security
 from elfmesh.agent.tap import Taps
@@ -29,26 +29,44 @@ if TYPE_CHECKING:
     from elfmesh.control.identity.identify import Identifier
 
 log = logging.getLogger("elf.agent")
+BACKLOG = 128
 SHUTDOWN_S = 0.2
 """Nobody's long poll is waited for at the end."""
 
 
 def bind_api(config: AgentConfig) -> socket.socket:
-    """The bound socket of the API.
+    """The bound socket of the API: where `api` says, else the usual port, or a free one if that is taken.
 
     Raises:
         RuntimeFailure: the address cannot be had.
     """
     host, port = config.api_address
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if config.api:
+            return _bound(host, port)
+        try:
+            # Listening at once: of two agents that begin together both can bind it, one of them can listen.
+            return _bound(host, port, listens=True)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+        log.warning("the port of the API, %d, is taken by another process: a free one is used", port)
+        return _bound(host, 0)
+    except OSError as error:
+        raise cannot_bind("api", config.api or API_DEFAULT, error) from None
+
+
+def _bound(host: str, port: int, *, listens: bool = False) -> socket.socket:
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
         sock.setblocking(False)
-    except OSError as error:
+        if listens:
+            sock.listen(BACKLOG)
+    except OSError:
         sock.close()
-        raise cannot_bind("api", config.api, error) from None
+        raise
     return sock
 
 
@@ -84,7 +102,7 @@ def bind_socket(path: str) -> socket.socket:
     before = os.umask(0o177)  # from the first moment nobody else may connect
     try:
         sock.bind(path)
-        sock.listen(128)
+        sock.listen(BACKLOG)
         sock.setblocking(False)
     except OSError as error:
         sock.close()
@@ -125,7 +143,7 @@ class ApiServer:
         # Before anybody can connect: who waits while the agent starts shall have read this life's token.
         self._token = self._new_token(stack) if security.trust is None else ""
         try:
-            self._socket.listen(128)
+            self._socket.listen(BACKLOG)
         except OSError as error:
             raise cannot_bind("api", config.api, error) from None
 

@@ -115,7 +115,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         listen: address for other agents.
         advertise: what other agents are told to connect to, where that is another address than `listen`: a
             forwarded port of a container, a tunnel, a proxy. "" tells them `listen`.
-        api: address of the local HTTP API.
+        api: address of the local HTTP API; "": `API_DEFAULT`, or any free port where another agent has that.
         api_socket: path of a unix socket at which the API answers as well: the agent's own user and root
             operate there without certificate or token, nobody else reaches it; "" for none.
         join: addresses of agents already in the overlay; none makes this agent the first.
@@ -134,7 +134,7 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     data_dir: str = ""
     listen: str = LISTEN_DEFAULT
     advertise: str = ""
-    api: str = API_DEFAULT
+    api: str = ""
     api_socket: str = ""
     join: tuple[str, ...] = ()
     join_timeout: str = "30 s"
@@ -178,8 +178,8 @@ class AgentConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     @property
     def api_address(self) -> tuple[str, int]:
-        """`api` as host and port."""
-        return parse_address(self.api, where="api")
+        """`api` as host and port, or where it listens if nothing is said."""
+        return parse_address(self.api or API_DEFAULT, where="api")
 
     @property
     def join_addresses(self) -> tuple[tuple[str, int], ...]:
@@ -307,8 +307,8 @@ def _convert_one(raw: Any, kind: Any, source: str, prefix: str) -> Any:
 
 def _check(config: AgentConfig, source: str) -> None:
     check_tls(config.tls, f"{source}: tls")
-    for key in ("listen", "api"):
-        host, _ = parse_address(getattr(config, key), where=f"{source}: {key}")
+    for key, address in (("listen", config.listen), ("api", config.api or API_DEFAULT)):
+        host, _ = parse_address(address, where=f"{source}: {key}")
         if not (is_loopback(host) or config.tls.given or config.dangerously_insecure_network):
             raise ConfigError(
                 f"{host} can be reached from other hosts, and no certificates tell friend from foe",

@@ -68,9 +68,6 @@ GIVE_BACK_BLOCKS = 16
 REMEDY = "Make room there, name another directory with TMPDIR, or raise --memory."
 """What the user of `elf run` can do where temporary files cannot be written."""
 
-JOB = "run"
-"""What the results of the embedded engine call their job."""
-
 
 class LogRun:
     """One statement over some logs.
@@ -218,7 +215,7 @@ class LogRun:
         rows = stats.records - stats.parse_errors - stats.filtered - stats.function_errors
         counts = dict.fromkeys(BUCKETS, 0) | {"contributed": rows, "filtered": stats.filtered}
         counts |= {"parse_error": stats.parse_errors, "function_error": stats.function_errors}
-        return ResultRecord(job=JOB, index=0, counts=counts)
+        return ResultRecord(job=self.statement.name, index=0, counts=counts)
 
     def _worker(self, budget: MemoryBudget) -> JobWorker:
         seed = secrets.randbits(63)
@@ -240,7 +237,7 @@ class LogRun:
         if window is not None:
             bounds = (index * window.slide_us, index * window.slide_us + window.size_us)
         record = ResultRecord(
-            job=JOB,
+            job=self.statement.name,
             index=index,
             start_us=bounds[0] if bounds else None,
             end_us=bounds[1] if bounds else None,

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from elfmesh.agent.cli.run import run_command
 from elfmesh.agent.cli.test import test_command as command  # pytest would take the name for a test
 from elfmesh.errors import UsageError
 
@@ -51,6 +52,16 @@ SAME = [
 @pytest.mark.parametrize("expect", SAME, ids=["rows", "lines", "intervals", "counts"])
 def test_what_is_equal_passes_whatever_way_it_is_written(place: Path, expect: object) -> None:
     done = run(write(place, case(), expect))
+    assert (done.return_value, "1 passed, 0 failed" in done.stderr) == (0, True), done.output
+
+
+@pytest.mark.parametrize("job", ["", "CREATE JOB shop.top AS "])
+def test_what_elf_run_prints_is_what_is_expected(place: Path, job: str) -> None:
+    text = case(job + QUERY)
+    words = ["-f", write(place, text, ""), "-o", "json", "--format", "json", place / "log.ndjson"]
+    printed = CliRunner().invoke(run_command, [str(word) for word in words], standalone_mode=False)
+    assert json.loads(printed.stdout.splitlines()[0])["job"] == ("shop/top" if job else "run")
+    done = run(write(place, text, printed.stdout))
     assert (done.return_value, "1 passed, 0 failed" in done.stderr) == (0, True), done.output
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import socket
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from elfmesh import connect
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import LIVE, Traffic, by_index, oracle, written
 
@@ -270,6 +272,28 @@ def test_an_address_in_use_is_one_clear_message(agent: Agent) -> None:
             assert code == 1
             assert f"{address} is in use" in message
             assert option in message
+
+
+def test_agents_of_one_host_need_no_port_for_the_api(tmp_path: Path) -> None:
+    """Begun together: one has the usual port, or none where something else has it already."""
+    command = [sys.executable, "-m", "elfmesh.agent", "agent", "--listen", "127.0.0.1:0"]
+    with contextlib.ExitStack() as stack:
+        apis = []
+        for name in ("one", "two", "three"):
+            started = subprocess.Popen(
+                [*command, "--data-dir", str(tmp_path / name)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            stack.enter_context(started)
+            stack.callback(started.terminate)
+            apis.append(started)
+        words = [process.stdout.readline().split() for process in apis if process.stdout]
+        addresses = {line[1].removeprefix("api=") for line in words if line[:1] == ["ready"]}
+        assert len(addresses) == 3, words
+        for address in addresses:
+            assert connect(address).get("agents")
 
 
 def test_addresses_that_others_can_reach_are_refused_without_certificates(agent: Agent) -> None:

@@ -25,7 +25,7 @@ from elfmesh.errors import ConfigError, UsageError
 @click.option("-c", "--config", "config_path", type=click.Path(), help="Configuration file (agent.toml).")
 @click.option("--listen", metavar="HOST:PORT", help="Address for other agents [127.0.0.1:7400].")
 @click.option("--advertise", metavar="HOST:PORT", help="What others connect to, if not --listen.")
-@click.option("--api", metavar="HOST:PORT", help="Address of the local HTTP API [127.0.0.1:7401].")
+@click.option("--api", metavar="HOST:PORT", help="Address of the HTTP API [127.0.0.1:7401, or a free port].")
 @click.option("--join", multiple=True, metavar="HOST:PORT", help="An agent already there; repeatable.")
 @click.option("--join-timeout", metavar="DURATION", help="How long to try to join [30 s].")
 @click.option("--data-dir", metavar="DIR", help="Where state is kept; one agent per directory.")

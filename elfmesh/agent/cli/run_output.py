@@ -46,14 +46,13 @@ class Writer(Protocol):
 class JsonWriter:
     """One object a line, one line an interval. A plain projection is one line too, written as it comes."""
 
-    def __init__(self, out: TextIO, job: str) -> None:
+    def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._job = job
         self._open = False
 
     def interval(self, result: IntervalResult) -> None:
         """Write the interval's object."""
-        self._line({**to_json(result.record, result.table), "job": self._job})
+        self._line(to_json(result.record, result.table))
 
     def rows(self, table: pa.Table) -> None:
         """Begin the object, or go on in its rows."""
@@ -68,7 +67,7 @@ class JsonWriter:
     def end(self, record: ResultRecord | None) -> None:
         """Close the object: its counts are only known now."""
         if record is not None:
-            head = {**to_json(record, pa.table({})), "job": self._job}
+            head = to_json(record, pa.table({}))
             del head["rows"]
             self._out.write("]," + encode_json(head).decode()[1:] + "\n")
 
@@ -169,7 +168,7 @@ class TableWriter(_Tabular):
 def writer(kind: str, out: TextIO, statement: Statement, *, bold: bool) -> Writer:
     """The writer for `-o kind`."""
     if kind == "json":
-        return JsonWriter(out, statement.job.qualified if statement.job else "run")
+        return JsonWriter(out)
     return CsvWriter(out, statement) if kind == "csv" else TableWriter(out, statement, bold=bold)
 
 

@@ -157,7 +157,6 @@ class History:
         if errors:
             self.close()
             raise unpack_error(errors[0])
-        job = self.statement.job.qualified if self.statement.job else "run"
         limit = self.statement.plan.limit if self.projects else None
         types: dict[bytes, bool] = {}
         for row in seen:
@@ -165,7 +164,7 @@ class History:
             limit = None if limit is None else limit - rows
             types[bytes(row["types"])] = types.get(bytes(row["types"]), False) or rows > 0
             record = ResultRecord(
-                job=job,
+                job=self.statement.name,
                 index=row["interval_index"],
                 start_us=row["start_us"],
                 end_us=row["end_us"],

@@ -244,6 +244,11 @@ class Statement:
     functions: tuple[PythonFunction, ...] = ()
 
     @property
+    def name(self) -> str:
+        """What its results are of: the job's qualified name, "run" of a plain query."""
+        return self.job.qualified if self.job else "run"
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Names of the output columns."""
         if self.relation is not None:
