@@ -6,13 +6,14 @@ a job, no token and no key: names, a digest, what was allowed.
 
 The chain goes on from file to file: what was rewritten, left out or put elsewhere in the middle is found; the
 first line that is kept names the hash of the one before it. Of a tail that was cut off only `audit.head`
-tells, which stands beside it: who can write one can write both, so keep the newest hash elsewhere
-(`elf describe agent` shows it).
+tells, which stands beside it and follows at its own pace: who can write one can write both, so keep the
+newest hash elsewhere (`elf describe agent` shows it).
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,8 +30,13 @@ from elfmesh.control.identity.principal import Principal
 from elfmesh.errors import DataError, StorageError
 from elfmesh.text import printable
 
+log = logging.getLogger("elf.agent")
 NAME, HEAD = "audit.log", "audit.head"
 GENESIS = "0" * 64
+HEAD_S = 0.5
+"""How far `audit.head` may be behind a line: to replace a file costs three syncs, for which no action waits.
+A crash leaves it behind as well as it always could, which says of no line that it is there if it is not."""
+
 TEXT_MAX = 512
 REFUSALS_A_MINUTE = 60
 """Refused requests that get a line of their own; of more only the number is kept."""
@@ -93,6 +99,7 @@ class AuditLog:
         storage: where the files are.
         wall_us: wall clock.
         file_bytes_max, files: see `AuditConfig`.
+        head_s: how long after a line `audit.head` is written, by a thread of its own; 0: with the line.
 
     Raises:
         StorageError: what is there is no chain; it is left as it is.
@@ -105,10 +112,13 @@ class AuditLog:
         *,
         file_bytes_max: int = 16_000_000,
         files: int = 8,
+        head_s: float = 0.0,
     ) -> None:
         self._storage, self._wall_us = storage, wall_us
-        self._bytes_max, self._files = file_bytes_max, files
-        self._lock = threading.Lock()
+        self._bytes_max, self._files, self._head_s = file_bytes_max, files, head_s
+        self._lock, self._keeping = threading.Lock(), threading.Lock()
+        self._follower: threading.Timer | None = None
+        self._behind = False  # whether the head could not be written, and has to be before another line
         self._minute, self._refused, self._unsaid = 0, 0, 0
         self._day, self._refused_bytes = 0, 0
         self._file = storage.open(NAME)
@@ -149,8 +159,28 @@ class AuditLog:
         return {"lines": self._head.seq, "hash": self._head.hash}
 
     def close(self) -> None:
-        """Give the file back."""
+        """Give the file back; the head is that of the last line then, if it can be written."""
+        with self._lock:
+            follower, self._follower = self._follower, None
+        if follower is not None:
+            follower.cancel()
+            follower.join()
+            self._follow()
         self._file.close()
+
+    def _follow(self) -> None:
+        """Write the head, some time after its line."""
+        with self._lock:
+            self._follower = None
+        try:
+            self._keep()
+        except StorageError as error:
+            log.error("%s: %s", HEAD, error)
+            self._behind = True
+
+    def _keep(self) -> None:
+        with self._keeping:  # never an older one over a newer one
+            self._storage.write(HEAD, msgspec.json.encode(self._head))
 
     def _too_many(self) -> bool:
         minute = self._wall_us() // 60_000_000
@@ -164,6 +194,9 @@ class AuditLog:
 
     def _add(self, **fields: Any) -> int:
         """Write a line; its bytes."""
+        if self._behind:
+            self._keep()
+            self._behind = False
         if self._file.size() >= self._bytes_max:
             self._rotate()
         head = self._head
@@ -172,7 +205,12 @@ class AuditLog:
         self._file.append(line)
         self._file.sync()
         self._head = _Head(entry.seq, entry.hash)
-        self._storage.write(HEAD, msgspec.json.encode(self._head))
+        if self._head_s <= 0.0:
+            self._keep()
+        elif self._follower is None:
+            self._follower = threading.Timer(self._head_s, self._follow)
+            self._follower.daemon = True
+            self._follower.start()
         return len(line)
 
     def _rotate(self) -> None:
@@ -253,7 +291,7 @@ class AuditedApi:
 
 def open_audit(config: AuditConfig, storage: Storage, wall_us: Callable[[], int]) -> AuditLog:
     """The log that a checked configuration means; raises what `AuditLog` does."""
-    return AuditLog(storage, wall_us, file_bytes_max=config.file_bytes_max, files=config.files)
+    return AuditLog(storage, wall_us, file_bytes_max=config.file_bytes_max, files=config.files, head_s=HEAD_S)
 
 
 def _cut(text: str) -> str:

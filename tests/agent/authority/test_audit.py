@@ -138,6 +138,37 @@ def test_where_there_is_no_room_nothing_is_allowed() -> None:
         log.write("sam", "token", "delete", allowed=True, job="shop/a")
 
 
+def test_the_head_follows_its_line_and_nothing_happens_while_it_cannot(tmp_path: Path) -> None:
+    class Fickle(MemoryStorage):
+        full = False
+        heads: list[bytes]
+
+        def write(self, name: str, data: bytes) -> None:
+            if self.full:
+                raise DiskFull(os.strerror(errno.ENOSPC))
+            self.heads.append(data)
+
+    storage = Fickle()
+    storage.heads = []
+    log = AuditLog(storage, lambda: 1_000_000, head_s=3600.0)
+    for number in range(3):
+        log.write("sam", "token", "pause", allowed=True, job=f"shop/{number}")
+    assert not storage.heads
+    log.close()
+    (head,) = storage.heads
+    assert msgspec.json.decode(head)["seq"] == 3
+    late = AuditLog(storage, lambda: 1_000_000, head_s=3600.0)
+    late.write("sam", "token", "pause", allowed=True)
+    storage.full = True
+    late.close()  # it could not be written in time
+    with pytest.raises(DiskFull):
+        late.write("sam", "token", "delete", allowed=True, job="shop/a")
+    storage.full = False
+    late.write("sam", "token", "delete", allowed=True, job="shop/a")
+    assert [msgspec.json.decode(each)["seq"] for each in storage.heads] == [3, 4]
+    late.close()
+
+
 def test_who_has_no_rights_cannot_make_it_forget(tmp_path: Path) -> None:
     now = [60_000_000]
     storage = DiskStorage(tmp_path)
