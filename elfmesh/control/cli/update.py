@@ -124,11 +124,19 @@ def update_command(
     except QueryError as error:
         raise within(error, whole, text, source) from None
     if output == "table":
-        print_applied(answer, old, text)
+        print_applied(answer, old, _bare(text))
     elif output == "json":
         print_json(answer)
     else:
         print_rows(output, APPLIED, [answer])
+
+
+def _bare(text: str) -> str:
+    """The statement of a file of one as a running job has it: without comments before it and the last `;`."""
+    lines = text.strip().removesuffix(";").splitlines()
+    while lines and (not lines[0].strip() or lines[0].lstrip().startswith("--")):
+        del lines[0]
+    return "\n".join(lines)
 
 
 @click.command("revoke")
