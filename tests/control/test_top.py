@@ -112,7 +112,7 @@ class Api(BaseHTTPRequestHandler):
             body: dict[str, Any] = {"agents": rows, "answered": AGENTS}
         else:
             jobs = [{"job": f"t/j{n:03}", "state": "running", "completeness": 1.0} for n in range(JOBS)]
-            jobs[3] |= {"job": "t/evil\x1b[2J", "completeness": 0.25}
+            jobs[3] |= {"job": "t/evil\x1b[2J", "completeness": 1 / 3}
             body = {"jobs": [*jobs, {"job": "t/hot", "state": "running"}], "answered": AGENTS}
         text = json.dumps(body).encode()
         self.send_response(200)
@@ -226,12 +226,12 @@ def test_a_terminal_shows_the_worst_of_a_large_overlay_and_obeys_keys(api: str) 
     terminal.press("j")
     terminal.wait_for(rf"{JOBS + 1} jobs")
     terminal.press("p")
-    text = terminal.wait_for(r"completeness\*.*0\.25")
+    text = terminal.wait_for(r"complete\*.*0\.333")
     assert "\x1b[2J\x1b[2J" not in text
     assert "evil\\x1b[2J" in text
     terminal.resize(24, 80)
     terminal.press("n")
-    text = terminal.wait_for(r"state.{0,40}completeness.{0,40}cpu %.*t/j000 +running +1\.0")
+    text = terminal.wait_for(r"state.{0,40}complete.{0,40}cpu %.*t/j000 +running +1\.0")
     assert "n job · q ends" in text
     assert "missing" not in text, "nobody is"
     assert "…" not in text, "it fits"

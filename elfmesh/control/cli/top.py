@@ -181,7 +181,7 @@ class Screen:
         from rich.text import Text
 
         heads = {column: _heading(column) + ("*" if column == keep[1] else "") for column in columns}
-        cells = {column: [text_of(row.get(column)) for row in rows] for column in columns}
+        cells = {column: [_cell(row.get(column)) for row in rows] for column in columns}
         wanted = {
             column: max(cell_len(text) for text in (heads[column], *cells[column]))
             if any(cells[column])
@@ -202,7 +202,11 @@ class Screen:
 
 def _heading(column: str) -> str:
     title = column.replace("_percent", " %").replace("_per_second", "/s").replace("_for_seconds", " s")
-    return title.replace("_seconds", " s").replace("_", " ").replace(" mb", " MB")
+    return title.replace("_seconds", " s").replace("_", " ").replace(" mb", " MB").replace("teness", "te")
+
+
+def _cell(value: object) -> str:
+    return text_of(round(value, 3) if isinstance(value, float) else value)
 
 
 class _Pressed:

@@ -214,6 +214,7 @@ async def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(300)
 def test_spark_reads_the_directory(tmp_path: Path, spark: Any) -> None:
     import asyncio
 
