@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from bisect import bisect_left
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,11 +81,11 @@ class ResultsLog:
         self._segment_bytes = segment_bytes
         self._segment_records = max(1, min(segment_records, intervals_max // 4 or 1))
         directory.mkdir(parents=True, exist_ok=True)
-        self._meta = read_meta(directory)
+        self._meta = self._kept = read_meta(directory)
         if incarnation is not None and incarnation != self._meta.incarnation:
             for path in directory.glob("*.seg"):
                 path.unlink()
-            self._write_meta(Meta(incarnation))
+            self._meta = Meta(incarnation)  # kept with the schemas of the first record: two syncs less
         self._segments = self._open_segments()
         self._unsynced = False
         # Whether the directory durably names the last segment.
@@ -126,8 +127,7 @@ class ResultsLog:
         if segment is None or full:
             self.sync()
             segment = Segment(self._directory / f"{record.index:+020d}.seg")
-        self._learn("schema", rows)
-        self._learn("partials", partials_of(rows))
+        self._learn({"schema": rows, "partials": partials_of(rows)})
         frame = encode_frame(record, rows)
         try:
             with segment.path.open("ab") as file:
@@ -202,7 +202,7 @@ class ResultsLog:
 
     def _write_meta(self, meta: Meta) -> None:
         write_meta(self._directory, meta)
-        self._meta = meta
+        self._meta = self._kept = meta
 
     def _open_segments(self) -> list[Segment]:
         paths = sorted(self._directory.glob("*.seg"), key=lambda path: int(path.stem))
@@ -216,22 +216,19 @@ class ResultsLog:
                 path.unlink()
         return segments
 
-    def _learn(self, what: str, rows: bytes) -> None:
-        """Widen one of the log's schemas by that of these rows: readers know the columns of all of them."""
-        message = _schema_message(rows)
-        if not rows or message == self._learned.get(what):
-            return
-        new, before = ipc_schema(rows), getattr(self._meta, what)
-        known = pa.ipc.read_schema(pa.py_buffer(before)) if before else None
-        try:
-            merged = new if known is None else pa.unify_schemas([known, new], promote_options="permissive")
-        except pa.ArrowException:
-            self._learned[what] = message
-            return  # nothing both fit into: readers cast what they get and say what does not fit
-        if known is None or not merged.equals(known):
-            schema = merged.remove_metadata().serialize().to_pybytes()
-            self._write_meta(msgspec.structs.replace(self._meta, **{what: schema}))
-        self._learned[what] = message
+    def _learn(self, rows: Mapping[str, bytes]) -> None:
+        """Widen the log's schemas by those of these rows: readers know the columns of all of them.
+
+        The description is on disk before the first record is.
+        """
+        messages = {what: _schema_message(each) for what, each in rows.items() if each}
+        meta = self._meta
+        for what, message in messages.items():
+            if message != self._learned.get(what):
+                meta = _widened(meta, what, rows[what])
+        if meta != self._kept:
+            self._write_meta(meta)
+        self._learned |= messages
 
     def _retain(self) -> None:
         count = sum(len(segment.indices) for segment in self._segments)
@@ -243,6 +240,19 @@ class ResultsLog:
                 self._write_meta(msgspec.structs.replace(self._meta, expired=oldest.indices[-1]))
             del self._segments[0]
             oldest.path.unlink()
+
+
+def _widened(meta: Meta, what: str, rows: bytes) -> Meta:
+    """The description with one of its schemas widened by that of some rows."""
+    new, before = ipc_schema(rows), getattr(meta, what)
+    known = pa.ipc.read_schema(pa.py_buffer(before)) if before else None
+    try:
+        merged = new if known is None else pa.unify_schemas([known, new], promote_options="permissive")
+    except pa.ArrowException:
+        return meta  # nothing both fit into: readers cast what they get and say what does not fit
+    if known is not None and merged.equals(known):
+        return meta
+    return msgspec.structs.replace(meta, **{what: merged.remove_metadata().serialize().to_pybytes()})
 
 
 def _schema_message(rows: bytes) -> bytes:
