@@ -29,7 +29,8 @@ from elfmesh.agent.host import APART, SLOW, Executor
 from elfmesh.agent.pace import LONG_S, Pace
 from elfmesh.agent.sources.blocks import POLL_BYTES
 from elfmesh.agent.stream import BACKLOG_BYTES, Polled, Stream
-from elfmesh.agent.worker.jobs import LocalJob, Outcome
+from elfmesh.agent.worker.jobs import LocalJob
+from elfmesh.agent.worker.outcome import Outcome
 from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")

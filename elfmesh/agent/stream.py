@@ -19,7 +19,8 @@ from elfmesh.agent.several import check_apart
 from elfmesh.agent.slowness import Slowness
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
 from elfmesh.agent.sources.blocks import POLL_BYTES
-from elfmesh.agent.worker.jobs import LocalJob, Outcome
+from elfmesh.agent.worker.jobs import LocalJob
+from elfmesh.agent.worker.outcome import Outcome
 from elfmesh.agent.worker.reader import Reader
 from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import MemoryBudget

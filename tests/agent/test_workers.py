@@ -364,7 +364,7 @@ async def test_a_contribution_too_large_for_the_frame_log_ends_its_job_and_not_t
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = manifest()
-    monkeypatch.setattr("elfmesh.agent.worker.jobs.CONTRIBUTION_BYTES_MAX", 10)
+    monkeypatch.setattr("elfmesh.agent.worker.sealing.CONTRIBUTION_BYTES_MAX", 10)
     async with running(path, MemoryStorage()) as host:
         host.host.start_job(ctl.StartWorker(job, FIRST))
         host.write((1, "a"), (12, "a"))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from elfmesh.agent.disk import frames
-from elfmesh.agent.worker import jobs, late, offsets, recovered, saying, tally
+from elfmesh.agent.worker import jobs, late, offsets, recovered, saying, sealing, tally
 from elfmesh.control.results.records import FIRST
 from tests.sim.swarm import scenario as kinds
 from tests.sim.swarm.shapes import Shape, lines, small
@@ -21,13 +21,13 @@ def _always(owner: Any, name: str, value: Any) -> Callable[[], list[Patch]]:
 
 def _pending_revisions_forgotten() -> list[Patch]:
     """Frames are written without what came late up to their positions."""
-    original = jobs.LocalJob._revise
+    original = sealing.Sealing._revise
 
     def revise(self: Any, now_us: int, room: int) -> list[Any]:
-        held = self.worker.late
+        held = self._worker.late
         return original(self, now_us, room) if held is None or held.is_due(now_us) else []
 
-    return [(jobs.LocalJob, "_revise", revise)]
+    return [(sealing.Sealing, "_revise", revise)]
 
 
 def _same_revision() -> list[Patch]:
@@ -56,7 +56,7 @@ def _told_for_all_that_is_sealed() -> list[Patch]:
     def told_by(frame: Any, below: int) -> Any:
         return tuple((to, below) for to, _ in original(frame, below))
 
-    return [(module, "told_by", told_by) for module in (jobs, recovered)]
+    return [(module, "told_by", told_by) for module in (jobs, recovered, sealing)]
 
 
 def _home_forgotten() -> list[Patch]:
