@@ -12,43 +12,38 @@ Paper: ELF 2.2, 3 (job worker). Guarantees D-1, D-3, D-12.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from elfmesh.agent.authority.gate import Gate
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.budget.watchdog import Cost, Verdict
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FrameLog
-from elfmesh.agent.disk.frames import Forgotten, Frame, Released
+from elfmesh.agent.disk.frames import Forgotten, Released
+from elfmesh.agent.frame_writer import FrameWriter
 from elfmesh.agent.functions.of_job import has_functions
 from elfmesh.agent.hands import HELD_BYTES_MAX
 from elfmesh.agent.host import Executor
 from elfmesh.agent.ingest import Ingest
 from elfmesh.agent.lookups import LookupTables
-from elfmesh.agent.metrics.timings import timed
 from elfmesh.agent.places import Places
 from elfmesh.agent.several import SeveralReader, together
 from elfmesh.agent.stream import Stream
+from elfmesh.agent.turns import Turns
 from elfmesh.agent.worker.describing import describe_job
 from elfmesh.agent.worker.jobs import MOVING, LocalJob
 from elfmesh.agent.worker.reader import Reader
-from elfmesh.agent.worker.releases import WAIT_S, Releases
 from elfmesh.cbt import Encode, encode_parts
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control.results.records import FIRST
-from elfmesh.errors import DiskFull, RuntimeFailure, StorageError
+from elfmesh.errors import RuntimeFailure, StorageError
 from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")
-Command: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
-FULL_RETRY_S = 0.5
-"""How often a full disk is tried again."""
 
 
 class WorkerHost:
@@ -93,18 +88,28 @@ class WorkerHost:
         budget: HostBudget | None = None,
         gate: Gate | None = None,
     ) -> None:
-        self._budget, self._lookups, self._gate = budget, lookups, gate
-        self._labels, self._streams, self._open_reader = labels, streams, open_reader
-        self.held_bytes_max, self._fatal = held_bytes_max, fatal
-        self._emit, self._frames, self._executor, self._wall_us = emit, frames, executor, wall_us
+        self._emit = emit
+        self._streams = streams
+        self._open_reader = open_reader
+        self._frames = frames
+        self._executor = executor
+        self._wall_us = wall_us
+        self.held_bytes_max = held_bytes_max
+        self._labels = labels
+        self._lookups = lookups
+        self._budget = budget
+        self._gate = gate
         self._jobs: dict[bytes, LocalJob] = {}
+        self._closing = False
+        self._turns = Turns(fatal)
+        self._writer = FrameWriter(frames, executor, self._turns.spawn)
 
         def ingest(name: str, config: StreamConfig, reader: Reader, **how: Any) -> Ingest:
             return Ingest(
                 Stream(name, config, reader, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s),
                 executor,
                 wall_us=wall_us,
-                write=self._write,
+                write=self._writer.write,
                 emit=emit,
                 ended=self._ended,
                 memory=memory,
@@ -124,75 +129,77 @@ class WorkerHost:
             self.ingests,
             streams,
             open_apart=self._open_apart,
-            run=lambda each: self._spawn(each.run),
+            run=lambda each: self._turns.spawn(each.run),
             leave=self._leave,
             wall_us=wall_us,
             budget=budget,
             is_here=lambda job: self._jobs.get(job.manifest.job_id) is job,
-            again=lambda job, move: self._command(job, partial(self._place, job, move)),
+            again=lambda job, move: self._turns.command(job, partial(self._place, job, move)),
         )
-        self.problem, self._closing, self._releases = "", False, Releases(frames)
-        self._commands: dict[bytes, deque[Command]] = {}
-        self._tasks = set[asyncio.Task[None]]()
         for each in self.ingests.values():
-            self._spawn(each.run)
+            self._turns.spawn(each.run)
         if budget is not None:
             budget.watch(self._costs, self._slow_down)
 
     def start_job(self, effect: ctl.StartWorker) -> None:
         """Begin a job, or go on with it after a restart."""
-        self._command(effect.manifest.job_id, partial(self._start, effect))
+        self._turns.command(effect.manifest.job_id, partial(self._start, effect))
 
     def stop_job(self, effect: ctl.StopWorker) -> None:
         """End a job and forget its frames."""
-        self._command(effect.job, partial(self._stop, effect))
+        self._turns.command(effect.job, partial(self._stop, effect))
 
     def pause_job(self, job: bytes) -> None:
         """Stop reading for a job."""
-        self._command(job, partial(self._hold, job, "control", True))
+        self._turns.command(job, partial(self._hold, job, "control", True))
 
     def resume_job(self, job: bytes) -> None:
         """Go on reading for a job."""
-        self._command(job, partial(self._hold, job, "control", False))
+        self._turns.command(job, partial(self._hold, job, "control", False))
 
     def release(self, job: bytes, stop: int, heard: int) -> None:
         """Intervals of a job below `stop` are closed, revisions up to `heard` accounted for."""
-        if job not in self._commands:
+        if not self._turns.busy(job):
             self._release(job, stop, heard)
             return
 
         async def in_turn() -> None:
             self._release(job, stop, heard)
 
-        self._command(job, in_turn)
+        self._turns.command(job, in_turn)
 
     async def close(self) -> None:
         """Stop reading where we are and flush the frame log."""
         if self._closing:
             return
         self._closing = True
+        self._turns.close()
+        self._writer.stop_waiting()
         for ingest in self.ingests.values():
             ingest.close()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._turns.wait_done()
         self._end_functions()
         for ingest in self.ingests.values():
             await ingest.at_rest(ingest.stream.reader.close)
-        for work in (self._releases.write, self._frames.close):
-            await self._executor.run("store", work)
+        await self._writer.close()
 
     def kill(self) -> None:
         """Stop at once, finish nothing."""
         self._closing = True
+        self._writer.stop_waiting()
         self._end_functions()
-        for task in self._tasks:
-            task.cancel()
+        self._turns.kill()
 
     def _end_functions(self) -> None:
         if self._budget is not None:
             self._budget.close()
         for job in self._jobs.values():
             job.functions.close()
+
+    @property
+    def problem(self) -> str:
+        """Why reading waits; "" as long as the disk has room."""
+        return self._writer.problem
 
     def describe(self) -> dict[str, object]:
         """What this agent reads and evaluates, for people."""
@@ -204,34 +211,6 @@ class WorkerHost:
 
     def _costs(self) -> dict[str, Cost]:
         return {job.key: Cost(job.cost.cpu_s, job.sheds) for job in self._jobs.values()}
-
-    def _command(self, job: bytes, command: Command) -> None:
-        """Have something done about a job, after what was wanted of it before; no other job waits for it."""
-        waiting = self._commands.setdefault(job, deque())
-        waiting.append(command)
-        if len(waiting) == 1:
-            self._spawn(partial(self._obey, job))
-
-    async def _obey(self, job: bytes) -> None:
-        waiting = self._commands[job]
-        await waiting[0]()
-        waiting.popleft()
-        while waiting and not self._closing:
-            await waiting[0]()
-            waiting.popleft()
-        del self._commands[job]
-
-    def _spawn(self, work: Command) -> None:
-        task = asyncio.get_running_loop().create_task(self._guard(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _guard(self, work: Command) -> None:
-        try:
-            await work()
-        except Exception as error:
-            log.exception("the worker host has failed")
-            self._fatal(error)
 
     async def _start(self, effect: ctl.StartWorker) -> None:
         manifest = effect.manifest
@@ -249,7 +228,7 @@ class WorkerHost:
             ingest = self._home(job)
             recovered = await self._executor.run("store", partial(job.recover, self._frames))
             if job.unwritten:
-                await self._write(job.unwritten)
+                await self._writer.write(job.unwritten)
             for event in recovered:
                 job.given(event)
                 self._emit(event)
@@ -265,7 +244,7 @@ class WorkerHost:
             return
         self._jobs[manifest.job_id] = job
         if begin is not None:
-            await self._write([begin])
+            await self._writer.write([begin])
         for reason in sorted(held - {"memory", MOVING}):
             await self._hold(manifest.job_id, reason, True)
         await self._places.settle(job)
@@ -280,7 +259,7 @@ class WorkerHost:
             await self._drop(effect.job)
             log.info("job %s has ended", job.manifest.qualified)
         forgotten = Forgotten(LocalJob.frame_key(effect.job, effect.incarnation))
-        await self._write([forgotten])
+        await self._writer.write([forgotten])
 
     async def _drop(self, job_id: bytes) -> None:
         job = self._jobs.pop(job_id)
@@ -308,11 +287,11 @@ class WorkerHost:
         config = together(list(configs.values()))
         waits = has_functions(job.stages)
         ingest = self.ingests[job.home] = self._new_ingest(job.home, config, reader, waits=waits)
-        self._spawn(ingest.run)
+        self._turns.spawn(ingest.run)
         return ingest
 
     def _too_slow(self, job_id: bytes) -> None:
-        self._command(job_id, partial(self._place, job_id, self._places.set_apart))
+        self._turns.command(job_id, partial(self._place, job_id, self._places.set_apart))
 
     async def _place(self, job_id: bytes, move: Callable[[LocalJob], Coroutine[Any, Any, None]]) -> None:
         if (job := self._jobs.get(job_id)) is not None:
@@ -342,7 +321,7 @@ class WorkerHost:
         ingest = None if name in self._streams else self.ingests.pop(name, None)
         if ingest is not None:
             ingest.close()
-            self._spawn(partial(self._end, ingest))
+            self._turns.spawn(partial(self._end, ingest))
 
     async def _end(self, ingest: Ingest) -> None:
         """Close the files of an ingest that ends."""
@@ -357,44 +336,11 @@ class WorkerHost:
     def _release(self, job_id: bytes, stop: int, heard: int) -> None:
         if (job := self._jobs.get(job_id)) is not None:
             job.release(stop)
-            if self._releases.add(Released(job.key, stop, heard)):
-                asyncio.get_running_loop().call_later(WAIT_S, self._tell_released)
+            self._writer.release(Released(job.key, stop, heard))
             if "memory" in job.held and job.held_bytes < self.held_bytes_max // 2:
-                self._command(job_id, partial(self._hold, job_id, "memory", False))
-
-    def _tell_released(self) -> None:
-        if not self._closing:
-            self._spawn(partial(self._executor.run, "store", self._releases.tell))
+                self._turns.command(job_id, partial(self._hold, job_id, "memory", False))
 
     def _ended(self, job_id: bytes) -> None:
         """A job has failed by itself."""
         if (job := self._jobs.pop(job_id, None)) is not None:
             self._leave(job.home)
-
-    async def _write(self, frames: Sequence[Frame]) -> None:
-        """Make frames durable; while the disk is full, who waits for this does not read on."""
-        left = deque(frames)
-        waiting = False
-        while True:
-            try:
-                await self._executor.run("store", partial(self._append, left))
-            except DiskFull as error:
-                if self._closing:  # what is not on disk is read again by the next start
-                    raise
-                if not waiting:
-                    log.error("reading waits: %s", error)
-                waiting, self.problem = True, f"reading waits: {error}"
-                await asyncio.sleep(FULL_RETRY_S)
-            else:
-                if waiting:
-                    log.info("there is room on disk again")
-                    self.problem = ""
-                return
-
-    def _append(self, frames: deque[Frame]) -> None:
-        self._releases.write()
-        while frames:
-            self._frames.append(frames[0])
-            frames.popleft()
-        with timed("frame_log_sync"):
-            self._frames.sync()

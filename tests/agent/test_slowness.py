@@ -102,7 +102,7 @@ def test_a_job_that_fails_while_it_is_moved_leaves_no_reader_behind(tmp_path: Pa
 
         host.host._open_reader = fails_meanwhile
         host.host._too_slow(job.job_id)
-        await until(lambda: not host.host._commands)
+        await until(lambda: host.host._turns.idle)
         await asyncio.sleep(0)
         assert set(host.host.describe()) == {"log"}
         await host.host.close()

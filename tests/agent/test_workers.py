@@ -298,8 +298,7 @@ async def test_a_failed_sync_ends_the_agent(path: Path) -> None:
     host.host.start_job(ctl.StartWorker(job, FIRST))
     await until(lambda: host.errors)
     assert "cannot sync" in str(host.errors[0])
-    for task in host.host._tasks:
-        task.cancel()
+    host.host.kill()
 
 
 async def test_a_job_that_cannot_be_begun_is_reported_and_hurts_no_other(

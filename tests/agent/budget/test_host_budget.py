@@ -60,7 +60,7 @@ class Room:
     async def start(self, *names: str) -> None:
         for name in names:
             self.host.start_job(ctl.StartWorker(manifest(name), 0))
-        await self.until(lambda: len(self.host._jobs) == len(names) and not self.host._commands)
+        await self.until(lambda: len(self.host._jobs) == len(names) and self.host._turns.idle)
 
     def write(self, lines: int, second: int = 0) -> None:
         line = json.dumps({"ts": f"2015-05-17T10:05:{second:02}Z", "k": "a"})

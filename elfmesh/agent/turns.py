@@ -1,0 +1,83 @@
+"""Work on an agent's loop that must not overlap: what is wanted of one job, one thing after the other.
+
+Owns the tasks and who waits for whom; knows nothing of what is done. No job waits for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeAlias
+
+log = logging.getLogger("elf.worker")
+Command: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Turns:
+    """See the module.
+
+    Args:
+        fatal: told of an error of any work; it must end the agent.
+    """
+
+    def __init__(self, fatal: Callable[[BaseException], None]) -> None:
+        self._fatal = fatal
+        self._waiting: dict[bytes, deque[Command]] = {}
+        self._tasks = set[asyncio.Task[None]]()
+        self._closing = False
+
+    def busy(self, job: bytes) -> bool:
+        """Whether something is being done about a job."""
+        return job in self._waiting
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being done about any job."""
+        return not self._waiting
+
+    def command(self, job: bytes, command: Command) -> None:
+        """Have something done about a job, after what was wanted of it before."""
+        waiting = self._waiting.setdefault(job, deque())
+        waiting.append(command)
+        if len(waiting) == 1:
+            self.spawn(partial(self._obey, job))
+
+    def spawn(self, work: Command) -> None:
+        """Have something done beside everything else."""
+        task = asyncio.get_running_loop().create_task(self._guard(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """Begin nothing more of what waits; what was begun goes on."""
+        self._closing = True
+
+    async def wait_done(self) -> None:
+        """Return once all that was begun is done."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def kill(self) -> None:
+        """Stop everything at once."""
+        self._closing = True
+        for task in self._tasks:
+            task.cancel()
+
+    async def _obey(self, job: bytes) -> None:
+        waiting = self._waiting[job]
+        await waiting[0]()
+        waiting.popleft()
+        while waiting and not self._closing:
+            await waiting[0]()
+            waiting.popleft()
+        del self._waiting[job]
+
+    async def _guard(self, work: Command) -> None:
+        try:
+            await work()
+        except Exception as error:
+            log.exception("the worker host has failed")
+            self._fatal(error)
