@@ -243,8 +243,8 @@ class Leadership:
         """This agent is the root of a tree: lead its job if nobody does."""
         master = self.masters.get(tree)
         if master is not None:
-            if master.handing_over:
-                master.keep()
+            if master.stillness.handing_over:
+                master.stillness.keep()
             master.rooted()
         elif tree != ids.ALL_AGENTS and tree not in self._carrier.stream_ids:
             self._look(tree)
@@ -255,7 +255,7 @@ class Leadership:
         master = self.masters.get(tree)
         if master is not None and master.stopping:
             master.ending.unrooted()
-        elif master is not None and not master.handing_over:
+        elif master is not None and not master.stillness.handing_over:
             self._succession.begin(master)
 
     def _look(self, job: bytes, *, again: bool = False) -> None:
@@ -344,7 +344,7 @@ class Leadership:
     def _still_root(self, master: Master) -> None:
         """Who was elected when it was not the root any more hands over to who is."""
         leading = self.masters.get(master.job) is master and not master.stopping
-        if leading and not master.handing_over and master.job not in self._office.roots:
+        if leading and not master.stillness.handing_over and master.job not in self._office.roots:
             self._succession.begin(master)
 
     def _holder(self, terms: Terms) -> Holder:

@@ -35,18 +35,18 @@ class Succession:
 
     def begin(self, master: Master) -> None:
         """Let another one lead, once nothing is in flight."""
-        master.hand_over(lambda: self._find(master))
+        master.stillness.hand_over(lambda: self._find(master))
 
     def _find(self, master: Master) -> None:
         if self._masters.get(master.job) is master:
             self._office.lookup(master.job, lambda done: self._ask(master, done))
 
     def _ask(self, master: Master, done: LookupDone | None) -> None:
-        if self._masters.get(master.job) is not master or not master.handing_over:
+        if self._masters.get(master.job) is not master or not master.stillness.handing_over:
             return
         if done is not None and done.contacts and done.contacts[0].id != self._office.me.id:
             self._office.send(done.contacts[0], Handover(master.terms, master.copy.latest))
         elif master.job in self._office.roots:
-            master.keep()
+            master.stillness.keep()
             return
         self._office.after(HANDOVER_S, lambda: self._find(master))

@@ -73,7 +73,7 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
         return "waiting for a majority"
     if not closer.idle:
         return "finishing"
-    if master.handing_over:
+    if master.stillness.handing_over:
         return "handing over"
     if closer.founding:
         return "founding"

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from elfmesh.control.election import Won
-from elfmesh.control.events import Persist
 from elfmesh.control.feed import Feed
 from elfmesh.control.holder import LogCopy
 from elfmesh.control.master.activation import Activation
+from elfmesh.control.master.charter import Charter
 from elfmesh.control.master.close import Closer
 from elfmesh.control.master.commit import Committer
 from elfmesh.control.master.deriving import DerivingCloser
@@ -30,18 +30,17 @@ from elfmesh.control.master.members import Membership
 from elfmesh.control.master.replicas import Replicator
 from elfmesh.control.master.rollout import Rollouts, Wanted
 from elfmesh.control.master.roster import RosterBook
+from elfmesh.control.master.stillness import Stillness
 from elfmesh.control.master.tally import Tally
 from elfmesh.control.master.trees import JobTrees
-from elfmesh.control.messages import Report, Waiting, pack
+from elfmesh.control.messages import Report, Waiting
 from elfmesh.control.messages_safety import AskFates
-from elfmesh.control.messages_succession import Replica
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan
 from elfmesh.control.register.members import Electorate
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.value import Cell, Refused
 from elfmesh.control.results.records import FIRST, ResultRecord
-from elfmesh.control.stages import trimmed
 from elfmesh.control.terms import Terms
 from elfmesh.control.verify import Verifier
 from elfmesh.machine import Contact
@@ -66,15 +65,17 @@ class Master:
     def __init__(
         self, office: Office, plan: Plan, terms: Terms, copy: LogCopy, won: Won, voters: int
     ) -> None:
-        self._office, self.plan = office, plan
-        self.manifest, self.epoch, self.start = terms.manifest, terms.epoch, terms.start
-        self.paused, self.handing_over = terms.paused, False
+        self._office = office
+        self.plan = plan
+        self.manifest = terms.manifest
+        self.epoch = terms.epoch
         self.book = RosterBook(terms.members, terms.version)
-        self._versions = terms
+        self._charter = Charter(office, terms, self.book, lambda: self.committer)
         kind = DerivingCloser if plan.reads else Closer
         self.closer = kind(office, terms.stages, plan, self.book, terms.epoch, terms.closed, self)
         self.closer.paused = terms.paused
         self.closer.sessions.restore(won.cell.tail)
+        self.stillness = Stillness(self.closer)
         self.activation = Activation(office, self.book, lambda: self.terms, terms.epoch)
         self.founding = Founding(
             office,
@@ -96,7 +97,8 @@ class Master:
             is_open=lambda: self._alive and not self.stopping,
             changed=self._changed,
         )
-        self.copy, self._won = copy, won
+        self.copy = copy
+        self._won = won
         self.committer = Committer(office, won.proposer, won.cell, self)
         self.replicas = Replicator(office, lambda: self.terms, lambda: copy.latest, self._nearest)
         self.electorate = Electorate(
@@ -118,8 +120,6 @@ class Master:
         self.tally = Tally()
         self.rollouts = Rollouts(office, won.proposer, self)
         self.trees = JobTrees(office, lambda: self.terms, self.book.forget_below, self.closer.lacking)
-        self._drained: Callable[[], None] | None = None
-        self.promised: Terms | None = None
         self._alive = True
 
     @property
@@ -135,22 +135,17 @@ class Master:
     @property
     def terms(self) -> Terms:
         """What members and successors have to know, as of now."""
-        known = self._versions
-        return Terms(
-            manifest=self.manifest,
-            master=self._office.me,
-            epoch=self.epoch,
-            version=self.book.version,
-            start=self.start,
-            closed=self.committer.closed,
-            paused=self.paused,
-            members=self.book.entries,
-            acceptors=self.committer.cell.contacts,
-            effective=known.effective,
-            evaluated=known.evaluated,
-            older=trimmed(known.older, known.effective, self.committer.closed),
-            rollout=known.rollout,
-        )
+        return self._charter.terms
+
+    @property
+    def promised(self) -> Terms | None:
+        """Terms that are voted on."""
+        return self._charter.promised
+
+    @property
+    def paused(self) -> bool:
+        """Members do not read."""
+        return self._charter.paused
 
     @property
     def stopping(self) -> bool:
@@ -208,11 +203,8 @@ class Master:
     def _settle(self) -> None:
         self._office.emit(Subscribe(self.job))
         self.closer.begin()
-        self._persist()
+        self._charter.persist()
         self.replicas.refresh()
-
-    def _persist(self) -> None:
-        self._office.emit(Persist("job", self.job, pack(Replica(self.promised or self.terms, None))))
 
     # -- upkeep ----------------------------------------------------------------------------------------
 
@@ -230,7 +222,7 @@ class Master:
         """The terms have changed: everyone has to know; who wanted it asks again if a version comes first."""
         if self.promised is not None:
             return
-        self._persist()
+        self._charter.persist()
         self.activation.spread()
         self.replicas.share()
 
@@ -259,7 +251,7 @@ class Master:
     def pause(self, paused: bool) -> None:
         """Members stop reading, or go on."""
         if paused != self.paused:
-            self.paused = paused
+            self._charter.paused = paused
             self.book.version += 1
             self._changed()
             self.closer.pause(paused)
@@ -284,9 +276,7 @@ class Master:
 
     def advanced(self) -> None:
         """What is decided has grown, or nothing is in flight any more."""
-        if self._drained is not None and self.closer.idle:
-            drained, self._drained = self._drained, None
-            drained()
+        self.stillness.advanced()
         self.committer.reached(self.closer.closed)
 
     def committed(self, count: int) -> None:
@@ -336,33 +326,9 @@ class Master:
             self.activation.stop()
         self.ending.begin(then, self.resign, self.deposed)
 
-    def hand_over(self, then: Callable[[], None]) -> None:
-        """Stop closing; `then` is called once nothing is in flight."""
-        self.handing_over = True
-        self.freeze(then)
-
-    def keep(self) -> None:
-        """Nobody took over: go on."""
-        self.handing_over = False
-        self.thaw()
-
-    def freeze(self, then: Callable[[], None]) -> None:
-        """Close nothing more; `then` is called once nothing is in flight."""
-        self.closer.frozen = True
-        self._drained = then
-        self.closer.advance()
-
-    def thaw(self) -> None:
-        """Close again, unless another agent is to lead."""
-        if not self.handing_over:
-            self.closer.frozen = False
-            self._drained = None
-            self.closer.advance()
-
     def promise(self, terms: Terms) -> None:
         """These terms are voted on: a successor may need them, and nothing else changes meanwhile."""
-        self.promised = terms
-        self._persist()
+        self._charter.promise(terms)
 
     def usual_share(self, version: int) -> float:
         """The share of unusable records in what a version has published of late."""

@@ -26,6 +26,7 @@ from elfmesh.control.answers import BAD_REQUEST, CONFLICT, UNAVAILABLE, error_bo
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.master.close import Closer
 from elfmesh.control.master.roster import RosterBook
+from elfmesh.control.master.stillness import Stillness
 from elfmesh.control.messages import Ask, Submit, unpack
 from elfmesh.control.messages_versions import Rehearse, Rehearsed
 from elfmesh.control.office import Office, Timer
@@ -91,23 +92,11 @@ class Led(Protocol):
 
     book: RosterBook
     closer: Closer
+    stillness: Stillness
 
     @property
     def terms(self) -> Terms:
         """The state as it is now."""
-        ...
-
-    @property
-    def handing_over(self) -> bool:
-        """Another agent is to lead."""
-        ...
-
-    def freeze(self, then: Callable[[], None]) -> None:
-        """Close nothing more; `then` is called once nothing is in flight."""
-        ...
-
-    def thaw(self) -> None:
-        """Go on closing."""
         ...
 
     def promise(self, terms: Terms) -> None:
@@ -172,7 +161,7 @@ class Rollouts:
         wanted = self._wanted
         if wanted is None:
             return
-        if done is None or self._master.handing_over:
+        if done is None or self._master.stillness.handing_over:
             self._give_up(UNAVAILABLE, "the job is about to have another master; ask again")
             return
         answers = [answer for _, body in sorted(done.answers) if (answer := _answer(body)) is not None]
@@ -188,7 +177,7 @@ class Rollouts:
         self._timer = self._office.after(
             DRAIN_S, lambda: self._give_up(UNAVAILABLE, "what is being finalised takes too long; ask again")
         )
-        self._master.freeze(self._drained)
+        self._master.stillness.freeze(self._drained)
 
     def _drained(self) -> None:
         """Nothing is between decision and publication: the first interval can be named."""
@@ -274,7 +263,7 @@ class Rollouts:
         wanted, self._wanted = self._wanted, None
         if wanted is None:
             return
-        self._master.thaw()
+        self._master.stillness.thaw()
         self._refuse(wanted, status, why)
         self._go_on()
 

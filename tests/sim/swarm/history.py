@@ -249,7 +249,9 @@ class History:
                 self.rosters[job, record.epoch, record.index] = tuple(names)
                 # By the record's version: what follows it may begin with this very interval meanwhile. The
                 # terms leave a version out as soon as its last interval is closed, by this record perhaps.
-                by_version = {stage.manifest.version: stage.evaluated for stage in master._versions.stages}
+                by_version = {
+                    stage.manifest.version: stage.evaluated for stage in master._charter.began.stages
+                }
                 evaluated = by_version.get(record.version, record.version)
                 self.evaluated[job, record.epoch, record.index] = evaluated
                 revs = {master.book.names(1 << number)[0]: rev for number, rev in record.revs}
