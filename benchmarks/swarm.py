@@ -16,7 +16,7 @@ import sys
 import time
 
 from elfmesh.agent.core import AgentCore, codec
-from elfmesh.agent.net.transport import TcpTransport
+from elfmesh.agent.net.tcp import TcpTransport
 from elfmesh.control import events as ctl
 from elfmesh.control.machine import Control
 from elfmesh.limits import FANOUT_MAX

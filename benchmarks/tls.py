@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.harness import Figure
-from elfmesh.agent.net.transport import TcpTransport
+from elfmesh.agent.net.tcp import TcpTransport
 from elfmesh.control.identity.ca import create, new_key
 from elfmesh.control.identity.principal import Role
 from elfmesh.control.identity.trust import Files, Trust

@@ -39,7 +39,7 @@ from elfmesh.agent.inputs.host import Inputs
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.memory import Seldom
 from elfmesh.agent.metrics.page import AgentPage
-from elfmesh.agent.net.transport import TcpTransport
+from elfmesh.agent.net.tcp import TcpTransport
 from elfmesh.agent.security import Security
 from elfmesh.agent.service.notify import Notifier
 from elfmesh.agent.service.service import Service

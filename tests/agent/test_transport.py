@@ -8,7 +8,7 @@ import pytest
 
 from elfmesh.agent.net.connection import Connection, Hello
 from elfmesh.agent.net.dataplane import CHUNK, LAST
-from elfmesh.agent.net.transport import TcpTransport
+from elfmesh.agent.net.tcp import TcpTransport
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
 from tests.agent.transports import fleet, until
@@ -225,7 +225,7 @@ async def test_a_peer_outside_the_protocol_is_cut_off_counted_and_hurts_nobody(k
 
 
 async def test_silent_strangers_are_limited_and_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elfmesh.agent.net.transport.HALF_OPEN_MAX", 3)
+    monkeypatch.setattr("elfmesh.agent.net.tcp.HALF_OPEN_MAX", 3)
     monkeypatch.setattr("elfmesh.agent.net.connection.HELLO_TIMEOUT_S", 0.2)
     a, b = Peer(1), Peer(2)
     async with fleet(a, b):

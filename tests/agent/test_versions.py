@@ -9,7 +9,7 @@ import pytest
 
 from elfmesh.agent.core import MESSAGES
 from elfmesh.agent.net.connection import OLDEST, PROTOCOL, Connection, Hello, HelloRefused
-from elfmesh.agent.net.transport import TcpTransport
+from elfmesh.agent.net.tcp import TcpTransport
 from elfmesh.control.manifest import Manifest
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec

@@ -13,7 +13,7 @@ import msgspec
 from elfmesh.agent.core import codec
 from elfmesh.agent.net.connection import Connection, Hello
 from elfmesh.agent.net.dataplane import CHUNK, LAST, Multiplexer
-from elfmesh.agent.net.transport import TcpTransport
+from elfmesh.agent.net.tcp import TcpTransport
 from elfmesh.control import messages as control_messages
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Message

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from elfmesh.agent.net import transport as net
+from elfmesh.agent.net import backoff
+from elfmesh.agent.net import tcp as net
 from elfmesh.machine import Contact
 from tests.agent.test_transport import Peer
 from tests.agent.transports import fleet, until
@@ -30,7 +31,7 @@ async def test_silent_strangers_do_not_keep_others_out(monkeypatch: pytest.Monke
 async def test_addresses_that_peers_tell_are_not_all_dialled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A member that tells of a thousand agents makes us knock at no more than a few doors at a time."""
     monkeypatch.setattr(net, "DIALS_MAX", 4)
-    monkeypatch.setattr(net, "BACKOFFS_MAX", 16)
+    monkeypatch.setattr(backoff, "BACKOFFS_MAX", 16)
     a, b = Peer(1), Peer(2)
     async with fleet(a, b):
         for number in range(1000):

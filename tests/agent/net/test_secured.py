@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.agent.net.transport import TcpTransport
+from elfmesh.agent.net.tcp import TcpTransport
 from elfmesh.control.identity.ca import Authority, create
 from elfmesh.control.identity.principal import Role
 from elfmesh.control.identity.trust import Trust

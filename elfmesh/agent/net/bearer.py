@@ -1,0 +1,28 @@
+"""Who may bear a certificate here: an agent of this cluster, and the one that it says it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from elfmesh.agent.net.connection import IdentityRefused
+from elfmesh.control.identity.principal import NotBelieved
+from elfmesh.machine import Contact
+
+if TYPE_CHECKING:
+    from elfmesh.control.identity.trust import Trust
+
+
+def check_bearer(trust: Trust, certificate: bytes, peer: Contact) -> None:
+    """Judge a peer by its certificate.
+
+    Raises:
+        IdentityRefused: it is nobody's here, no agent's, or another agent's.
+    """
+    try:
+        who = trust.judge(certificate)
+    except NotBelieved as error:
+        raise IdentityRefused(str(error)) from None
+    if not who.agent:
+        raise IdentityRefused(f"{who.name} is no agent")
+    if who.agent != peer.id:
+        raise IdentityRefused(f"{who.name} is agent {who.agent.hex()}, not {peer.id.hex()}")
