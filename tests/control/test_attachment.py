@@ -7,11 +7,25 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
+from aiohttp.test_utils import BaseTestServer, TestServer
 
 from elfmesh.control.identity.bearer import new_token
 from elfmesh.control.web.attachment import Attachment
-from elfmesh.errors import RuntimeFailure
+from elfmesh.errors import ConfigError, RuntimeFailure
+
+
+def attachment_to(server: BaseTestServer) -> Attachment:
+    async def nothing(*_: object) -> bytes:
+        return b""
+
+    return Attachment(
+        f"{server.host}:{server.port}",
+        program="shop/top",
+        creator="me",
+        process=bytes(20),
+        handle=nothing,
+        role=lambda _: None,
+    )
 
 
 async def attach(directory: Path, accepted: list[str], anew: bool) -> int:
@@ -30,20 +44,10 @@ async def attach(directory: Path, accepted: list[str], anew: bool) -> int:
         await socket.receive()
         return socket
 
-    async def nothing(*_: object) -> bytes:
-        return b""
-
     app = web.Application()
     app.router.add_get("/v1/programs/{namespace}/{name}", program)
     async with TestServer(app) as server:
-        attachment = Attachment(
-            f"{server.host}:{server.port}",
-            program="shop/top",
-            creator="me",
-            process=bytes(20),
-            handle=nothing,
-            role=lambda _: None,
-        )
+        attachment = attachment_to(server)
         attached = asyncio.Event()
         running = asyncio.create_task(attachment.run(attached.set))
         waiting = asyncio.create_task(attached.wait())
@@ -72,3 +76,59 @@ async def test_an_agent_that_begins_anew_while_a_program_attaches_is_told_its_ne
 async def test_a_token_that_is_wrong_and_stays_so_ends_the_program(token_file: Path) -> None:
     with pytest.raises(RuntimeFailure, match=r"attaching to .*: status 401"):
         await attach(token_file.parent, [], anew=False)
+
+
+async def test_a_token_that_is_gone_while_an_agent_begins_anew_is_waited_for(
+    token_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent ends; it refuses the old token, which is gone then, and writes another one a moment later."""
+    monkeypatch.setattr("elfmesh.control.web.attachment.RETRY_S", 0.0)
+    remove, loop = token_file.unlink, asyncio.get_running_loop()
+    accepted: list[str] = []
+    tries = 0
+    attached_anew = asyncio.Event()
+
+    def write() -> None:
+        accepted.append(f"Bearer {new_token(token_file.parent)[0]}")
+
+    async def program(request: web.Request) -> web.StreamResponse:
+        nonlocal tries
+        tries += 1
+        if tries == 2:
+            remove()
+            loop.call_later(0.02, write)
+            raise web.HTTPUnauthorized
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        if tries > 2:
+            assert request.headers["Authorization"] in accepted
+            attached_anew.set()
+            await socket.receive()
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/v1/programs/{namespace}/{name}", program)
+    async with TestServer(app) as server:
+        running = asyncio.create_task(attachment_to(server).run(lambda: None))
+        waiting = asyncio.create_task(attached_anew.wait())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if running.done():
+            await running
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert tries == 3
+
+
+async def test_a_token_that_is_gone_at_the_first_try_is_named(token_file: Path) -> None:
+    remove = token_file.unlink
+
+    async def program(request: web.Request) -> web.StreamResponse:
+        remove()
+        raise web.HTTPUnauthorized
+
+    app = web.Application()
+    app.router.add_get("/v1/programs/{namespace}/{name}", program)
+    async with TestServer(app) as server:
+        with pytest.raises(ConfigError, match="token"):
+            await attachment_to(server).run(lambda: None)

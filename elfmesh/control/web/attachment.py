@@ -101,9 +101,8 @@ class Attachment:
                             first = False
                             await self._converse(socket)
                     except aiohttp.WSServerHandshakeError as error:
-                        # An agent that begins again has another token than the one that was just read.
-                        renewed = headers != self._credentials.headers(self._address)
-                        if error.status != http.client.UNAUTHORIZED or not renewed:
+                        refused = error.status == http.client.UNAUTHORIZED
+                        if not refused or not self._has_another_token(headers, first=first):
                             raise error_from(error.status, None, f"attaching to {self._address}") from None
                     except ConfigError as error:
                         if first:
@@ -119,6 +118,20 @@ class Attachment:
             for task in handling:
                 task.cancel()
             await asyncio.gather(*handling, return_exceptions=True)
+
+    def _has_another_token(self, refused: dict[str, str], *, first: bool) -> bool:
+        """Whether it is worth trying again: an agent that begins again has another token than the one it had.
+
+        Raises:
+            ConfigError: there is no token any more, at the first try.
+        """
+        try:
+            return refused != self._credentials.headers(self._address)
+        except ConfigError as error:  # while the agent writes it, or begins again
+            if first:
+                raise
+            log.warning("the agent at %s is away: %s", self._address, error)
+            return True
 
     async def say(
         self, verb: frames.Verb, target: str, creator: str, body: bytes, timeout_s: float
