@@ -5,6 +5,7 @@
     |- QueryError                 65   the ELF-QL text is wrong (line, column, hint)
     |- DataError                  65   the input data cannot be used at all
     |- RuntimeFailure             1    something failed while running
+    |  |- NotInstalled            1    what was asked for needs an extra that is not installed
     |  |- StorageError            1    a disk refused or lost something
     |  |  `- DiskFull             1    it has no room; what should be written can be written later
     |- Unreachable                69   no agent answered
@@ -69,6 +70,10 @@ class QueryError(ElfError):
 
 class RuntimeFailure(ElfError):
     """Something failed while running, through nobody's input."""
+
+
+class NotInstalled(RuntimeFailure):
+    """What was asked for needs an extra of this package that is not installed; the hint says which."""
 
 
 class StorageError(RuntimeFailure):

@@ -33,7 +33,7 @@ from elfmesh.agent.inputs.address import parse_listen
 from elfmesh.agent.inputs.kafka_config import KafkaInput, check_kafka
 from elfmesh.agent.sinks.config import TYPES, SinkConfig, check_sink
 from elfmesh.agent.tls_settings import TlsConfig, check_tls
-from elfmesh.errors import ConfigError
+from elfmesh.errors import ConfigError, UsageError
 from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us, parse_size
 
@@ -214,19 +214,23 @@ def config_of(raw: dict[str, Any], source: str) -> AgentConfig:
 
 
 def parse_label(text: str) -> tuple[str, str]:
-    """The two halves of `--label k=v`."""
+    """The two halves of `--label k=v`; raises UsageError."""
     key, equals, value = text.partition("=")
     if not equals or not _NAME.fullmatch(key):
-        raise ConfigError(f"{text!r} is not a label", where="--label", hint="Write --label KEY=VALUE.")
+        raise UsageError(f"{text!r} is not a label", where="--label", hint="Write --label KEY=VALUE.")
     return key, value
 
 
 def parse_stream(text: str, option: str = "--stream") -> tuple[str, dict[str, str]]:
-    """Name and settings of `--stream name=path[,format=F][,read_from=R][,idle=D][,ts=FIELD]...`."""
+    """Name and settings of `--stream name=path[,format=F][,read_from=R][,idle=D][,ts=FIELD]...`.
+
+    Raises:
+        UsageError: it is not of this form; what the settings say is checked with the rest.
+    """
     head, *options = _STREAM_OPTION.split(text)
     name, equals, path = head.partition("=")
     if not equals or not path:
-        raise ConfigError(f"{text!r} is no name and path", where=option, hint=f"Write {option} NAME=PATH.")
+        raise UsageError(f"{text!r} is no name and path", where=option, hint=f"Write {option} NAME=PATH.")
     settings = {"listen" if _LISTEN.match(path) else "path": path}
     for option in options:
         key, _, value = option.partition("=")

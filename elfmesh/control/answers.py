@@ -19,7 +19,8 @@ from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
 from elfmesh.wire import UNREADABLE
 
-OK, BAD_REQUEST, NOT_FOUND, CONFLICT, GONE, FAILED, UNAVAILABLE = 200, 400, 404, 409, 410, 500, 503
+OK, BAD_REQUEST, NOT_FOUND, CONFLICT, GONE = 200, 400, 404, 409, 410
+FAILED, NOT_IMPLEMENTED, UNAVAILABLE = 500, 501, 503
 ANEW = 425
 """To an asking agent only: it may be asked once more, as another question (`once.py`)."""
 

@@ -41,7 +41,14 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from elfmesh import ids
-from elfmesh.control.answers import BAD_REQUEST, FAILED, UNAVAILABLE, error_body, error_of
+from elfmesh.control.answers import (
+    BAD_REQUEST,
+    FAILED,
+    NOT_IMPLEMENTED,
+    UNAVAILABLE,
+    error_body,
+    error_of,
+)
 from elfmesh.control.authority.web import AUDIT, Recorder, authorised, disbelieved, undistinguished
 from elfmesh.control.events import Reply
 from elfmesh.control.identity.identify import Identifier, identifying
@@ -55,7 +62,7 @@ from elfmesh.control.web.responses import json_body, json_response
 from elfmesh.control.web.results import arrow, follow, results, schema
 from elfmesh.control.web.rollout import promote, rollout, undo
 from elfmesh.control.web.tap import TapSource, tap
-from elfmesh.errors import ElfError, QueryError, Unreachable, UsageError
+from elfmesh.errors import ElfError, NotInstalled, QueryError, Unreachable, UsageError
 
 log = logging.getLogger("elf.api")
 BODY_BYTES_MAX = 2 * TEXT_BYTES_MAX + 4096
@@ -168,6 +175,8 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return json_response(BAD_REQUEST, error_of(error))
     except Unreachable as error:
         return json_response(UNAVAILABLE, error_of(error))
+    except NotInstalled as error:
+        return json_response(NOT_IMPLEMENTED, error_of(error))
     except ElfError as error:
         return json_response(FAILED, error_of(error))
     except ConnectionError:

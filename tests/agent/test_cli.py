@@ -167,7 +167,7 @@ def test_the_variable_of_an_option_is_called_as_its_flag(
     assert cli.run(["run", str(tmp_path / "log")]) == 0
     assert capsys.readouterr().out == "k\n7\n"
     monkeypatch.setenv("ELF_AGENT_STREAM", "noname")
-    assert cli.run(["agent"]) != 0
+    assert cli.run(["agent"]) == 2
     assert "'noname' is no name and path" in capsys.readouterr().err
 
 

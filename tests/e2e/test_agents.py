@@ -326,15 +326,18 @@ def test_a_directory_in_use_is_refused(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "wanted", "message"),
     [
-        (("--stream", "log"), "NAME=PATH"),
-        (("--stream", "log=x,format=jsn"), "format"),
-        (("--label", "role"), "KEY=VALUE"),
-        (("-c", "/nowhere/agent.toml"), "agent.toml"),
+        (("--stream", "log"), 2, "NAME=PATH"),
+        (("--lookup", "log"), 2, "--lookup NAME=PATH"),
+        (("--label", "role"), 2, "KEY=VALUE"),
+        (("--stream", "log=x,format=jsn"), 78, "format"),
+        (("-c", "/nowhere/agent.toml"), 78, "agent.toml"),
     ],
 )
-def test_wrong_settings_end_with_78(agent: Agent, words: tuple[str, ...], message: str) -> None:
+def test_malformed_flags_end_with_2_and_wrong_settings_with_78(
+    agent: Agent, words: tuple[str, ...], wanted: int, message: str
+) -> None:
     code, errors = failing(agent, *words)
-    assert code == 78
+    assert code == wanted
     assert message in errors

@@ -24,7 +24,7 @@ from typing import Any
 from elfmesh.agent.memory import rss_bytes
 from elfmesh.agent.metrics.timings import BOUNDS_S, NAMES, TIMINGS, observe
 from elfmesh.control.load import is_insecure
-from elfmesh.errors import RuntimeFailure
+from elfmesh.errors import NotInstalled
 
 JOBS_MAX = 500
 OTHERS = "(others)"
@@ -119,9 +119,8 @@ class AgentPage:
         try:
             text = write(samples)
         except ImportError:
-            raise RuntimeFailure(
-                "metrics need prometheus-client", hint="pip install 'elfmesh[prometheus]'"
-            ) from None
+            hint = "Install it for the agent and start it again: pip install 'elfmesh[prometheus]'."
+            raise NotInstalled("metrics need prometheus-client", hint=hint) from None
         return text + (self._results() if self._results is not None else b"")
 
 

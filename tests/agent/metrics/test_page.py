@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client.parser import text_string_to_metric_families
 
 from elfmesh.agent.metrics import page
 from elfmesh.agent.metrics.page import JOBS_MAX, METRICS, OTHERS, samples_of, write
 from elfmesh.agent.metrics.timings import BOUNDS_S, NAMES, TIMINGS, Histogram, observe, timed
+from elfmesh.control.api import Backend, make_app
 from elfmesh.control.load import INSECURE
 from elfmesh.control.results.records import BUCKETS
-from elfmesh.errors import RuntimeFailure
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import Traffic
 
@@ -98,13 +99,18 @@ def test_histograms_are_cumulative_and_count_what_was_timed(monkeypatch: pytest.
     assert {each.value for each in found if each.name.endswith("_count")} == {6}
 
 
-def test_without_the_library_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_library_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(samples: object) -> bytes:
         raise ImportError
 
     monkeypatch.setattr(page, "write", missing)
-    with pytest.raises(RuntimeFailure, match="prometheus-client"):
-        page.AgentPage(lambda: said({}), dict)()()
+    app = make_app(cast(Backend, None), metrics=page.AgentPage(lambda: said({}), dict))
+    async with TestClient(TestServer(app)) as client:
+        answer = await client.get("/metrics")
+        body = await answer.json()
+    assert answer.status == 501
+    assert "prometheus-client" in body["error"]
+    assert "pip install 'elfmesh[prometheus]'" in body["hint"]
 
 
 def test_every_metric_is_documented() -> None:
