@@ -55,6 +55,17 @@ def test_what_is_equal_passes_whatever_way_it_is_written(place: Path, expect: ob
     assert (done.return_value, "1 passed, 0 failed" in done.stderr) == (0, True), done.output
 
 
+@pytest.mark.parametrize(
+    ("items", "header"),
+    [("u", "window_start,window_end,u"), ("window.start, u", "start,u"), ("window_end AS e, u", "e,u")],
+)
+def test_csv_has_the_window_once(place: Path, items: str, header: str) -> None:
+    query = f"SELECT {items}, count(*) AS n FROM log GROUP BY window(ts, '10 seconds'), u"
+    words = [query, "-o", "csv", "--format", "json", str(place / "log.ndjson")]
+    printed = CliRunner().invoke(run_command, words, standalone_mode=False)
+    assert printed.stdout.splitlines()[0] == f"{header},n"
+
+
 @pytest.mark.parametrize("job", ["", "CREATE JOB shop.top AS "])
 def test_what_elf_run_prints_is_what_is_expected(place: Path, job: str) -> None:
     text = case(job + QUERY)

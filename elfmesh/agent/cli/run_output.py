@@ -17,6 +17,7 @@ import pyarrow as pa
 from elfmesh.agent.interval_result import IntervalResult
 from elfmesh.control.cli.common import CSV_END
 from elfmesh.control.ql import Statement
+from elfmesh.control.ql.nodes import WindowBound
 from elfmesh.control.results.records import ResultRecord, encode_json, iso_us, rows_to_json, to_json
 from elfmesh.text import printable
 
@@ -80,7 +81,7 @@ class _Tabular:
 
     def __init__(self, statement: Statement) -> None:
         names = list(statement.columns)
-        self._bounded = statement.window is not None and not set(BOUNDS) & set(names)
+        self._bounded = statement.window is not None and not _has_bounds(statement)
         self._header = [*(BOUNDS if self._bounded else ()), *names]
 
     def _cells(self, table: pa.Table, record: ResultRecord | None) -> list[list[Any]]:
@@ -163,6 +164,14 @@ class TableWriter(_Tabular):
             self._out.write(f"{BOLD}{line}{PLAIN}\n" if self._bold else f"{line}\n")
             self._out.write("  ".join("-" * width for width in widths) + "\n")
         self._out.writelines(_aligned(row, widths, right) + "\n" for row in texts)
+
+
+def _has_bounds(statement: Statement) -> bool:
+    """Whether a column shows the window: by its name or, whatever it is called, by what it is."""
+    if set(BOUNDS) & set(statement.columns):
+        return True
+    own = () if statement.relation is not None else statement.plan.outputs
+    return any(isinstance(expr, WindowBound) for _, expr in own)
 
 
 def writer(kind: str, out: TextIO, statement: Statement, *, bold: bool) -> Writer:

@@ -25,7 +25,7 @@ from elfmesh.control.ql.draft_types import (
     UnionDraft,
 )
 from elfmesh.control.ql.draft_windows import with_windows
-from elfmesh.control.ql.nodes import Call, Expr, Field, Literal, Scalar, Star
+from elfmesh.control.ql.nodes import Call, Expr, Field, Literal, Scalar, Star, WindowBound
 from elfmesh.control.ql.paths import dotted_parts
 from elfmesh.control.ql.python_function import PythonFunction
 from elfmesh.control.ql.refusals import CLAUSES
@@ -212,7 +212,9 @@ class Drafter:
                 items.append((node.alias, translator.expr(node.this)))
                 continue
             expr = translator.expr(node)
-            if schemaless:
+            if isinstance(expr, WindowBound) and node.name.lower() == expr.side:
+                items.append((expr.side, expr))  # window.start: a field is its last part, as everywhere
+            elif schemaless:
                 items.append((None, expr))
             elif isinstance(expr, Star):
                 qualifier = node.table if isinstance(node, exp.Column) else ""
