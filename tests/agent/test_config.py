@@ -6,7 +6,7 @@ import pytest
 
 from elfmesh.agent.cli import entry
 from elfmesh.agent.config import load_config, parse_label, parse_stream
-from elfmesh.errors import ConfigError
+from elfmesh.errors import ConfigError, UsageError
 
 FULL = """
 data_dir = "/var/lib/elf"
@@ -148,12 +148,12 @@ def test_a_file_that_is_not_there_is_a_configuration_error(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("text", ["novalue", "=x", "a b=c"])
 def test_a_wrong_label_says_how_to_write_it(text: str) -> None:
-    with pytest.raises(ConfigError, match="KEY=VALUE"):
+    with pytest.raises(UsageError, match="KEY=VALUE"):
         parse_label(text)
 
 
 def test_a_wrong_stream_says_how_to_write_it() -> None:
-    with pytest.raises(ConfigError, match="NAME=PATH"):
+    with pytest.raises(UsageError, match="NAME=PATH"):
         parse_stream("justaname")
 
 
