@@ -28,6 +28,7 @@ from elfmesh.control.answers import (
 from elfmesh.control.asks_versions import CHANGING_VERBS, VERBS, Versions, changes, runs_already
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.describe import agent_row, description, job_row, stream_row
+from elfmesh.control.doubts import Doubts
 from elfmesh.control.election import Lost
 from elfmesh.control.leadership import Leadership
 from elfmesh.control.manifest import Manifest, updated
@@ -78,7 +79,7 @@ class Asks:
     def __init__(self, office: Office, leadership: Leadership, carrier: Carrier) -> None:
         self._office, self._leadership, self._carrier = office, leadership, carrier
         self._busy: dict[bytes, list[Submit]] = {}
-        self._once = office.once
+        self._once, self._doubts = office.once, Doubts(office, leadership)
         self._versions = Versions(office, self._once, self._reset, self._again)
         self._placing = Placing(office, leadership, self._busy, self._check, self.submit)
 
@@ -100,7 +101,7 @@ class Asks:
                 self._busy[job].append(message)
         elif problem := not_for_readers(manifest, master) or runs_already(message, master):
             self._refuse(message.origin, message.token, CONFLICT, problem)
-        elif self._once.was_passed(message.origin, message.token) and self._leads(job):
+        elif self._once.was_passed(message.origin, message.token, job) and self._leads(job):
             ask_anew(self._office, message.origin, message.token)
         elif master is not None:
             self._change(master, message)
@@ -165,7 +166,10 @@ class Asks:
             if made:
                 ask_anew(self._office, message.origin, message.token)
                 return
-            self._once.passed(message.origin, message.token)
+            job = message.job if isinstance(message, Ask) else message.manifest.job_id
+            if self._once.was_passed(message.origin, message.token, job):
+                self._doubts.passed_again(job)
+            self._once.passed(message.origin, message.token, job)
         self._office.send(leader, replace(message, hops=message.hops + 1))
 
     def _create(self, message: Submit) -> None:
@@ -251,7 +255,7 @@ class Asks:
         except ProtocolError:
             self._office.stats["control.malformed"] += 1
             return
-        if changes(ask) and self._once.was_passed(ask.origin, ask.token):
+        if changes(ask) and self._once.was_passed(ask.origin, ask.token, ask.job):
             ask_anew(self._office, ask.origin, ask.token)
         elif problem := refused_with_readers(master, ask.verb):
             respond(self._office, ask.origin, ask.token, *problem)

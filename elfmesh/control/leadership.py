@@ -296,7 +296,7 @@ class Leadership:
             return
         master = terms.master.id
         if lost or master == self._office.me.id or master in idle or self._office.is_gone(master):
-            self._take_over(terms)
+            self.take_over(terms)
             return
         self._roots.follow(job, terms.master, terms.epoch)
         self._office.probe(terms.master, lambda done: self._probed(terms, done))
@@ -306,11 +306,12 @@ class Leadership:
         if not self._wants_master(job):
             return
         if done is not None and not done.alive:
-            self._take_over(terms)
+            self.take_over(terms)
         else:
             self._look_again_later(job)
 
-    def _take_over(self, terms: Terms) -> None:
+    def take_over(self, terms: Terms) -> None:
+        """Try to lead a job whose master of these terms is gone, or wants us to: the register decides."""
         try:
             plan = read_plan(terms.manifest.text)
         except QueryError:
@@ -328,7 +329,7 @@ class Leadership:
         if isinstance(outcome, Lost):
             self._office.stats["control.not_elected"] += 1
             if offered is not None and offered.epoch > terms.epoch:  # who has won wants us to lead
-                self._take_over(offered)
+                self.take_over(offered)
                 return
             goes_on = outcome.open or self._learn(terms.manifest, outcome)
             if not outcome.open and goes_on:
@@ -373,7 +374,7 @@ class Leadership:
             return
         self._office.emit(Subscribe(job))
         self.keep(message.terms)  # until we are elected, questions go on to the old one
-        self._take_over(message.terms)
+        self.take_over(message.terms)
 
     def replica(self, sender: Contact, message: Replica) -> None:
         """A master gives us what a successor needs."""

@@ -30,8 +30,11 @@ WORDS_MAX = 8
 WAITED_S = 60.0
 """After this nobody waits for a change any more (`requests.REQUEST_S` and the longest wait)."""
 
-_CAME, _PASSED, _ANSWERED = "", "passed", "answered"
-"""What became of a word that made no change here; anything else is an incarnation."""
+_CAME, _ANSWERED = "", "answered"
+_PASSED = "passed "
+"""What became of a word that made no change here; anything else is an incarnation. Behind `_PASSED` comes the
+id of the job that it was passed on for: a word goes by its job's home to the other seat, and an agent may be
+both."""
 
 
 def word(origin: Contact, token: int) -> bytes:
@@ -60,7 +63,7 @@ class Once:
             self._note(origin, token, _CAME)
             return False
         late = now - self._since.get((origin.id, origin.incarnation, token), now) > WAITED_S
-        return known == _ANSWERED or (late and known in (_CAME, _PASSED))
+        return known == _ANSWERED or (late and _made_nothing(known))
 
     def answered(self, origin: Contact, token: int) -> None:
         """Something was answered: no change is made any more, if none was."""
@@ -71,9 +74,9 @@ class Once:
         """A change is being made."""
         self._note(origin, token, incarnation)
 
-    def passed(self, origin: Contact, token: int) -> None:
+    def passed(self, origin: Contact, token: int, job: bytes) -> None:
         """The word is passed on to who leads the job."""
-        self._note(origin, token, _PASSED)
+        self._note(origin, token, _PASSED + job.hex())
 
     def _note(self, origin: Contact, token: int, what: str) -> None:
         self._known[origin.id, origin.incarnation, token] = what
@@ -91,8 +94,12 @@ class Once:
     def of(self, origin: Contact, token: int) -> str | None:
         """The incarnation that was changed by this very word, None if none was."""
         known = self._known.get((origin.id, origin.incarnation, token))
-        return None if known in (_CAME, _PASSED, _ANSWERED) else known
+        return None if known is None or _made_nothing(known) else known
 
-    def was_passed(self, origin: Contact, token: int) -> bool:
-        """Whether this very word was passed on."""
-        return self._known.get((origin.id, origin.incarnation, token)) == _PASSED
+    def was_passed(self, origin: Contact, token: int, job: bytes) -> bool:
+        """Whether this very word was passed on to who leads the job."""
+        return self._known.get((origin.id, origin.incarnation, token)) == _PASSED + job.hex()
+
+
+def _made_nothing(known: str) -> bool:
+    return known in (_CAME, _ANSWERED) or known.startswith(_PASSED)

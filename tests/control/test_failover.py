@@ -166,10 +166,32 @@ def test_what_is_handed_over_during_an_attempt_is_taken_as_soon_as_that_has_fail
     master, heir = world.master(), world.closest(JOB)[1]
     leadership = heir.control.leadership
     terms = master.control.leadership.masters[JOB].terms
-    leadership._office.after(0.0, lambda: leadership._take_over(replace(terms, epoch=terms.epoch - 1)))
+    leadership._office.after(0.0, lambda: leadership.take_over(replace(terms, epoch=terms.epoch - 1)))
     world.post(0.0005, heir, Received(master.me, Handover(terms, None)))
     world.run(0.1)
     assert world.master() is heir
+
+
+def test_a_job_begins_anew_where_its_end_was_missed_and_who_ended_it_is_gone() -> None:
+    """Who is closest to it holds it for a master that never answers; no tree has a root that would look."""
+    world = World(5)
+    world.apply(world[0])
+    world.run(1.0)
+    master, heir = world.closest(JOB)[:2]
+    assert world.master() is master
+    world.kill(heir)
+    world.run(1.0)
+    world.lost = lambda sender, target, message: target is heir and isinstance(message, ctl.Withdraw)
+    assert world.ask(world.living[-1], "delete", {"job": "shop/top"}).status == 200
+    world.restart(heir)
+    world.run(10.0)
+    assert JOB in heir.control.leadership.holders
+    assert JOB not in heir.control.office.roots
+    world.kill(master)
+    world.run(2.0)
+    assert world.closest(JOB)[0] is heir
+    applied = world.apply(world.living[-1])
+    assert (applied.status, applied.body["state"]) == (200, "new")
 
 
 def test_all_agents_restarted_at_once_go_on() -> None:

@@ -29,7 +29,7 @@ def test_a_word_is_too_late_when_it_was_answered_or_nobody_waits_for_it_and_not_
     assert not once.came(asker(), 1, WAITED_S), "its client asks again"
     assert once.came(asker(), 1, WAITED_S + 1)
     assert not once.came(asker(), 2, 0.0)
-    once.passed(asker(), 2)
+    once.passed(asker(), 2, b"job")
     once.answered(asker(), 2)
     assert not once.came(asker(), 2, 1.0), "not here: it is passed on again"
     assert once.came(asker(), 2, WAITED_S + 1)
@@ -43,6 +43,17 @@ def test_a_word_is_too_late_when_it_was_answered_or_nobody_waits_for_it_and_not_
     assert once.came(asker(), 3, 1.0)
     once.answered(asker(), 4)
     assert not once.came(asker(), 4, 0.0), "a question, not a change"
+
+
+def test_a_word_that_was_passed_on_at_one_seat_of_a_job_is_not_taken_for_passed_on_at_the_other() -> None:
+    """Its home would send it back each time that it comes again, and it would be obeyed under each number."""
+    once = Once()
+    once.came(asker(), 1, 0.0)
+    once.passed(asker(), 1, b"other seat")
+    assert once.was_passed(asker(), 1, b"other seat")
+    assert not once.was_passed(asker(), 1, b"home")
+    assert once.of(asker(), 1) is None
+    assert once.came(asker(), 1, WAITED_S + 1)
 
 
 def test_the_memory_of_words_is_bounded() -> None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import pytest
+
+from elfmesh.agent.assembly import LocalAgent
+from elfmesh.agent.disk.durable import Durable
 from elfmesh.agent.disk.framelog import FILE_NAME, FrameLog
 from elfmesh.agent.disk.frames import Forgotten, Frame, Sealed
 from elfmesh.agent.disk.storage import DiskStorage
-from elfmesh.control.events import Persist
+from elfmesh.control.events import Append, Persist
 from elfmesh.control.manifest import new_manifest
 from elfmesh.control.plan import read_job
-from elfmesh.control.results.records import FIRST
+from elfmesh.control.results.records import FIRST, ResultRecord
 from elfmesh.control.terms import Stage
+from elfmesh.errors import DiskFull
 from elfmesh.srt.events import Unsubscribe
 from tests.control.members import TEXT
 from tests.sim.swarm.history import History, standing
-from tests.sim.swarm.told import Beginnings, goes_out_last
+from tests.sim.swarm.told import Beginnings, goes_out_last, on_append
 
 JOB = f"{b'j'.hex()}:1"
 KEY = ("h1", ("sim/ids", "1"))
@@ -87,3 +94,31 @@ def test_what_a_worker_is_told_by_its_versions_is_believed_as_far_as_a_register_
     assert told.released("h1", job) == [(0.5, FIRST), (1.0, 5), (2.0, 5), (4.0, 7)]
     told.begun("h2", job, 4.0, ())
     assert told.released("h2", job) == []
+
+
+def test_a_record_is_published_when_it_is_written_behind_the_vote_for_it_and_not_when_it_is_wanted() -> None:
+    class Full:
+        def __init__(self, times: int) -> None:
+            self.times, self.done = times, list[object]()
+
+        def write(self, *effects: object) -> None:
+            if self.times:
+                self.times -= 1
+                raise DiskFull("full")
+            self.done += effects
+
+    votes, records, noted = Full(1), Full(1), list[Append]()
+    state = SimpleNamespace(apply=lambda effects: votes.write(*effects))
+    durable = Durable(cast("Any", state), cast("Any", SimpleNamespace(append=records.write)))
+    on_append(cast("LocalAgent", SimpleNamespace(pump=SimpleNamespace(_outbox=SimpleNamespace(_durable=durable)))), noted.append)
+    vote = Persist("vote", b"j" * 20, b"")
+    append = Append(b"j" * 20, "1", ResultRecord(job="sim/ids", index=5), b"")
+    wanted: list[Append | Persist] = [vote, append]
+    with pytest.raises(DiskFull):
+        durable.write(wanted)
+    assert not noted
+    with pytest.raises(DiskFull):
+        durable.write(wanted)
+    assert (noted, votes.done) == ([append], [vote])
+    durable.write(wanted)
+    assert (noted, records.done, wanted) == ([append], [append], [])

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace as changed
 
 from elfmesh.control.results.records import BUCKETS, FIRST, ResultRecord, table_to_ipc
+from tests.sim.swarm.aftermath import _part_of_the_job
 from tests.sim.swarm.history import Appended, Contribution, Decided, History, Incarnation, Safe
+from tests.sim.swarm.host import Host
 from tests.sim.swarm.invariants import ALL
 from tests.sim.swarm.oracle import HostTruth, Truth
 from tests.sim.swarm.outcome import Outcome
@@ -166,6 +170,32 @@ def test_what_is_late_may_be_dropped_once_its_interval_was_closed() -> None:
     late_in_an_open_interval(out)
     out.truths[KEY].hosts["h1"].released.append((1.5, 6))
     assert not [*ALL["I9 late"](out)]
+
+
+def test_who_is_away_for_five_minutes_is_not_expected_afterwards() -> None:
+    """Another agent that comes back on its host, without its disk, is none of its lives."""
+    out = clean()
+    out.founders[KEY] = ("h1", "h2", "h3")
+    expected = ALL["I6 completeness"]
+    for since, until, is_away in (
+        (-297.0, float("inf"), True),
+        (-296.9, float("inf"), False),
+        (-400.0, -100.0, True),
+        (-290.0, 900.0, False),
+    ):
+        out.absent["h3"] = [(since, until)]
+        assert bool(list(expected(out))) is not is_away, since
+
+
+def test_a_log_that_was_rotated_unseen_is_part_of_a_job_that_had_looked_before_it_was_there() -> None:
+    server = SimpleNamespace(
+        rotated={1: 5.0}, ledger=[line(1, 5, 1), line(2, 6, 1)], inode=lambda: SimpleNamespace(number=2)
+    )
+    around = SimpleNamespace(scenario=SimpleNamespace(glob=""))
+    log = cast("Host", SimpleNamespace(server=server, around=around))
+    opened = {1: 9.0, 2: 9.0}
+    assert [each.inode for each in _part_of_the_job(log, opened, 8.0)] == [2]
+    assert [each.inode for each in _part_of_the_job(log, opened, 4.0)] == [1, 2]
 
 
 def test_the_frame_that_begins_a_job_has_read_nothing() -> None:

@@ -335,7 +335,7 @@ REGISTRY: dict[str, Ablation] = {
         "D-16",
         lambda: [
             (once.Once, "of", lambda self, origin, token: None),
-            (once.Once, "was_passed", lambda self, origin, token: False),
+            (once.Once, "was_passed", lambda self, origin, token, job: False),
         ],
         shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
     ),

@@ -34,8 +34,15 @@ def limits_broken(hosts: list[Host], system: SimOS) -> list[str]:
     return wrong
 
 
-def _part_of_the_job(host: Host, opened: Mapping[int, float]) -> list[Written]:
-    """What was rotated before a job first looked at its log is not part of it, unless its stream names it."""
+def _part_of_the_job(host: Host, opened: Mapping[int, float], began: float) -> list[Written]:
+    """What was rotated before a job first looked at its log is not part of it, unless its stream names it.
+
+    Args:
+        host: whose log.
+        opened: by file, when it was first opened for the job.
+        began: when the first frame of the job was written. The log was looked at before: a file that was
+            not there then, and was made and rotated while nobody worked on the job, is found and read.
+    """
     server = host.server
     if host.around.scenario.glob:
         return server.ledger
@@ -44,7 +51,7 @@ def _part_of_the_job(host: Host, opened: Mapping[int, float]) -> list[Written]:
         for inode in (*server.rotated, server.inode().number)
         if opened.get(inode, math.inf) < server.rotated.get(inode, math.inf)
     ]
-    first = min(looks, default=math.inf)
+    first = min([*looks, began])
     return [line for line in server.ledger if server.rotated.get(line.inode, math.inf) >= first]
 
 
@@ -63,7 +70,7 @@ def truths(hosts: list[Host], history: History, jobs: dict[Incarnation, Job]) ->
                     for (who, inode), times in history.opened.items()
                     if who == name
                 }
-                lines = _part_of_the_job(writer, opened)
+                lines = _part_of_the_job(writer, opened, min((each.at for each in sealed), default=math.inf))
                 released = history.released.get((name, key), []) + history.beginnings.released(name, key)
                 of_job[name] = HostTruth(name, lines, standing(sealed), start, opened, released)
         found[key] = Truth(job, key, of_job, history.texts.get(key, {}))

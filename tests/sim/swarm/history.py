@@ -17,7 +17,7 @@ from elfmesh.control.master.master import Master
 from elfmesh.control.register.value import Cell
 from elfmesh.control.results.records import FIRST, ResultRecord
 from elfmesh.machine import Effect, Event, Send
-from tests.sim.swarm.told import Beginnings, goes_out_last
+from tests.sim.swarm.told import Beginnings, goes_out_last, on_append
 
 Incarnation = tuple[str, str]
 """A job's name and the incarnation of its results."""
@@ -169,7 +169,7 @@ class History:
 
     def tap(self, host: str, local: LocalAgent, entered: Callable[[], None]) -> None:
         """Note what this agent does from now on; `entered` is told that its code runs."""
-        self._lives[host] += 1
+        life = self._lives[host] = self._lives[host] + 1
         self.recovered(host, local.frames)
         self._told(host, local)
         step, append = local.core.step, local.frames.append
@@ -210,8 +210,13 @@ class History:
             append(frame)
             self.noted(host, frame)
 
+        def appended(effect: ctl.Append) -> None:
+            note = Appended(self.now(), host, effect.record, effect.rows, life)
+            self.appended.setdefault((effect.record.job, effect.incarnation), []).append(note)
+
         local.core.step = noted  # type: ignore[method-assign]  # listens in
         local.frames.append = kept  # type: ignore[method-assign]  # listens in
+        on_append(local, appended)
 
     def register_lost(self, job: str, at: float) -> str:
         """How the register of a job has lost its majority for good by then, "" if it has not.
@@ -239,9 +244,6 @@ class History:
             record = effect.record
             job: Incarnation = (record.job, effect.incarnation)
             self.names[effect.job] = record.job
-            self.appended.setdefault(job, []).append(
-                Appended(self.now(), host, record, effect.rows, self._lives[host])
-            )
             master = local.control.leadership.masters.get(effect.job)
             if master is not None and master.epoch == record.epoch:
                 self.say(f"{host} publishes {_short(record)}")

@@ -169,7 +169,7 @@ class Host:
         self.transport: SwarmTransport | None = None
         self.wanted = True
         self.left = False
-        self.left_as = ""
+        self.was: dict[str, float] = {}  # names that it had, and since when that agent is gone for good
         self._leaving: asyncio.Task[None] | None = None
         self.down_since: float | None = 0.0
         self.away: list[tuple[float, float]] = []
@@ -360,7 +360,7 @@ class Host:
         self.kill()
         self.disk.wipe(f"/{self.folder}/data")
         self.disk.space, self.disk.syncs_to_fail = None, 0
-        self.disks += 1
+        self.was[self.name], self.disks = self.around.history.now(), self.disks + 1
         self._gone_for_good()
         self._new_identity()
 
@@ -382,7 +382,7 @@ class Host:
     async def leave(self) -> None:
         """`elf leave`; who cannot go in order, in a paused job or without a majority, is switched off."""
         if self.local is not None and not self.left:
-            self.left, self.left_as = True, self.name
+            self.left, self.was[self.name] = True, float("-inf")  # it says so: nobody expects it
             self._leaving = asyncio.get_running_loop().create_task(self._leave(self.local))
             await asyncio.shield(self._leaving)  # it goes on when the faults are over
 

@@ -232,7 +232,9 @@ def i6_completeness_is_true(out: Outcome) -> Iterator[str]:
         if (record.state == "FINAL") != (not record.missing):
             yield f"{where}: {record.state} with missing {record.missing}"
         for founder in out.founders.get(truth.key, ()):
-            away = any(to - since >= EVICT_S for since, to in out.absent.get(founder, ()))
+            # Who is away is expected for five minutes (D-14), and not afterwards. Who comes back without its
+            # disk is another agent: the one that it was is away from then on.
+            away = any(min(to, each.at) - since >= EVICT_S for since, to in out.absent.get(founder, ()))
             if founder not in roster and not away:
                 yield f"{where}: {founder} was there from the beginning and is not expected"
 

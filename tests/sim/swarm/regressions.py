@@ -84,23 +84,22 @@ REGRESSIONS: dict[str, str] = {
     " the successor did from intervals before its worker's beginning, and trees held back what all had",
     "heard-after-its-end": "what had been on its way to a paused agent since before its senders left made it"
     " take them for there, for ever: most of the fleet did not answer, and nobody founded a job any more",
+    "wanted-before-it-was-written": "a record was taken for published as soon as its master wanted it"
+    " appended behind the write of its own vote; the disk was full, nothing was told, and a crash took both",
+    "ended-while-it-was-away": "who had missed a job's end, and was the closest to it, passed on every word"
+    " to begin it anew to a master that had left: a job that is over has no tree whose root would look",
+    "rotated-between-two-lives": "a log that was not there when its job first looked, and was made and"
+    " rotated while nobody worked on the job, was no part of it for the judge: what expired was too many",
+    "passed-on-at-one-seat": "the closest agent to both seats of a job passed a word on at one and sent it"
+    " back at the other as if it led there: its client asked anew each time, and two updates made seven",
+    "expected-without-its-disk": "who had lost its disk was expected for ever by its judge: the agent that"
+    " came back without it was taken for the same one",
 }
 
-OPEN: dict[str, str] = {
-    "ended-partial-and-whole": "an interval is ended without a member in one epoch and with it in the next,"
-    " at the same agent, after many masters in half a minute",
-    "run-by-nobody-afterwards": "after the faults nobody runs one of two jobs for 90 s",
-    "expired-in-two-lives": "records that were expired before a crash are counted as expired once more behind"
-    " it; rows are right",
-    "begun-and-never-chosen": "members begin a version that an acceptor had accepted and no majority chose:"
-    " who asks an acceptor for the master is told the terms known there. To pass the question on to the"
-    " leader cures it, and lets two seeds end an interval twice",
-    "expected-after-four-disks": "four of four hosts lose their disks one after the other; a later master"
-    " does not expect the first life of one of them, which its predecessors did",
-}
+OPEN: dict[str, str] = {}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
-OPEN_SEEDS: tuple[int, ...] = (9, 87, 119, 174, 265)
+OPEN_SEEDS: tuple[int, ...] = ()
 """Seeds of the suite that mean a scenario of `OPEN` now."""
 
 

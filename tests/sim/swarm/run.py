@@ -63,8 +63,8 @@ async def _run(
         for host in swarm.hosts
     }
     for host in swarm.hosts:
-        if host.left:  # it has said so: nobody expects it
-            absent.setdefault(host.left_as, []).append((0.0, float("inf")))
+        for name, since in host.was.items():  # it left, or lost its disk and came back as another agent
+            absent.setdefault(name, []).append((since, float("inf")))
     await swarm.end()
     return Outcome(
         scenario=scenario,

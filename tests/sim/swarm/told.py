@@ -5,11 +5,12 @@ An agent has told of what it learned with what goes out behind the write of it, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from elfmesh.agent.assembly import LocalAgent
 from elfmesh.agent.outbox import Store
-from elfmesh.control.events import Persist
+from elfmesh.control.events import Append, Persist
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Stage
 from elfmesh.machine import Effect
@@ -30,6 +31,30 @@ def goes_out_last(effects: Sequence[Effect], *, behind_an_epoch: bool) -> Effect
         if behind_an_epoch and isinstance(effect, Persist) and effect.kind == "epoch":
             return None
     return None
+
+
+def on_append(local: LocalAgent, noted: Callable[[Append], None]) -> None:
+    """Have `noted` called when an agent first begins to write a record to a results log.
+
+    Not when its machine wants it: a master counts its own vote in the step that gives it, and wants the
+    record appended behind the write of that vote. While its disk is full neither is written, and nothing that
+    tells of the record goes out, since effects keep their order. A crash then takes vote and record together,
+    and the register may choose another record for the interval. Once a record is being written, the vote that
+    its agent gave for it is on disk (`Durable.write`: what is remembered, then records).
+    """
+    append = local.pump._outbox._durable._append
+    known: set[int] = set()
+    kept: list[Append] = []  # so that no other has the id of one
+
+    def appending(effects: list[Append]) -> None:
+        for effect in effects:
+            if id(effect) not in known:  # what did not fit is written again
+                known.add(id(effect))
+                kept.append(effect)
+                noted(effect)
+        append(effects)
+
+    local.pump._outbox._durable._append = appending  # type: ignore[method-assign]  # listens in
 
 
 @dataclass
