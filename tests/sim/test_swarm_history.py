@@ -110,7 +110,10 @@ def test_a_record_is_published_when_it_is_written_behind_the_vote_for_it_and_not
     votes, records, noted = Full(1), Full(1), list[Append]()
     state = SimpleNamespace(apply=lambda effects: votes.write(*effects))
     durable = Durable(cast("Any", state), cast("Any", SimpleNamespace(append=records.write)))
-    on_append(cast("LocalAgent", SimpleNamespace(pump=SimpleNamespace(_outbox=SimpleNamespace(_durable=durable)))), noted.append)
+    on_append(
+        cast("LocalAgent", SimpleNamespace(pump=SimpleNamespace(_outbox=SimpleNamespace(_durable=durable)))),
+        noted.append,
+    )
     vote = Persist("vote", b"j" * 20, b"")
     append = Append(b"j" * 20, "1", ResultRecord(job="sim/ids", index=5), b"")
     wanted: list[Append | Persist] = [vote, append]
