@@ -44,6 +44,7 @@ from elfmesh.agent.parsers.lines import Lines
 from elfmesh.agent.sources.blocks import Block, is_compressed, is_pipe, read_blocks
 from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.sources.records import cutter_for
+from elfmesh.agent.worker.beginning import Surroundings
 from elfmesh.agent.worker.worker import FILTERED, FUNCTION_ERROR, PARSE_ERROR, SAMPLES_MAX, JobWorker
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.ql import Query, Statement, expand, parse
@@ -218,15 +219,9 @@ class LogRun:
         return ResultRecord(job=self.statement.name, index=0, counts=counts)
 
     def _worker(self, budget: MemoryBudget) -> JobWorker:
-        seed = secrets.randbits(63)
+        around = Surroundings(budget=budget, seed=secrets.randbits(63), lookup=self._lookups)
         return JobWorker(
-            self.statement,
-            max_future_us=None,
-            strict=True,
-            budget=budget,
-            seed=seed,
-            lookup=self._lookups,
-            functions=self._functions,
+            self.statement, around=around, max_future_us=None, strict=True, functions=self._functions
         )
 
     def _answer(

@@ -22,10 +22,10 @@ from tests.agent.test_worker import HOP, NOW, TUMBLE, Feeder, S
 ROOM = 1 << 20
 
 
-def worker(text: str = TUMBLE, **options: object) -> tuple[JobWorker, Feeder]:
+def worker(text: str = TUMBLE) -> tuple[JobWorker, Feeder]:
     statement = ql.parse(text)
     late = LateRecords([Evaluation(FIRST, ql.Query(statement))], floor=0)
-    made = JobWorker(statement, start_index=0, late=late, **options)  # type: ignore[arg-type]  # of several types
+    made = JobWorker(statement, start_index=0, late=late)
     return made, Feeder(made)
 
 

@@ -20,12 +20,12 @@ from elfmesh.agent.disk.frames import Frame, Sealed
 from elfmesh.agent.functions.of_job import JobFunctions
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.sources import FilePosition, Gap
+from elfmesh.agent.worker.beginning import Resumed, Surroundings
 from elfmesh.agent.worker.outcome import Outcome
 from elfmesh.agent.worker.reader import Reader
 from elfmesh.agent.worker.recovered import GAPS_TOLD, positions_of, recover, told_by
 from elfmesh.agent.worker.saying import Said, Saying
 from elfmesh.agent.worker.sealing import Sealing, Unreleased, as_closed
-from elfmesh.agent.worker.stage_worker import Resumed, Surroundings
 from elfmesh.agent.worker.staged import StagedWorker
 from elfmesh.agent.worker.tally import Carried
 from elfmesh.agent.worker.watermark import clock_lag_us

@@ -23,6 +23,7 @@ from elfmesh.agent.sources.blocks import is_compressed, read_blocks
 from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.sources.records import cutter_for
 from elfmesh.agent.sources.surroundings import Surroundings
+from elfmesh.agent.worker import beginning
 from elfmesh.agent.worker.worker import JobWorker
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
@@ -85,12 +86,11 @@ class Recheck:
             budget = MemoryBudget(MEMORY_BYTES, store)
             worker = JobWorker(
                 statement,
+                around=beginning.Surroundings(
+                    budget=budget, seed=effect.token, labels=self._labels, lookup=self._lookups
+                ),
                 start_index=effect.interval,
                 max_future_us=None,
-                budget=budget,
-                seed=effect.token,
-                labels=self._labels,
-                lookup=self._lookups,
                 functions=functions,
             )
             for name in streams:

@@ -8,71 +8,17 @@ Paper: ELF 3 (job functions updated at run time).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.parsers import Parsed
-from elfmesh.agent.sources import Block, FilePosition
+from elfmesh.agent.sources import Block
+from elfmesh.agent.worker.beginning import Resumed, Surroundings
 from elfmesh.agent.worker.late import LateRecords
-from elfmesh.agent.worker.offsets import Stretch, Told
-from elfmesh.agent.worker.tally import Carried
 from elfmesh.agent.worker.worker import EXPIRED, FILTERED, LATE, JobWorker
-from elfmesh.cbt import Encode, encode_parts
-from elfmesh.cbt.budget import Budget
 from elfmesh.control import ql
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
-from elfmesh.control.ql.python_function import FunctionSource
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Stage
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all workers of a job at an agent share.
-
-    Attributes:
-        idle_us: see `Watermark`.
-        budget: the memory of panes.
-        seed: of the tables of keys.
-        encode: makes partials.
-        labels: of this agent.
-        stream: where the job is read.
-        lookup: the tables that it may look things up in.
-        functions: per version that is evaluated, who evaluates its Python functions; others have none.
-    """
-
-    idle_us: int
-    budget: Budget | None = None
-    seed: int = 0
-    encode: Encode = encode_parts
-    labels: Mapping[str, str] | None = None
-    stream: str | None = None
-    lookup: LookupTables | None = None
-    functions: Mapping[int, FunctionSource] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Resumed:
-    """Where a job goes on: what its last frame says.
-
-    Attributes:
-        next: first interval that is not sealed.
-        shed: what was left out.
-        told: how far the sealed frames had read, each for the intervals that it had sealed.
-        carried: what no replay counts and is not sealed.
-        revs: of intervals from `next` on, the last revision that another version has said.
-        turns: where no block may reach across, beside what `told` and `shed` say.
-        newest: the interval of the newest record that was read.
-    """
-
-    next: int
-    shed: tuple[Stretch, ...] = ()
-    told: tuple[Told, ...] = ()
-    carried: tuple[Carried, ...] = ()
-    revs: tuple[tuple[int, int], ...] = ()
-    turns: tuple[FilePosition, ...] = ()
-    newest: int | None = None
 
 
 class StageWorker(JobWorker):
@@ -103,22 +49,13 @@ class StageWorker(JobWorker):
     ) -> None:
         self.stop, self._heir = stop, False
         first = max(resumed.next, stage.start) if heir else resumed.next
+        carried = [each for each in resumed.carried if _within(each[0], first if heir else None, stop)]
         super().__init__(
             ql.parse(stage.manifest.text),
+            replace(resumed, next=first, carried=tuple(carried)),
+            around,
             start_index=first if heir else start_index,
-            next_index=first,
-            told=resumed.told,
-            carried=[each for each in resumed.carried if _within(each[0], first if heir else None, stop)],
-            shed=resumed.shed,
-            newest=resumed.newest,
-            idle_us=around.idle_us,
-            budget=around.budget,
-            seed=around.seed,
-            encode=around.encode,
             late=late,
-            labels=around.labels,
-            stream=around.stream,
-            lookup=around.lookup,
             functions=around.functions.get(stage.evaluated),
         )
         self.evaluated, self._since_us = stage.evaluated, stage.manifest.since_us

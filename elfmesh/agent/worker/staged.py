@@ -20,9 +20,10 @@ from itertools import chain
 
 from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.sources import Block, FileKey, FilePosition, Gap, SourceState
+from elfmesh.agent.worker.beginning import Resumed, Surroundings
 from elfmesh.agent.worker.late import Evaluation, LateRecords, Revision
 from elfmesh.agent.worker.offsets import Offsets, Stretch, Told
-from elfmesh.agent.worker.stage_worker import Resumed, StageWorker, Surroundings
+from elfmesh.agent.worker.stage_worker import StageWorker
 from elfmesh.agent.worker.tally import Carried
 from elfmesh.agent.worker.worker import MAX_FUTURE_US, OVERFLOW
 from elfmesh.control import ql

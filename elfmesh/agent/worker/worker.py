@@ -25,18 +25,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.sources import Block, Gap, SourceState
+from elfmesh.agent.worker.beginning import ALONE, FRESH, Resumed, Surroundings
 from elfmesh.agent.worker.eventtimes import EventTimes
 from elfmesh.agent.worker.insertion import insert
 from elfmesh.agent.worker.intervals import OpenInterval, SealedInterval
 from elfmesh.agent.worker.late import LateRecords, Lost, Revision
-from elfmesh.agent.worker.offsets import Offsets, Stretch, Told
-from elfmesh.agent.worker.tally import Carried, Tally
-from elfmesh.agent.worker.watermark import IDLE_US, SINCE_EVER
-from elfmesh.cbt import Content, Encode, Panes, TypeConflict, encode_parts
-from elfmesh.cbt.budget import Budget
+from elfmesh.agent.worker.offsets import Offsets
+from elfmesh.agent.worker.tally import Tally
+from elfmesh.agent.worker.watermark import SINCE_EVER
+from elfmesh.cbt import Content, Panes, TypeConflict
 from elfmesh.control.ql import Prepared, Query, Statement
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
-from elfmesh.control.ql.lookup import LookupSource
 from elfmesh.control.ql.python_function import FunctionSource
 from elfmesh.control.results.records import BUCKETS, FIRST
 from elfmesh.errors import DataError, QueryError
@@ -53,23 +52,13 @@ class JobWorker:
 
     Args:
         statement: the job's query.
+        resumed: what a life before has left.
+        around: what it shares with other workers.
         start_index: the first interval this agent takes part in; older records are expired.
-        next_index: after a restart, the first interval that was not sealed.
-        told: after a restart, how far the sealed frames had read, each for the intervals that it had sealed.
-        shed: after a restart, what was left out (`Offsets.shed`).
-        carried: after a restart, what no replay counts and was not sealed.
-        newest: after a restart, the interval of the newest record that lives before had read.
         max_future_us: how far a timestamp may be ahead of the clock; None: any.
-        idle_us: see `Watermark`.
         strict: raise when records do not fit the query's types (`elf run`) instead of counting them as
             errors.
-        budget: the memory that the panes share with those of other jobs; None: as much as they take.
-        seed: of the tables of keys, so that nobody can choose keys that collide.
-        encode: makes the partials of an interval, one per partition.
         late: takes what comes late for sealed intervals that are not closed; None: that is dropped.
-        labels: of this agent; None: all parts of the statement are computed.
-        stream: where blocks are from that do not say it, of a job over several.
-        lookup: gives lookup tables.
         functions: evaluates the Python functions of the statement.
 
     Attributes:
@@ -84,28 +73,18 @@ class JobWorker:
     def __init__(
         self,
         statement: Statement,
+        resumed: Resumed = FRESH,
+        around: Surroundings = ALONE,
         *,
         start_index: int = FIRST,
-        next_index: int = FIRST,
-        told: Iterable[Told] = (),
-        carried: Iterable[Carried] = (),
-        shed: Iterable[Stretch] = (),
-        newest: int | None = None,
         max_future_us: int | None = MAX_FUTURE_US,
-        idle_us: int = IDLE_US,
         strict: bool = False,
-        budget: Budget | None = None,
-        seed: int = 0,
-        encode: Encode = encode_parts,
         late: LateRecords | None = None,
-        labels: Mapping[str, str] | None = None,
-        stream: str | None = None,
-        lookup: LookupSource | None = None,
         functions: FunctionSource | None = None,
     ) -> None:
         self.statement = statement
-        self.query = Query(statement, labels, lookup, functions)
-        self._stream = stream
+        self.query = Query(statement, around.labels, around.lookup, functions)
+        self._stream = around.stream
         self.samples: list[str] = []
         self.field_errors = 0
         self.replaced = 0
@@ -118,17 +97,16 @@ class JobWorker:
         self._partitions = job.partitions if job else 1
         self._strict = strict
         size_us, slide_us = (window.size_us, window.slide_us) if window else (None, None)
-        self._panes = Panes(statement.tables, size_us, slide_us, budget=budget, seed=seed)
-        self._encode = encode
+        self._panes = Panes(statement.tables, size_us, slide_us, budget=around.budget, seed=around.seed)
+        self._encode = around.encode
         lateness_us = job.lateness_us if job else 0
-        self.times = EventTimes(window, lateness_us, idle_us, max_future_us, newest)
+        self.times = EventTimes(window, lateness_us, around.idle_us, max_future_us, resumed.newest)
         self._start = start_index
-        self._next = max(start_index, next_index)
-        told = tuple(told)
-        self.offsets = Offsets(told, shed)
-        self.times.resumed(told)
+        self._next = max(start_index, resumed.next)
+        self.offsets = Offsets(resumed.told, resumed.shed)
+        self.times.resumed(resumed.told)
         self.late = late
-        for index, home, counts in carried:
+        for index, home, counts in resumed.carried:
             for bucket, number in enumerate(counts):
                 self._count_once(bucket, number, index, home)
 

@@ -17,7 +17,7 @@ import msgspec
 
 from elfmesh.agent.disk import framelog, frames, framescan, storage
 from elfmesh.agent.sources import blocks
-from elfmesh.agent.worker import jobs, recovered, watermark, worker
+from elfmesh.agent.worker import beginning, jobs, recovered, watermark, worker
 from elfmesh.control import acquaintances, confirming, leadership, once
 from elfmesh.control.master import founding as master_founding
 from elfmesh.control.master import recovery, revising
@@ -135,7 +135,7 @@ REGISTRY: dict[str, Ablation] = {
     "replay-boundary": Ablation(
         "what was counted before a restart is not counted again",
         "D-1",
-        lambda: _options(worker.JobWorker, told=()),
+        lambda: _options(beginning.Resumed, told=()),
         shape=DYING,
     ),
     "restart-offsets": Ablation(
