@@ -28,6 +28,9 @@ from tests.fleet.namespaces import Namespaces, unavailable
 
 WHEEL = os.environ.get("ELF_WHEEL_ELF", "")
 ROOT = Path(__file__).parents[2]
+PATIENCE_S = 180.0
+"""What five agents, Chromium and the office may take for anything, on a machine that does much else."""
+
 WEBS = ("web1", "web2", "web3", "web4", "web5")
 OFFICE = "office"
 JOB = "shop/hits"
@@ -124,7 +127,7 @@ class Hosts:
         """An agent, ready."""
         stdout = self.spawn(web, elf).stdout
         assert stdout is not None
-        ready = stdout.readline() if says_something(stdout, 60) else b""
+        ready = stdout.readline() if says_something(stdout, PATIENCE_S) else b""
         assert ready.startswith(b"ready "), (self.place(web) / "stderr").read_text()
 
     def spawn(self, web: str, elf: str = WHEEL) -> subprocess.Popen[bytes]:
@@ -193,13 +196,13 @@ def test_a_fleet_with_certificates_from_its_wheel_to_its_page(hosts: Hosts) -> N
     job.write_text(TEXT)
     applied = json.loads(hosts.elf("apply", "-f", str(job), "-o", "json"))
     assert (applied["acknowledged"], applied["expected"]) == (5, 5)
-    first = eventually(lambda: hosts.whole(-1), 60, "an interval of all five")
+    first = eventually(lambda: hosts.whole(-1), PATIENCE_S, "an interval of all five")
 
     cut_off_and_back(hosts, first)
     renew(hosts)
     upgrade(hosts)
     refuse(hosts)
-    last = eventually(lambda: hosts.whole(max(hosts.results())), 60, "an interval after all that")
+    last = eventually(lambda: hosts.whole(max(hosts.results())), PATIENCE_S, "an interval after all that")
     if chromium() is not None:
         look(hosts)
     exact(hosts, first, last)
@@ -247,9 +250,9 @@ def cut_off_and_back(hosts: Hosts, after: int) -> None:
         ]
         return max(found, default=None)
 
-    alone = eventually(without, 60, "an interval without web3")
+    alone = eventually(without, PATIENCE_S, "an interval without web3")
     hosts.network.mend("web3")
-    eventually(lambda: hosts.whole(alone), 90, "an interval with web3 again")
+    eventually(lambda: hosts.whole(alone), PATIENCE_S, "an interval with web3 again")
 
 
 def renew(hosts: Hosts) -> None:
@@ -270,7 +273,7 @@ def renew(hosts: Hosts) -> None:
         said = subprocess.run(read, input=done.stdout, capture_output=True, check=False).stdout
         return said.decode().strip() == serial
 
-    eventually(shown, 60, "the new certificate")
+    eventually(shown, PATIENCE_S, "the new certificate")
     assert hosts.agents["web2"].pid == process
     assert hosts.agents["web2"].poll() is None
     after = json.loads(hosts.elf("describe", "agent", "web2", "-o", "json"))
@@ -282,7 +285,7 @@ def upgrade(hosts: Hosts) -> None:
     newest = max(hosts.results())
     assert hosts.stop("web4") == 0
     hosts.start("web4", elf=str(Path(sys.executable).parent / "elf"))
-    eventually(lambda: hosts.whole(newest), 60, "an interval after the upgrade")
+    eventually(lambda: hosts.whole(newest), PATIENCE_S, "an interval after the upgrade")
 
 
 def refuse(hosts: Hosts) -> None:
@@ -311,7 +314,9 @@ def refuse(hosts: Hosts) -> None:
     config.write_text(right.replace('"shop"', '"other"').replace("/data", "/other-data"))
     hosts.spawn("web5")
     refused = "a peer is refused: TLS: self-signed certificate in certificate chain"
-    eventually(lambda: refused in (hosts.place("web1") / "stderr").read_text(), 60, "a refusal by web1")
+    eventually(
+        lambda: refused in (hosts.place("web1") / "stderr").read_text(), PATIENCE_S, "a refusal by web1"
+    )
     said = hosts.elf("get", "agents", "-o", "json").splitlines()
     assert {json.loads(line)["name"] for line in said} == set(WEBS[:4])
     hosts.stop("web5")
