@@ -164,17 +164,13 @@ class LocalJob:
             self._saying,
             last,
             self._unreleased,
-            sealed=self._refresh_lookups,
+            lookups=self._lookups if self.statement.tables_read else None,
         )
         return begin
 
     def _first_frame(self, stream: Home) -> Sealed:
         version, at = self.worker.head.evaluated, stream.reader.positions(self.key)
         return Sealed(self.key, version, self.start, self.start, [], positions=(), restart=at)
-
-    def _refresh_lookups(self) -> None:
-        if self._lookups is not None and self.statement.tables_read:
-            self._lookups.refresh()
 
     def _remember(self, last: Sealed | None) -> None:
         """After a restart: what late records may still revise."""

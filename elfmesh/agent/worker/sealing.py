@@ -3,6 +3,8 @@
 Owns the order of a job's frames: each says what was sealed and revised, how far its sources were read, and
 where a restart goes on. Evaluates nothing, writes nothing.
 
+Holds nothing that holds the job: what a job has goes at once when it ends, not with the next collection.
+
 Invariants: ranges of frames follow each other without a gap; the events of a frame say what is in it and
 nothing else; a frame has the late records of everything that it says was read.
 """
@@ -10,13 +12,14 @@ nothing else; a frame has the late records of everything that it says was read.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from elfmesh.agent.disk.frames import RevisedInterval, Sealed, SealedInterval
 from elfmesh.agent.disk.framescan import FRAME_BYTES_MAX
 from elfmesh.agent.failpoints import reach
+from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.sources import FilePosition
 from elfmesh.agent.worker.intervals import SealedInterval as Closed
 from elfmesh.agent.worker.outcome import Outcome
@@ -66,7 +69,7 @@ class Sealing:
         saying: makes the events.
         last: the frame to go on from.
         unreleased: counts against what may be held.
-        sealed: called when intervals were closed, before their frame is made.
+        lookups: the tables that the job reads, which may be newer when intervals were closed; None: none.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class Sealing:
         last: Sealed,
         unreleased: Unreleased,
         *,
-        sealed: Callable[[], None],
+        lookups: LookupTables | None,
     ) -> None:
         self._key = key
         self._worker = worker
@@ -85,7 +88,7 @@ class Sealing:
         self._last = last
         self._seq = 0 if worker.late is None else last.seq
         self._unreleased = unreleased
-        self._has_sealed = sealed
+        self._lookups = lookups
 
     def seal(
         self, at: Sequence[FilePosition], now_us: int, outcome: Outcome, spool_bytes_max: int | None
@@ -138,7 +141,8 @@ class Sealing:
         late = self._worker.late
         entries = _within(self._worker.head.seal(ready), room)
         reach("seal")
-        self._has_sealed()
+        if self._lookups is not None:
+            self._lookups.refresh()
         if late is None:
             return entries
         return [each._replace(rev=late.first_rev(each.interval)) for each in entries]
