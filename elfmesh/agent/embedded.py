@@ -45,7 +45,7 @@ from elfmesh.agent.sources.blocks import Block, is_compressed, is_pipe, read_blo
 from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.sources.records import cutter_for
 from elfmesh.agent.worker.beginning import Surroundings
-from elfmesh.agent.worker.worker import FILTERED, FUNCTION_ERROR, PARSE_ERROR, SAMPLES_MAX, JobWorker
+from elfmesh.agent.worker.worker import SAMPLES_MAX, JobWorker
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.ql import Query, Statement, expand, parse
 from elfmesh.control.ql.compiler import Compiler
@@ -53,7 +53,14 @@ from elfmesh.control.ql.finalise_parts import Reduced
 from elfmesh.control.ql.lookup import LookupSource
 from elfmesh.control.ql.operand import Env
 from elfmesh.control.ql.python_function import FunctionSource
-from elfmesh.control.results.records import BUCKETS, ResultRecord, counts_dict
+from elfmesh.control.results.records import (
+    BUCKETS,
+    FILTERED,
+    FUNCTION_ERROR,
+    PARSE_ERROR,
+    ResultRecord,
+    counts_dict,
+)
 from elfmesh.errors import DataError, UsageError
 from elfmesh.text import suggest
 

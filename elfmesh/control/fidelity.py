@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from elfmesh.control.cover import numbers
-from elfmesh.control.results.records import BUCKETS
+from elfmesh.control.results.records import CONTRIBUTED, FILTERED, OVERFLOW, SHED
 
 WEIGHT = 0.2
 """Of the newest interval in a member's usual rate: a burst of one interval does not change who matters."""
@@ -22,10 +22,10 @@ SAY_AGAIN_S = 10.0
 RATE_MAX = 1e15
 """More than an interval has records: sums of rates stay finite."""
 
-READ = tuple(BUCKETS.index(name) for name in ("contributed", "filtered"))
+READ = (CONTRIBUTED, FILTERED)
 """Buckets of the records that a result has seen."""
 
-DROPPED = tuple(BUCKETS.index(name) for name in ("shed", "spool_overflow"))
+DROPPED = (SHED, OVERFLOW)
 """Buckets of the records that were dropped under pressure, by the stream's declared choice."""
 
 

@@ -13,9 +13,10 @@ from elfmesh.agent.embedded import LogRun
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import Block, FilePosition
 from elfmesh.agent.sources.reader import parse_block
-from elfmesh.agent.worker.worker import CONTRIBUTED, FILTERED, PARSE_ERROR, JobWorker
+from elfmesh.agent.worker.worker import JobWorker
 from elfmesh.cbt import decode_partial, finish, merge_partials
 from elfmesh.control.ql import parse
+from elfmesh.control.results.records import CONTRIBUTED, FILTERED, PARSE_ERROR
 
 LONG = "x" * (70 << 10)
 LIMIT = "y" * 65_000

@@ -10,11 +10,11 @@ import pytest
 
 from elfmesh.agent.disk.frames import Released
 from elfmesh.agent.worker.late import INTERVALS_MAX, Evaluation, LateRecords, Revision
-from elfmesh.agent.worker.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, OVERFLOW, JobWorker
+from elfmesh.agent.worker.worker import JobWorker
 from elfmesh.cbt import decode_partial, finish, merge_partials
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
-from elfmesh.control.results.records import FIRST
+from elfmesh.control.results.records import CONTRIBUTED, EXPIRED, FILTERED, FIRST, LATE, OVERFLOW
 from elfmesh.srt.messages import Entry
 from tests.agent.rotation.station import PROMPT, Station
 from tests.agent.test_worker import HOP, NOW, TUMBLE, Feeder, S

@@ -16,10 +16,9 @@ from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.stream import Stream
 from elfmesh.agent.worker.jobs import LocalJob
-from elfmesh.agent.worker.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, OVERFLOW, PARSE_ERROR
 from elfmesh.cbt import decode_partial, finish
 from elfmesh.control import events as ctl
-from elfmesh.control.results.records import FIRST
+from elfmesh.control.results.records import CONTRIBUTED, EXPIRED, FILTERED, FIRST, LATE, OVERFLOW, PARSE_ERROR
 from elfmesh.control.stages import differs_at, evaluations, followed, stage_at
 from elfmesh.control.terms import Stage
 from tests.agent import test_late

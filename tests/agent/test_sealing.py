@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from elfmesh.agent.worker.intervals import SealedInterval as Closed
-from elfmesh.agent.worker.sealing import OVERFLOW, Unreleased, _within
-from elfmesh.agent.worker.worker import CONTRIBUTED
+from elfmesh.agent.worker.sealing import Unreleased, _within
 from elfmesh.control import events as ctl
-from elfmesh.control.results.records import NOT_COUNTED
+from elfmesh.control.results.records import CONTRIBUTED, NOT_COUNTED, OVERFLOW
 from elfmesh.srt.messages import Entry
 
 

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elfmesh.agent.disk.storage import MemoryStorage
-from elfmesh.agent.worker.worker import LATE
 from elfmesh.cbt import decode_partial, finish
 from elfmesh.control import events as ctl
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.results.records import FIRST
+from elfmesh.control.results.records import FIRST, LATE
 from elfmesh.control.stages import evaluations, followed, stage_at
 from elfmesh.control.terms import Stage
 from tests.agent.test_workers import COUNT, FIRST_INDEX, Host, manifest, path, running, until

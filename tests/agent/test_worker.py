@@ -15,10 +15,19 @@ from elfmesh.agent.sources import Block, FilePosition, SourceState, StreamReader
 from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.worker.beginning import Resumed
 from elfmesh.agent.worker.intervals import SealedInterval
-from elfmesh.agent.worker.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, PARSE_ERROR, JobWorker
+from elfmesh.agent.worker.worker import JobWorker
 from elfmesh.cbt import decode_partial, finish, merge_partials
 from elfmesh.control.ql import parse
-from elfmesh.control.results.records import BUCKETS, FIRST, NOT_COUNTED
+from elfmesh.control.results.records import (
+    BUCKETS,
+    CONTRIBUTED,
+    EXPIRED,
+    FILTERED,
+    FIRST,
+    LATE,
+    NOT_COUNTED,
+    PARSE_ERROR,
+)
 
 S = 1_000_000
 NOW = 10_000 * S

@@ -26,12 +26,18 @@ from elfmesh.cbt import Encode, Panes, PartialTooLarge, TypeConflict, encode_par
 from elfmesh.cbt.budget import Budget
 from elfmesh.control.ql import Query
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
-from elfmesh.control.results.records import BUCKETS, FIRST, NOT_COUNTED, add_counts
+from elfmesh.control.results.records import (
+    CONTRIBUTED,
+    FILTERED,
+    FIRST,
+    FUNCTION_ERROR,
+    LATE,
+    NOT_COUNTED,
+    PARSE_ERROR,
+    add_counts,
+)
 from elfmesh.errors import DataError, QueryError
 
-CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, FUNCTION_ERROR = map(
-    BUCKETS.index, ("contributed", "filtered", "parse_error", "late_dropped", "function_error")
-)
 INTERVALS_MAX = 64
 """Intervals that late records are held of: times from all over the past revise no more of them."""
 

@@ -21,11 +21,10 @@ from elfmesh.agent.sources import FilePosition
 from elfmesh.agent.worker.offsets import Told, furthest
 from elfmesh.agent.worker.saying import Said, newest
 from elfmesh.agent.worker.tally import Carried
-from elfmesh.control.results.records import BUCKETS, FIRST, NOT_COUNTED
+from elfmesh.control.results.records import FIRST, NOT_COUNTED, SOURCE_GAP
 from elfmesh.control.stages import valid_until
 from elfmesh.control.terms import Stage
 
-GAP = BUCKETS.index("source_gap")
 GAPS_TOLD = 3
 """Of the losses of the sources, the newest are told with their path and cause."""
 
@@ -218,5 +217,5 @@ def _holes(frames: FrameLog, key: str, start: int) -> dict[int, int]:
 def _lost(interval: int, partitions: int) -> Said:
     """An interval that says that contributions up to it are lost."""
     counts = list(NOT_COUNTED)
-    counts[GAP] = 1
+    counts[SOURCE_GAP] = 1
     return Said(interval, counts, [b""] * partitions)

@@ -26,9 +26,8 @@ from elfmesh.agent.worker.outcome import Outcome
 from elfmesh.agent.worker.recovered import told_by
 from elfmesh.agent.worker.saying import Said, Saying, whole_counts
 from elfmesh.agent.worker.staged import StagedWorker
-from elfmesh.agent.worker.worker import CONTRIBUTED
 from elfmesh.control import events as ctl
-from elfmesh.control.results.records import BUCKETS
+from elfmesh.control.results.records import CONTRIBUTED, OVERFLOW
 from elfmesh.errors import RuntimeFailure
 
 CONTRIBUTION_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
@@ -36,8 +35,6 @@ CONTRIBUTION_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
 
 REVISED_BYTES_MAX = 64 << 20
 """Of revisions in one frame: intervals of ordinary size, all that may be revised at a time."""
-
-OVERFLOW = BUCKETS.index("spool_overflow")
 
 
 class Unreleased:

@@ -14,10 +14,10 @@ from elfmesh.agent.parsers import Parsed
 from elfmesh.agent.sources import Block
 from elfmesh.agent.worker.beginning import Resumed, Surroundings
 from elfmesh.agent.worker.late import LateRecords
-from elfmesh.agent.worker.worker import EXPIRED, FILTERED, LATE, JobWorker
+from elfmesh.agent.worker.worker import JobWorker
 from elfmesh.control import ql
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
-from elfmesh.control.results.records import FIRST
+from elfmesh.control.results.records import EXPIRED, FILTERED, FIRST, LATE
 from elfmesh.control.terms import Stage
 
 

@@ -25,10 +25,10 @@ from elfmesh.agent.worker.late import Evaluation, LateRecords, Revision
 from elfmesh.agent.worker.offsets import Offsets, Stretch, Told
 from elfmesh.agent.worker.stage_worker import StageWorker
 from elfmesh.agent.worker.tally import Carried
-from elfmesh.agent.worker.worker import MAX_FUTURE_US, OVERFLOW
+from elfmesh.agent.worker.worker import MAX_FUTURE_US
 from elfmesh.control import ql
 from elfmesh.control.ql.block import INT64_MIN, BlockRows
-from elfmesh.control.results.records import BUCKETS
+from elfmesh.control.results.records import BUCKETS, OVERFLOW
 from elfmesh.control.terms import Stage
 
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from elfmesh.agent.worker.intervals import add_to
-from elfmesh.control.results.records import BUCKETS, FIRST
-
-CONTRIBUTED, FILTERED = BUCKETS.index("contributed"), BUCKETS.index("filtered")
+from elfmesh.control.results.records import BUCKETS, CONTRIBUTED, FILTERED, FIRST
 
 Carried: TypeAlias = tuple[int | None, int, tuple[int, ...]]
 """Where it is counted (None: in the first interval sealed), where it belongs to, counts per bucket."""

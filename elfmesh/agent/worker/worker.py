@@ -37,12 +37,19 @@ from elfmesh.cbt import Content, Panes, TypeConflict
 from elfmesh.control.ql import Prepared, Query, Statement
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
 from elfmesh.control.ql.python_function import FunctionSource
-from elfmesh.control.results.records import BUCKETS, FIRST
+from elfmesh.control.results.records import (
+    CONTRIBUTED,
+    EXPIRED,
+    FILTERED,
+    FIRST,
+    FUNCTION_ERROR,
+    LATE,
+    PARSE_ERROR,
+    SHED,
+    SOURCE_GAP,
+)
 from elfmesh.errors import DataError, QueryError
 
-CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, EXPIRED, SOURCE_GAP, SHED, OVERFLOW, FUNCTION_ERROR = range(
-    len(BUCKETS)
-)  # in their order
 MAX_FUTURE_US = 3_600_000_000
 SAMPLES_MAX = 3
 

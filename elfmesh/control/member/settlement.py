@@ -23,7 +23,7 @@ from elfmesh.control.events import DeadLetter, Persist, Revised, Sealed, SealedP
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.messages_safety import AskFates, Fates, Lack, Revisions
 from elfmesh.control.office import Office, Timer
-from elfmesh.control.results.records import BUCKETS, FIRST, NOT_COUNTED, add_counts
+from elfmesh.control.results.records import CONTRIBUTED, EXPIRED, FIRST, LATE, NOT_COUNTED, add_counts
 from elfmesh.control.stages import stage_at
 from elfmesh.control.terms import Stage
 from elfmesh.machine import Index
@@ -41,7 +41,6 @@ NUMBERS_MAX = 8
 """Earlier numbers of this member that are remembered, with the interval they began at."""
 
 KIND = "ledger"
-CONTRIBUTED, LATE, EXPIRED = map(BUCKETS.index, ("contributed", "late_dropped", "expired"))
 Counts = tuple[int, ...]
 
 

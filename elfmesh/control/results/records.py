@@ -46,6 +46,11 @@ BUCKETS = (
 records of which a Python function of the job made nothing.
 """
 
+CONTRIBUTED, FILTERED, PARSE_ERROR, LATE, EXPIRED, SOURCE_GAP, SHED, OVERFLOW, FUNCTION_ERROR = range(
+    len(BUCKETS)
+)
+"""The place of each in such a list."""
+
 BUCKETS_SHOWN = BUCKETS[:4]
 """Buckets that the JSON of a result always has; the others are written where they are not zero."""
 

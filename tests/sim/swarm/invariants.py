@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from elfmesh.agent.worker.worker import CONTRIBUTED, EXPIRED, FILTERED, LATE, PARSE_ERROR
-from elfmesh.control.results.records import BUCKETS, FIRST, ResultRecord
+from elfmesh.control.results.records import (
+    BUCKETS,
+    CONTRIBUTED,
+    EXPIRED,
+    FILTERED,
+    FIRST,
+    LATE,
+    PARSE_ERROR,
+    ResultRecord,
+)
 from tests.sim.swarm.history import Incarnation
 from tests.sim.swarm.keeping import i1_rows_and_counts_agree, i11_safe_is_recovered, i16_nothing_older_runs
 from tests.sim.swarm.oracle import HostTruth, Truth, kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from elfmesh.agent.worker.worker import CONTRIBUTED
+from elfmesh.control.results.records import CONTRIBUTED
 from tests.sim.swarm.history import Appended, Safe
 from tests.sim.swarm.oracle import HostTruth
 from tests.sim.swarm.outcome import Outcome, table
