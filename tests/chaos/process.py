@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
-import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,18 +14,13 @@ from tests.chaos.logs import NAME
 from tests.chaos.proxy import FaultProxy
 from tests.chaos.zygote import Zygote
 from tests.e2e.fleet import Agent
+from tests.ports import reserve
 
 UP, STARTING, STOPPED, DOWN = "up", "starting", "stopped", "down"
 START_S = 300.0
 NICE = 5
 """All agents talk through one process, the proxy: where it waits for a core like each of them, the network is
 what is slow, by seconds, and no job goes on."""
-
-PORTS = range(12_000, 32_000)
-"""Below the ports that systems give to connections that go out (from 32768, 49152)."""
-
-GIVEN: set[int] = set()
-"""Ports of agents that may not have been started yet."""
 
 
 class Victim(Agent):
@@ -43,9 +36,9 @@ class Victim(Agent):
         path = directory / NAME
         super().__init__(directory, number, [f"log={path},format=json,idle=1 s"])
         self._proxy, self._zygote = proxy, zygote
-        self._listen = ("127.0.0.1", free_port())
+        self._listen = ("127.0.0.1", reserve())
         self.advertised = "{}:{}".format(*proxy.listen(self.name, self._listen))
-        self.api = f"127.0.0.1:{free_port()}"
+        self.api = f"127.0.0.1:{reserve()}"
         self.state, self.back_at, self.armed = DOWN, 0.0, ""
         self.starts = 0
 
@@ -112,17 +105,3 @@ class Victim(Agent):
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.process.pid, signal.SIGCONT)
         self.state = UP
-
-
-def free_port() -> int:
-    """A port that nobody has just now, and that no connection going out is given while its agent is down.
-
-    Raises:
-        OSError: there is none.
-    """
-    for port in random.sample(sorted(set(PORTS) - GIVEN), 100):
-        with socket.socket() as sock, contextlib.suppress(OSError):
-            sock.bind(("127.0.0.1", port))
-            GIVEN.add(port)
-            return port
-    raise OSError(f"no free port in {PORTS}")

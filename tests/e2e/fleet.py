@@ -1,6 +1,6 @@
 """Real agents on loopback for the end-to-end tests: start, wait, ask, kill, and tell what went wrong.
 
-Every agent is its own process with ephemeral ports and its own directory; whatever happens, none survives.
+Every agent is a process with ports (`ports`) and a directory of its own; whatever happens, none survives.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import IO, Any, Protocol
 
 from elfmesh.agent.local_agents import says_something
 from elfmesh.control.identity.bearer import TOKEN_FILE, read_token
+from tests.ports import reserve
 
 READY_S = 60.0
 
@@ -54,7 +55,7 @@ class Agent:
 
     def command(self, join: Sequence[str]) -> list[str]:
         words = [sys.executable, "-m", "elfmesh.agent", "agent", "--name", self.name]
-        words += ["--listen", self.overlay or "127.0.0.1:0", "--api", self.api or "127.0.0.1:0"]
+        words += ["--listen", self.overlay or self._address(), "--api", self.api or self._address()]
         words += ["--data-dir", str(self.directory / "data")]
         for address in join:
             words += ["--join", address]
@@ -62,8 +63,12 @@ class Agent:
             words += ["--stream", stream]
         return words + self.extra
 
+    @staticmethod
+    def _address() -> str:
+        return f"127.0.0.1:{reserve()}"
+
     def start(self, join: Sequence[str] = ()) -> None:
-        """Start without waiting; a restart takes the same ports."""
+        """Start without waiting; a restart takes the same ports, which nobody gets meanwhile."""
         env = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "default"} | self.environment
         self.began = time.monotonic()
         with (self.directory / "stderr").open("ab") as stderr:

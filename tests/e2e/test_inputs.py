@@ -11,17 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.fleet import Agent, Fleet
+from tests.ports import reserve
 
 JOB = """CREATE JOB e2e.posts AS SELECT k, count(*) AS n FROM posts
 GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), k ORDER BY k"""
 SYSLOG = """CREATE JOB e2e.syslog AS SELECT severity, count(*) AS n FROM messages
 GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), severity ORDER BY severity"""
-
-
-def free_port(kind: int = socket.SOCK_STREAM) -> int:
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def post(port: int, lines: list[str]) -> None:
@@ -47,7 +42,7 @@ def wait_total(agent: Agent, job: str, column: str, expected: dict[str, int]) ->
 
 
 def test_what_was_posted_is_counted_once_through_a_kill(tmp_path: Path) -> None:
-    port = free_port()
+    port = reserve()
     with Fleet(tmp_path) as fleet:
         stream = f"posts=http://127.0.0.1:{port},format=json,idle=3 s"
         agent = Agent(tmp_path / "one", 1, [stream])
@@ -69,7 +64,7 @@ def test_what_was_posted_is_counted_once_through_a_kill(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["udp", "tcp"])
 def test_syslog_over_the_network(tmp_path: Path, scheme: str) -> None:
     kind = socket.SOCK_DGRAM if scheme == "udp" else socket.SOCK_STREAM
-    port = free_port(kind)
+    port = reserve()
     with Fleet(tmp_path) as fleet:
         stream = f"messages={scheme}://127.0.0.1:{port},format=syslog,idle=1 s"
         agent = Agent(tmp_path / "one", 1, [stream])

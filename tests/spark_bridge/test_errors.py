@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib.util
-import socket
 import subprocess
 import sys
 import threading
@@ -14,14 +13,9 @@ from elfmesh.errors import ElfError, RuntimeFailure, Unreachable, UsageError
 from elfmesh.spark_bridge import joblog
 from elfmesh.spark_bridge.joblog import JobLog
 from elfmesh.spark_bridge.session import any_session
+from tests.ports import reserve
 
 spark_only = [pytest.mark.spark, pytest.mark.timeout(300)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_an_unknown_job_is_named(agent: Any) -> None:
@@ -42,7 +36,7 @@ def test_rows_of_another_job_of_the_same_name_are_refused(agent: Any) -> None:
 
 
 def test_no_agent_is_exit_code_69_and_says_where() -> None:
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{reserve()}"
     with pytest.raises(Unreachable, match=f"^ELF_UNREACHABLE: no agent answers at {address}") as caught:
         JobLog.of("shop/top", address).offsets()
     assert caught.value.exit_code == 69
@@ -52,7 +46,7 @@ def test_silent_agents_are_passed_over_and_one_without_a_master_is_waited_for(
     agent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent.create("shop/top")
-    log = JobLog.of("shop/top", f"127.0.0.1:{free_port()}, {agent.api}")
+    log = JobLog.of("shop/top", f"127.0.0.1:{reserve()}, {agent.api}")
     assert log.offsets().latest == -1
     agent.broken = True
     healed = threading.Timer(1.5, setattr, (agent, "broken", False))  # as while a master is replaced

@@ -28,12 +28,7 @@ from elfmesh.agent.inputs.spool import Spool
 from elfmesh.agent.inputs.writer import SpoolWriter
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.errors import RuntimeFailure
-
-
-def free_port(kind: int = socket.SOCK_STREAM) -> int:
-    with socket.socket(socket.AF_INET, kind) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.ports import reserve
 
 
 class NoFrames:
@@ -64,7 +59,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_tcp_takes_lines_and_counted_messages(tmp_path: Path) -> None:
-    port = free_port()
+    port = reserve()
     async with running(tmp_path, f"tcp://127.0.0.1:{port}") as inputs:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"plain line\n7 <1>a\nbc13 <2>no newline")
@@ -76,7 +71,7 @@ async def test_tcp_takes_lines_and_counted_messages(tmp_path: Path) -> None:
 
 
 async def test_tcp_turns_away_who_is_too_many(tmp_path: Path) -> None:
-    port = free_port()
+    port = reserve()
     async with running(tmp_path, f"tcp://127.0.0.1:{port}") as inputs:
         opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS_MAX)]
         await until(lambda: inputs.describe()["net"]["connections"] == CONNECTIONS_MAX)
@@ -90,7 +85,7 @@ async def test_tcp_turns_away_who_is_too_many(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["udp", "unix"])
 async def test_datagrams_are_messages(tmp_path: Path, scheme: str) -> None:
     path = tmp_path / "sock"
-    port = free_port(socket.SOCK_DGRAM)
+    port = reserve()
     listen = f"udp://127.0.0.1:{port}" if scheme == "udp" else f"unix://{path}"
     async with running(tmp_path, listen):
         family = socket.AF_INET if scheme == "udp" else socket.AF_UNIX
@@ -107,7 +102,7 @@ async def test_datagrams_are_messages(tmp_path: Path, scheme: str) -> None:
 
 @pytest.mark.skipif(not Path("/proc/net/udp").exists(), reason="this kernel does not say what it drops")
 async def test_datagrams_that_the_kernel_drops_are_counted(tmp_path: Path) -> None:
-    port = free_port(socket.SOCK_DGRAM)
+    port = reserve()
     async with running(tmp_path, f"udp://127.0.0.1:{port}") as inputs:
         count, size = 400, 60_000
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
@@ -140,7 +135,7 @@ async def post(port: int, body: bytes, **headers: str) -> tuple[int, Any]:
 
 
 async def test_http_answers_when_the_lines_are_on_disk(tmp_path: Path) -> None:
-    port = free_port()
+    port = reserve()
     async with running(tmp_path, f"http://127.0.0.1:{port}"):
         assert await post(port, b'{"a":1}\n\n{"a":2}') == (200, {"lines": 2})
         assert spooled(tmp_path) == b'{"a":1}\n{"a":2}\n'
@@ -151,7 +146,7 @@ async def test_http_answers_when_the_lines_are_on_disk(tmp_path: Path) -> None:
 
 
 async def test_http_keeps_nothing_of_what_it_refuses(tmp_path: Path) -> None:
-    port = free_port()
+    port = reserve()
     bomb = gzip.compress(b"0" * (200 << 20))
     gzipped = {"Content-Encoding": "gzip"}
     async with running(tmp_path, f"http://127.0.0.1:{port}") as inputs:
