@@ -17,7 +17,7 @@ import pytest
 
 from tests.spark_tests import QUICK_JVM, long_spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300), long_spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600), long_spark]
 ROOT = Path(__file__).parents[2]
 
 DRIVER = """
@@ -60,7 +60,7 @@ def test_each_interval_is_in_the_sink_once_after_a_kill(agent: Any, tmp_path: Pa
                 stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, cwd=ROOT, start_new_session=True,
             )  # fmt: skip
         try:
-            process.wait(timeout=140)
+            process.wait(timeout=280)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
