@@ -17,16 +17,13 @@ from elfmesh.agent.cli.entry import run as elf
 from elfmesh.agent.cli.run import run_command
 from elfmesh.agent.embedded import BLOCK_BYTES, run
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
-
-RECORDS = [{"ts": 60 * n, "k": "ab"[n % 2], "v": n, "w": {"x": n / 2}} for n in range(10)]
-PER_WINDOW = "SELECT k, sum(v) s FROM log GROUP BY TUMBLE(ts, INTERVAL '5' MINUTE), k"
+from tests.agent import app_log
+from tests.agent.app_log import PER_WINDOW
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    path = tmp_path / "app.log"
-    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
-    return path
+    return app_log.write(tmp_path)
 
 
 def invoke(capfd: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,16 +9,13 @@ import pytest
 from elfmesh.agent.cli.entry import run as elf
 from elfmesh.agent.embedded import run
 from elfmesh.control.web.live import LiveAnswer
-
-RECORDS = [{"ts": 60 * n, "k": "ab"[n % 2], "v": n} for n in range(10)]
-PER_WINDOW = "SELECT k, sum(v) s FROM log GROUP BY TUMBLE(ts, INTERVAL '5' MINUTE), k"
+from tests.agent import app_log
+from tests.agent.app_log import PER_WINDOW
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    path = tmp_path / "app.log"
-    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
-    return path
+    return app_log.write(tmp_path)
 
 
 def test_a_result_is_used_as_the_table_that_it_holds(log: Path) -> None:

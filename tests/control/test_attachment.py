@@ -8,10 +8,18 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import BaseTestServer, TestServer
+from aiohttp.typedefs import Handler
 
 from elfmesh.control.identity.bearer import new_token
 from elfmesh.control.web.attachment import Attachment
 from elfmesh.errors import ConfigError, RuntimeFailure
+
+
+def serving(program: Handler) -> TestServer:
+    """An agent that answers programs like this."""
+    app = web.Application()
+    app.router.add_get("/v1/programs/{namespace}/{name}", program)
+    return TestServer(app)
 
 
 def attachment_to(server: BaseTestServer) -> Attachment:
@@ -44,9 +52,7 @@ async def attach(directory: Path, accepted: list[str], anew: bool) -> int:
         await socket.receive()
         return socket
 
-    app = web.Application()
-    app.router.add_get("/v1/programs/{namespace}/{name}", program)
-    async with TestServer(app) as server:
+    async with serving(program) as server:
         attachment = attachment_to(server)
         attached = asyncio.Event()
         running = asyncio.create_task(attachment.run(attached.set))
@@ -106,9 +112,7 @@ async def test_a_token_that_is_gone_while_an_agent_begins_anew_is_waited_for(
             await socket.receive()
         return socket
 
-    app = web.Application()
-    app.router.add_get("/v1/programs/{namespace}/{name}", program)
-    async with TestServer(app) as server:
+    async with serving(program) as server:
         running = asyncio.create_task(attachment_to(server).run(lambda: None))
         waiting = asyncio.create_task(attached_anew.wait())
         await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -127,8 +131,6 @@ async def test_a_token_that_is_gone_at_the_first_try_is_named(token_file: Path) 
         remove()
         raise web.HTTPUnauthorized
 
-    app = web.Application()
-    app.router.add_get("/v1/programs/{namespace}/{name}", program)
-    async with TestServer(app) as server:
+    async with serving(program) as server:
         with pytest.raises(ConfigError, match="token"):
             await attachment_to(server).run(lambda: None)

@@ -226,14 +226,7 @@ class LocalJob:
     def seal(
         self, at: Sequence[FilePosition], now_us: int, outcome: Outcome, spool_bytes_max: int | None = None
     ) -> None:
-        """Close what the watermark has passed, and revise what records came late for.
-
-        Args:
-            at: where the reader stands, for files of which nothing was read yet.
-            now_us: the clock.
-            outcome: takes the frame and the events.
-            spool_bytes_max: what is sealed and not closed beyond this is given up and counted; None: nothing.
-        """
+        """Close what the watermark has passed, and revise what records came late for; as `Sealing.seal`."""
         while True:
             self._sealing.seal(at, now_us, outcome, spool_bytes_max)
             if not self.worker.advance():
