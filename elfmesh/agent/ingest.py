@@ -28,9 +28,8 @@ from elfmesh.agent.hands import HELD_BYTES_MAX
 from elfmesh.agent.host import APART, SLOW, Executor
 from elfmesh.agent.pace import LONG_S, Pace
 from elfmesh.agent.sources.blocks import POLL_BYTES
-from elfmesh.agent.stream import BACKLOG_BYTES, Polled, Stream
+from elfmesh.agent.stream import BACKLOG_BYTES, Evaluated, Polled, Stream
 from elfmesh.agent.worker.jobs import LocalJob
-from elfmesh.agent.worker.outcome import Outcome
 from elfmesh.machine import Event
 
 log = logging.getLogger("elf.worker")
@@ -267,7 +266,7 @@ class Ingest:
         if self._pace is not None:
             self._judge(self._pace, polled)
 
-    async def _hand_out(self, outcome: Outcome) -> None:
+    async def _hand_out(self, outcome: Evaluated) -> None:
         if outcome.frames:
             self.sealed_s = asyncio.get_running_loop().time()
             await self._write(outcome.frames)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter, time_ns
 
 from elfmesh.agent import traces
@@ -76,6 +76,21 @@ class Polled:
         return sum(len(delivery.block.data) for delivery in self.deliveries)
 
 
+@dataclass(slots=True)
+class Evaluated(Outcome):
+    """What a poll of a stream led to.
+
+    Attributes:
+        failed: jobs that stop, each by its own fault.
+        slow: a job that holds up the others of the stream.
+        more: there is more to evaluate.
+    """
+
+    failed: list[LocalJob] = field(default_factory=list)
+    slow: LocalJob | None = None
+    more: bool = False
+
+
 class Stream:
     """One stream of this host and the jobs that read it.
 
@@ -127,7 +142,7 @@ class Stream:
         }
         return Polled(now_us, deliveries, places, shedding, cpu_s)
 
-    def evaluate(self, polled: Polled) -> Iterator[Outcome]:
+    def evaluate(self, polled: Polled) -> Iterator[Evaluated]:
         """Feed every job, seal what is due. What several jobs compute of a block is computed once.
 
         Who takes long to seal comes last, and what the others have sealed is handed out before that.
@@ -138,13 +153,13 @@ class Stream:
         late = {
             name for name in polled.places if self.jobs[name].cost.seal_s >= LONG_SEAL_S and not is_backlog
         }
-        outcome, is_early = Outcome(), True
+        outcome, is_early = Evaluated(), True
         try:
             for name in sorted(polled.places, key=late.__contains__):
                 if is_early and name in late and outcome.frames:
                     outcome.more = True
                     yield outcome
-                    outcome, is_early = Outcome(), False
+                    outcome, is_early = Evaluated(), False
                 began, began_s, frames = perf_counter(), self._cpu_s(), len(outcome.frames)
                 self._evaluate(name, polled.places[name], polled, shared, outcome)
                 costs[name] = self._cpu_s() - began_s
@@ -175,7 +190,7 @@ class Stream:
                 log.warning("job %s has too many groups: %s", job.manifest.qualified, job.cost.crowds)
 
     def _evaluate(
-        self, name: str, place: Place, polled: Polled, shared: list[BlockRows], outcome: Outcome
+        self, name: str, place: Place, polled: Polled, shared: list[BlockRows], outcome: Evaluated
     ) -> None:
         job = self.jobs[name]
         if job.failed:
