@@ -88,17 +88,12 @@ class WorkerHost:
         budget: HostBudget | None = None,
         gate: Gate | None = None,
     ) -> None:
-        self._emit = emit
-        self._streams = streams
-        self._open_reader = open_reader
-        self._frames = frames
-        self._executor = executor
-        self._wall_us = wall_us
+        self._emit, self._wall_us = emit, wall_us
+        self._streams, self._open_reader = streams, open_reader
+        self._frames, self._executor = frames, executor
         self.held_bytes_max = held_bytes_max
-        self._labels = labels
-        self._lookups = lookups
-        self._budget = budget
-        self._gate = gate
+        self._labels, self._lookups = labels, lookups
+        self._budget, self._gate = budget, gate
         self._jobs: dict[bytes, LocalJob] = {}
         self._closing = False
         self._turns = Turns(fatal)

@@ -21,7 +21,8 @@ from elfmesh.control.terms import Stage
 from elfmesh.errors import DiskFull
 from elfmesh.srt.events import Unsubscribe
 from tests.control.members import TEXT
-from tests.sim.swarm.history import History, standing
+from tests.sim.swarm.aftermath import standing
+from tests.sim.swarm.history import History
 from tests.sim.swarm.told import Beginnings, goes_out_last, on_append
 
 JOB = f"{b'j'.hex()}:1"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from elfmesh.control.master.close import IN_FLIGHT_MAX
 from elfmesh.control.results.records import FIRST
 from tests.sim.swarm.disk import SimOS
-from tests.sim.swarm.history import History, Incarnation, standing
+from tests.sim.swarm.history import Contribution, History, Incarnation
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.invariants import OPEN_FILES_MAX
 from tests.sim.swarm.oracle import HostTruth, Truth
@@ -75,3 +76,24 @@ def truths(hosts: list[Host], history: History, jobs: dict[Incarnation, Job]) ->
                 of_job[name] = HostTruth(name, lines, standing(sealed), start, opened, released)
         found[key] = Truth(job, key, of_job, history.texts.get(key, {}))
     return found
+
+
+def standing(notes: Iterable[Contribution]) -> list[Contribution]:
+    """Frames, oldest first, without what those behind them have annulled."""
+    found: list[Contribution] = []
+    for note in notes:
+        if (at := note.annuls) is not None:
+            found = [_below(each, at) for each in found]
+        found.append(note)
+    return found
+
+
+def _below(note: Contribution, void_from: int) -> Contribution:
+    """What another version has not made void."""
+    return replace(
+        note,
+        start=min(note.start, void_from),
+        stop=min(note.stop, void_from),
+        counts={index: counts for index, counts in note.counts.items() if index < void_from},
+        revised={index: each for index, each in note.revised.items() if index < void_from},
+    )

@@ -6,8 +6,8 @@ Owns the taps: on each agent's machines (events in, effects out) and on its fram
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from elfmesh.agent.assembly import LocalAgent
 from elfmesh.agent.disk.framelog import FrameLog
@@ -374,27 +374,6 @@ class History:
         )
         self.counters["revisions"] += len(revised)
         self.contributions.setdefault((host, job), []).append(note)
-
-
-def standing(notes: Iterable[Contribution]) -> list[Contribution]:
-    """Frames, oldest first, without what those behind them have annulled."""
-    found: list[Contribution] = []
-    for note in notes:
-        if (at := note.annuls) is not None:
-            found = [_below(each, at) for each in found]
-        found.append(note)
-    return found
-
-
-def _below(note: Contribution, void_from: int) -> Contribution:
-    """What another version has not made void."""
-    return replace(
-        note,
-        start=min(note.start, void_from),
-        stop=min(note.stop, void_from),
-        counts={index: counts for index, counts in note.counts.items() if index < void_from},
-        revised={index: each for index, each in note.revised.items() if index < void_from},
-    )
 
 
 def _short(record: ResultRecord) -> str:
