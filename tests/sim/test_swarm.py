@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.test_late_versions import (
+    test_every_record_is_in_one_bucket_whatever_version_evaluates_it as every_record,
+)
 from tests.sim.swarm.ablations import REGISTRY, without
 from tests.sim.swarm.measure import entries, measure
 from tests.sim.swarm.regressions import OPEN
@@ -55,6 +58,19 @@ def test_without_a_safeguard_an_invariant_fails(safeguard: str, tmp_path: Path) 
     measure(tmp_path / "journal", [safeguard], QUICK_SEEDS)
     (found,) = entries(tmp_path / "journal")
     assert found["invariant"], f"{safeguard} is not missed in {found['seeds']} seeds"
+
+
+def test_what_no_seed_notices_is_noticed_elsewhere(tmp_path: Path) -> None:
+    (name,) = (name for name, ablation in REGISTRY.items() if ablation.elsewhere)
+    assert REGISTRY[name].elsewhere == "tests/agent/test_late_versions.py"
+    with without(name):
+        for seed in (16, *range(16)):
+            (folder := tmp_path / str(seed)).mkdir()
+            try:
+                every_record(seed, folder)
+            except AssertionError:
+                return
+    pytest.fail(f"{name} is not missed")
 
 
 def test_every_safeguard_can_be_removed_and_comes_back() -> None:

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace as changed
 
 from elfmesh.control.results.records import BUCKETS, FIRST, ResultRecord, table_to_ipc
-from tests.sim.swarm.aftermath import _part_of_the_job
+from tests.sim.swarm.aftermath import _part_of_the_job, joined
 from tests.sim.swarm.history import Appended, Contribution, Decided, History, Incarnation, Safe
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.invariants import ALL
@@ -185,6 +185,10 @@ def test_who_is_away_for_five_minutes_is_not_expected_afterwards() -> None:
     ):
         out.absent["h3"] = [(since, until)]
         assert bool(list(expected(out))) is not is_away, since
+
+
+def test_who_is_killed_while_it_is_stopped_was_away_once() -> None:
+    assert joined([(9.0, 12.0), (1.0, 4.0), (4.0, 6.0), (10.0, 11.0)]) == [(1.0, 6.0), (9.0, 12.0)]
 
 
 def test_a_log_that_was_rotated_unseen_is_part_of_a_job_that_had_looked_before_it_was_there() -> None:

@@ -49,6 +49,7 @@ class Ablation:
         patches: what is replaced by its absence; called anew for every run.
         shape: what a seed is asked: its scenario with what the safeguard is there for, and little else.
         trees: what a seed is asked instead, where only the trees' own promise rests on it.
+        elsewhere: the test that notices its absence, where the simulator has not what it is there for.
     """
 
     what: str
@@ -56,6 +57,7 @@ class Ablation:
     patches: Callable[[], list[Patch]]
     shape: Shape = CALM
     trees: Trees | None = None
+    elsewhere: str = ""
 
     def asked(self, seed: int) -> Scenario:
         """What a seed is asked."""
@@ -357,7 +359,10 @@ REGISTRY: dict[str, Ablation] = {
         always(acquaintances.Acquaintances, "departed", nothing),
         shape=small(kinds.JOIN, kinds.LEAVE, kinds.JOB_CHANGE, trouble_s=3.0, safety_s=90.0, hosts=5),
     ),
-    **{name: Ablation(*each) for name, each in late.SAFEGUARDS.items()},
+    **{
+        name: Ablation(*each, elsewhere=late.ELSEWHERE.get(name, ""))
+        for name, each in late.SAFEGUARDS.items()
+    },
 }
 """By name. What each costs to find stands in docs/reliability.md."""
 

@@ -153,3 +153,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
     ),
 }
 """What each is, the promise that it serves, what is replaced by its absence, what a seed is asked."""
+
+ELSEWHERE = {"late-at-home": "tests/agent/test_late_versions.py"}
+"""Simulated agents have room for all that comes late. What does not fit is lost for an interval that another
+version may evaluate anew."""

@@ -26,6 +26,7 @@ from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.errors import ElfError, StorageError
 from elfmesh.machine import Contact
 from tests.sim.swarm.disk import Disk, SimOS
+from tests.sim.swarm.gate import Gate
 from tests.sim.swarm.history import History
 from tests.sim.swarm.install import SimPath
 from tests.sim.swarm.network import SwarmNetwork, SwarmTransport
@@ -57,28 +58,6 @@ class Clock:
     def step(self, seconds: float) -> None:
         self.offset_s += seconds
         self.stepped_at = asyncio.get_running_loop().time()
-
-
-class Gate:
-    """Open while the process runs; who passes a closed one waits for it to go on."""
-
-    def __init__(self) -> None:
-        self._open = asyncio.Event()
-        self._open.set()
-
-    @property
-    def closed(self) -> bool:
-        return not self._open.is_set()
-
-    def close(self) -> None:
-        self._open.clear()
-
-    def open(self) -> None:
-        self._open.set()
-
-    async def passed(self) -> None:
-        while self.closed:
-            await self._open.wait()
 
 
 class SimExecutor:
@@ -164,7 +143,8 @@ class Host:
         self.id = b""
         self.executor_seed = 0
         self.lives = 0
-        self.gate, self.reading = Gate(), Gate()
+        self.stopped: list[tuple[float, float]] = []
+        self.gate, self.reading = Gate(self.stopped), Gate([])
         self.local: LocalAgent | None = None
         self.transport: SwarmTransport | None = None
         self.wanted = True
@@ -224,7 +204,7 @@ class Host:
         """Start the agent; whether it came up."""
         assert self.local is None
         self.lives += 1
-        self.gate = Gate()
+        self.gate = Gate(self.stopped)
         try:
             self._assemble()
         except StorageError as error:

@@ -96,7 +96,11 @@ REGRESSIONS: dict[str, str] = {
     " came back without it was taken for the same one",
 }
 
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "once-more-among-many-versions": "versions come and are taken back each second while agents die in what"
+    " they read again: all buckets together have one record more than was written, rows are right; six of 300"
+    " seeds of this shape (`ablations_late.HOMELESS`) say so",
+}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
 OPEN_SEEDS: tuple[int, ...] = ()

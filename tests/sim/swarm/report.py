@@ -52,7 +52,7 @@ def ablations(journal: Path) -> list[str]:
     caught = sum(bool(newest.get(name, {}).get("invariant")) for name in REGISTRY)
     lines = [
         f"Each safeguard is taken out by a switch that only tests have; {caught} of {len(REGISTRY)} are",
-        f"noticed. Asked are up to {SEEDS_MAX} seeds, each with the faults that the safeguard is there for",
+        f"noticed by a seed. Asked are up to {SEEDS_MAX} seeds, each with the faults that it is there for",
         "and little else (`shape` in tests/sim/swarm/ablations.py); a seed tells if it breaks an invariant",
         "that it holds with all safeguards. `python -m tests.sim.swarm --seed SEED --ablate NAME` shows how.",
         "*The trees alone* are forests of agents without jobs (tests/sim/swarm/ablations_trees.py): the jobs",
@@ -68,7 +68,8 @@ def ablations(journal: Path) -> list[str]:
         elif entry["invariant"]:
             told = f"{entry['seeds']} | {entry['seed']} | {entry['invariant']}"
         else:
-            told = f"more than {entry['seeds']} | | nothing yet"
+            by = f"no seed; `{ablation.elsewhere}` notices" if ablation.elsewhere else "nothing yet"
+            told = f"more than {entry['seeds']} | | {by}"
         lines.append(f"| {ablation.what} (`{name}`) | {ablation.promise} | {told} |")
     return lines
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.sim import vloop
 from tests.sim.swarm import invariants
-from tests.sim.swarm.aftermath import limits_broken, truths
+from tests.sim.swarm.aftermath import absences, limits_broken, truths
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.host import Killed
@@ -58,13 +58,7 @@ async def _run(
     replayed = await swarm.replay(settling.closed) if scenario.replay else []
     limits = limits_broken(swarm.hosts, system)
     now = loop.time()
-    absent = {
-        host.name: [*host.away, *([(host.down_since, now)] if host.down_since is not None else [])]
-        for host in swarm.hosts
-    }
-    for host in swarm.hosts:
-        for name, since in host.was.items():  # it left, or lost its disk and came back as another agent
-            absent.setdefault(name, []).append((since, float("inf")))
+    absent = absences(swarm.hosts, now)
     await swarm.end()
     return Outcome(
         scenario=scenario,
