@@ -15,39 +15,28 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
 
-from elfmesh.agent.ahead import ahead
 from elfmesh.agent.cli.run_sessions import shown
-from elfmesh.agent.cli.run_stats import RunStats
 from elfmesh.agent.disk.spill import SpillStore
 from elfmesh.agent.interval_result import IntervalResult
 from elfmesh.agent.job_rows import JobRows
+from elfmesh.agent.log_input import LogInput
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.memory import give_back
 from elfmesh.agent.named_logs import Logs, logs_of
 from elfmesh.agent.parsers import (
-    AutoParser,
-    Parsed,
-    Parser,
     StreamFormat,
     discover_columns,
-    found_columns,
 )
-from elfmesh.agent.parsers.framing import Framing
-from elfmesh.agent.parsers.lines import Lines
-from elfmesh.agent.sources.blocks import Block, is_compressed, is_pipe, read_blocks
-from elfmesh.agent.sources.reader import parse_block
-from elfmesh.agent.sources.records import cutter_for
 from elfmesh.agent.worker.beginning import Surroundings
 from elfmesh.agent.worker.worker import SAMPLES_MAX, JobWorker
 from elfmesh.cbt.budget import MemoryBudget
-from elfmesh.control.ql import Query, Statement, expand, parse
+from elfmesh.control.ql import Query, Statement, parse
 from elfmesh.control.ql.compiler import Compiler
 from elfmesh.control.ql.finalise_parts import Reduced
 from elfmesh.control.ql.lookup import LookupSource
@@ -61,14 +50,11 @@ from elfmesh.control.results.records import (
     ResultRecord,
     counts_dict,
 )
-from elfmesh.errors import DataError, UsageError
+from elfmesh.errors import UsageError
 from elfmesh.text import suggest
 
 MEMORY_BYTES = 16_000_000
 """What aggregates may take unless somebody says otherwise: with it a run takes 130 to 155 MB."""
-
-BLOCK_BYTES = 2 << 20
-"""Smaller than an agent's, which has more jobs to share what a block costs: three are held at a time."""
 
 GIVE_BACK_BLOCKS = 16
 """After so many blocks, freed memory goes back to the system."""
@@ -77,7 +63,7 @@ REMEDY = "Make room there, name another directory with TMPDIR, or raise --memory
 """What the user of `elf run` can do where temporary files cannot be written."""
 
 
-class LogRun:
+class LogRun(LogInput):
     """One statement over some logs.
 
     Args:
@@ -122,27 +108,15 @@ class LogRun:
                 hint="Say --python if you trust its text; no signature is looked at here.",
             )
         self._functions = functions
-        self._jobs = jobs or JobRows()
         self._lookups = lookups or LookupTables({})
-        self.stats = RunStats()
         self._memory_bytes = memory_bytes
         self._spill_dir = spill_dir
+        self._began = time.monotonic()
+        jobs = jobs or JobRows()
         if isinstance(format, str):
             format = StreamFormat(format, host=socket.gethostname())
-        self._logs = logs_of(statement, self._jobs.check(statement), streams or {}, (paths, format))
-        self._left = sample
-        self._stdin = stdin
-        self._on_bytes = on_bytes
-        self._checked: set[tuple[str, ...]] = set()
-        self._first: tuple[Parser, bytes] | None = None
-        self._began = time.monotonic()
-        self.statement = statement
-        for stream, (_, formats) in self._logs.items():
-            schema = formats.static_schema
-            if schema is not None:
-                if self.statement.star:
-                    self.statement = expand(statement, discover_columns(formats.parser(), b""))
-                Query(self.statement).check_schema(schema, stream)
+        logs = logs_of(statement, jobs.check(statement), streams or {}, (paths, format))
+        super().__init__(statement, logs, jobs, sample=sample, stdin=stdin, on_bytes=on_bytes)
 
     @property
     def streams(self) -> bool:
@@ -248,81 +222,6 @@ class LogRun:
         latest = self._jobs.beside(worker.query, record.start_us, record.end_us)
         return IntervalResult(record, worker.query.finalise_parts({**tables, **latest}, bounds))
 
-    def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
-        """All parsed blocks, the next one being read and parsed meanwhile."""
-        # A pipe is read by whoever waits for it: a thread that waits for ever could not be ended.
-        waits = any(is_pipe(path) for paths, _ in self._logs.values() for path in paths)
-        items = self._parse_all() if waits else ahead(self._parse_all())
-        with contextlib.closing(items):
-            told = 0
-            for parsed, block, bytes_read in items:
-                if self._on_bytes is not None:
-                    self._on_bytes(bytes_read - told)
-                told = bytes_read
-                self.stats.records += parsed.lines
-                yield parsed, block
-
-    def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
-        """Every block parsed, and how many bytes were taken from the files until then."""
-        taken = 0
-
-        def count(more: int) -> None:
-            nonlocal taken
-            taken += more
-
-        for parsed, block in self._jobs.blocks(self.statement):
-            yield parsed, block, taken
-        logs = [(stream, path, form) for stream, (paths, form) in self._logs.items() for path in paths]
-        for stream, path, formats in logs:
-            parser, blocks = self._opened(path, formats, count)
-            with contextlib.closing(blocks) as source:
-                for block in source:
-                    wanted = block if self._left is None else self._sampled(block, formats.framing)
-                    wanted = replace(wanted, stream=stream)
-                    if self._first is None:
-                        self._expand(parser, wanted)
-                    parsed = parse_block(parser, wanted, self.statement.fields_of(stream))
-                    self._check(parser, stream)
-                    self._say_format(parser, path, parsed)
-                    yield parsed, wanted, taken
-                    if self._left == 0:
-                        return
-
-    def _opened(
-        self, path: str, formats: StreamFormat, count: Callable[[int], None]
-    ) -> tuple[Parser, Generator[Block]]:
-        """The parser of a log, and its blocks."""
-        cutter, stdin = cutter_for(formats.framing), self._stdin
-        blocks = read_blocks(path, block_bytes=BLOCK_BYTES, new_cutter=cutter, stdin=stdin, on_bytes=count)
-        return formats.parser(path), ahead(blocks) if is_compressed(path) else blocks
-
-    def _sampled(self, block: Block, framing: Framing | None) -> Block:
-        """The part of a block that the sample still wants."""
-        assert self._left is not None
-        lines = Lines(block.data)
-        lines = lines if framing is None else framing.merge(lines)
-        wanted = min(self._left, len(lines))
-        self._left -= wanted
-        end = int(lines.ends[wanted - 1]) if wanted else 0
-        return Block(
-            lines.data[:end], block.source, overlong=block.overlong, overlong_sample=block.overlong_sample
-        )
-
-    def _say_format(self, parser: Parser, path: str, parsed: Parsed) -> None:
-        if path in self.stats.formats:
-            return
-        name = parser.chosen if isinstance(parser, AutoParser) else parser.name
-        if not name and parsed.lines:
-            sample = parsed.samples[0] if parsed.samples else ""
-            raise DataError(
-                "the format of the log cannot be told from its first lines"
-                + (f" ({sample})" if sample else ""),
-                where=path,
-                hint="Name it: --format raw takes any line, regex:'(?P<level>\\w+)' cuts columns out of it.",
-            )
-        if name:
-            self.stats.formats[path] = name
-
     def _end(self) -> None:
         """Say how long it took, and which fields turned out to be nowhere."""
         self.stats.seconds = time.monotonic() - self._began
@@ -333,19 +232,6 @@ class LogRun:
             for name in self.statement.fields_of(stream):
                 if name not in formats.schema.types and name not in known and not name.startswith("_"):
                     self.stats.unseen[name] = suggest(name, discover_columns(*self._first))
-
-    def _expand(self, parser: Parser, block: Block) -> None:
-        self._first = (parser, block.data)
-        if self.statement.star:
-            self.statement = expand(self.statement, discover_columns(parser, block.data))
-
-    def _check(self, parser: Parser, stream: str) -> None:
-        """Refuse columns that the file turns out not to have (a csv header, the format `auto` chose)."""
-        names = found_columns(parser)
-        if names is None or (stream, *names) in self._checked:
-            return
-        self._checked.add((stream, *names))
-        Query(self.statement).check_schema(pa.schema([(name, pa.string()) for name in names]), stream)
 
     def _count(self, errors: int, samples: Iterable[str]) -> None:
         self.stats.parse_errors += errors

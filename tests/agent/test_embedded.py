@@ -15,7 +15,8 @@ from click.testing import CliRunner, Result
 
 from elfmesh.agent.cli.entry import run as elf
 from elfmesh.agent.cli.run import run_command
-from elfmesh.agent.embedded import BLOCK_BYTES, run
+from elfmesh.agent.embedded import run
+from elfmesh.agent.log_input import BLOCK_BYTES
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 from tests.agent import app_log
 from tests.agent.app_log import PER_WINDOW

@@ -63,7 +63,7 @@ def test_a_run_that_spills_gives_the_rows_of_one_that_has_room(
     whole = answers(text, log, 1 << 30, tmp_path / "unused")
     assert not written
     assert not (tmp_path / "unused").exists()
-    monkeypatch.setattr("elfmesh.agent.embedded.BLOCK_BYTES", 1 << 18)
+    monkeypatch.setattr("elfmesh.agent.log_input.BLOCK_BYTES", 1 << 18)
     tight = answers(text, log, 100_000, tmp_path / "spill")
     assert len(written) > 3
     assert list((tmp_path / "spill").iterdir()) == []
@@ -78,7 +78,7 @@ def test_a_full_disk_ends_the_run_with_a_clear_error(
         raise StorageError("the disk is full", where=str(self.directory), hint="Make room there.")
 
     monkeypatch.setattr(SpillStore, "put", full)
-    monkeypatch.setattr("elfmesh.agent.embedded.BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("elfmesh.agent.log_input.BLOCK_BYTES", 1 << 16)
     with pytest.raises(StorageError, match="the disk is full"):
         answers(QUERIES[1], log, 100_000, tmp_path)
 
@@ -133,7 +133,7 @@ def test_a_full_disk_names_the_settings_of_elf_run(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file" / "below"))
     (tmp_path / "file").write_text("not a directory")
-    monkeypatch.setattr("elfmesh.agent.embedded.BLOCK_BYTES", 1 << 18)
+    monkeypatch.setattr("elfmesh.agent.log_input.BLOCK_BYTES", 1 << 18)
     with pytest.raises(StorageError) as caught:
         list(LogRun(parse(QUERIES[0]), [str(log)], memory_bytes=100_000).results())
     assert caught.value.where == str(tmp_path / "file" / "below")
@@ -151,6 +151,6 @@ def test_a_run_that_fits_in_memory_needs_no_directory_for_temporary_files(
     monkeypatch.setattr(tempfile, "gettempdir", nowhere)
     (result,) = LogRun(parse("SELECT j, count(*) AS n FROM t GROUP BY j"), [str(log)]).results()
     assert sum(result.table["n"].to_pylist()) == 60_000
-    monkeypatch.setattr("elfmesh.agent.embedded.BLOCK_BYTES", 1 << 18)
+    monkeypatch.setattr("elfmesh.agent.log_input.BLOCK_BYTES", 1 << 18)
     with pytest.raises(StorageError, match="No usable temporary directory"):
         list(LogRun(parse(QUERIES[0]), [str(log)], memory_bytes=100_000).results())

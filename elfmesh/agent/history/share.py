@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.agent.disk.spill import SpillStore
-from elfmesh.agent.embedded import BLOCK_BYTES, LogRun
+from elfmesh.agent.embedded import LogRun
 from elfmesh.agent.functions.evaluator import local_evaluator
 from elfmesh.agent.history.inputs import ARCHIVE, Piece, check_headless, head_of
 from elfmesh.agent.history.plan import CONTRIBUTION, Task, pack_error
 from elfmesh.agent.job_rows import JobRows
+from elfmesh.agent.log_input import BLOCK_BYTES
 from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
 from elfmesh.agent.sources.blocks import Block, LineCutter, read_blocks
 from elfmesh.agent.sources.reader import parse_block

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from elfmesh.agent.embedded import BLOCK_BYTES
 from elfmesh.agent.history.frames import History, frame_of
 from elfmesh.agent.history.inputs import (
     ARCHIVE,
@@ -30,6 +29,7 @@ from elfmesh.agent.history.inputs import (
 from elfmesh.agent.history.plan import Lookups, Task
 from elfmesh.agent.history.share import ShareRun
 from elfmesh.agent.job_rows import JobRows
+from elfmesh.agent.log_input import BLOCK_BYTES
 from elfmesh.agent.parsers import discover_columns
 from elfmesh.agent.sources.blocks import read_blocks
 from elfmesh.agent.sources.reader import parse_block

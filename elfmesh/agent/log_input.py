@@ -1,0 +1,172 @@
+"""The records of some logs as parsed blocks, in the order in which they are read: what `elf run` evaluates.
+
+Owns opening, sampling and parsing, and what is only known once a log is read: its format, and its columns,
+which `SELECT *` means and which a query must not go beyond. Evaluates nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from elfmesh.agent.ahead import ahead
+from elfmesh.agent.cli.run_stats import RunStats
+from elfmesh.agent.job_rows import JobRows
+from elfmesh.agent.named_logs import Logs
+from elfmesh.agent.parsers import (
+    AutoParser,
+    Parsed,
+    Parser,
+    StreamFormat,
+    discover_columns,
+    found_columns,
+)
+from elfmesh.agent.parsers.framing import Framing
+from elfmesh.agent.parsers.lines import Lines
+from elfmesh.agent.sources.blocks import Block, is_compressed, is_pipe, read_blocks
+from elfmesh.agent.sources.reader import parse_block
+from elfmesh.agent.sources.records import cutter_for
+from elfmesh.control.ql import Query, Statement, expand
+from elfmesh.errors import DataError
+
+BLOCK_BYTES = 2 << 20
+"""Smaller than an agent's, which has more jobs to share what a block costs: three are held at a time."""
+
+
+class LogInput:
+    """See the module.
+
+    Args:
+        statement: what is computed.
+        logs: files and their format, by stream.
+        jobs: results that the statement reads: they come before all logs.
+        sample: read only the first records; None: all.
+        stdin: what "-" reads.
+        on_bytes: called with the number of bytes taken from a file each time some were.
+
+    Attributes:
+        statement: with the columns that `*` means, as soon as they are known.
+        stats: what was read so far.
+
+    Raises:
+        ConfigError: unknown format.
+        QueryError: an unknown column.
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        logs: Mapping[str, Logs],
+        jobs: JobRows,
+        *,
+        sample: int | None = None,
+        stdin: BinaryIO | None = None,
+        on_bytes: Callable[[int], None] | None = None,
+    ) -> None:
+        self.statement = statement
+        self.stats = RunStats()
+        self._logs = logs
+        self._jobs = jobs
+        self._left = sample
+        self._stdin = stdin
+        self._on_bytes = on_bytes
+        self._checked: set[tuple[str, ...]] = set()
+        self._first: tuple[Parser, bytes] | None = None
+        for stream, (_, formats) in logs.items():
+            schema = formats.static_schema
+            if schema is not None:
+                if self.statement.star:
+                    self.statement = expand(statement, discover_columns(formats.parser(), b""))
+                Query(self.statement).check_schema(schema, stream)
+
+    def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
+        """All parsed blocks, the next one being read and parsed meanwhile."""
+        # A pipe is read by whoever waits for it: a thread that waits for ever could not be ended.
+        waits = any(is_pipe(path) for paths, _ in self._logs.values() for path in paths)
+        items = self._parse_all() if waits else ahead(self._parse_all())
+        with contextlib.closing(items):
+            told = 0
+            for parsed, block, bytes_read in items:
+                if self._on_bytes is not None:
+                    self._on_bytes(bytes_read - told)
+                told = bytes_read
+                self.stats.records += parsed.lines
+                yield parsed, block
+
+    def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
+        """Every block parsed, and how many bytes were taken from the files until then."""
+        taken = 0
+
+        def count(more: int) -> None:
+            nonlocal taken
+            taken += more
+
+        for parsed, block in self._jobs.blocks(self.statement):
+            yield parsed, block, taken
+        logs = [(stream, path, form) for stream, (paths, form) in self._logs.items() for path in paths]
+        for stream, path, formats in logs:
+            parser, blocks = self._opened(path, formats, count)
+            with contextlib.closing(blocks) as source:
+                for block in source:
+                    wanted = block if self._left is None else self._sampled(block, formats.framing)
+                    wanted = replace(wanted, stream=stream)
+                    if self._first is None:
+                        self._expand(parser, wanted)
+                    parsed = parse_block(parser, wanted, self.statement.fields_of(stream))
+                    self._check(parser, stream)
+                    self._say_format(parser, path, parsed)
+                    yield parsed, wanted, taken
+                    if self._left == 0:
+                        return
+
+    def _opened(
+        self, path: str, formats: StreamFormat, count: Callable[[int], None]
+    ) -> tuple[Parser, Generator[Block]]:
+        """The parser of a log, and its blocks."""
+        cutter, stdin = cutter_for(formats.framing), self._stdin
+        blocks = read_blocks(path, block_bytes=BLOCK_BYTES, new_cutter=cutter, stdin=stdin, on_bytes=count)
+        return formats.parser(path), ahead(blocks) if is_compressed(path) else blocks
+
+    def _sampled(self, block: Block, framing: Framing | None) -> Block:
+        """The part of a block that the sample still wants."""
+        assert self._left is not None
+        lines = Lines(block.data)
+        lines = lines if framing is None else framing.merge(lines)
+        wanted = min(self._left, len(lines))
+        self._left -= wanted
+        end = int(lines.ends[wanted - 1]) if wanted else 0
+        return Block(
+            lines.data[:end], block.source, overlong=block.overlong, overlong_sample=block.overlong_sample
+        )
+
+    def _say_format(self, parser: Parser, path: str, parsed: Parsed) -> None:
+        if path in self.stats.formats:
+            return
+        name = parser.chosen if isinstance(parser, AutoParser) else parser.name
+        if not name and parsed.lines:
+            sample = parsed.samples[0] if parsed.samples else ""
+            raise DataError(
+                "the format of the log cannot be told from its first lines"
+                + (f" ({sample})" if sample else ""),
+                where=path,
+                hint="Name it: --format raw takes any line, regex:'(?P<level>\\w+)' cuts columns out of it.",
+            )
+        if name:
+            self.stats.formats[path] = name
+
+    def _expand(self, parser: Parser, block: Block) -> None:
+        self._first = (parser, block.data)
+        if self.statement.star:
+            self.statement = expand(self.statement, discover_columns(parser, block.data))
+
+    def _check(self, parser: Parser, stream: str) -> None:
+        """Refuse columns that the file turns out not to have (a csv header, the format `auto` chose)."""
+        names = found_columns(parser)
+        if names is None or (stream, *names) in self._checked:
+            return
+        self._checked.add((stream, *names))
+        Query(self.statement).check_schema(pa.schema([(name, pa.string()) for name in names]), stream)

@@ -1,0 +1,60 @@
+"""What is read of logs: as much as was asked for, each as the format that it has, and nothing it has not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from elfmesh.agent.job_rows import JobRows
+from elfmesh.agent.log_input import LogInput
+from elfmesh.agent.parsers import StreamFormat
+from elfmesh.control.ql import parse
+from elfmesh.errors import DataError, QueryError
+
+
+def reading(text: str, *paths: Path, format: str = "auto", sample: int | None = None) -> LogInput:
+    return LogInput(
+        parse(text), {"log": (list(map(str, paths)), StreamFormat(format))}, JobRows(), sample=sample
+    )
+
+
+@pytest.fixture
+def json_log(tmp_path: Path) -> Path:
+    path = tmp_path / "a.json"
+    path.write_text('{"k": 1, "x": "a"}\n{"k": 2}\n{"k": 3}\n')
+    return path
+
+
+def test_a_sample_ends_in_the_middle_of_a_log_and_opens_no_other(json_log: Path) -> None:
+    logs = reading("SELECT k FROM log", json_log, Path("/nowhere"), sample=2)
+    assert [parsed.batch.to_pylist() for parsed, _ in logs._parsed()] == [[{"k": 1}, {"k": 2}]]
+    assert logs.stats.records == 2
+
+
+def test_every_log_is_read_as_what_it_is_and_a_star_means_what_the_first_has(
+    json_log: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "b.log"
+    other.write_text("k=4 x=b\n")
+    logs = reading("SELECT * FROM log", json_log, other)
+    blocks = list(logs._parsed())
+    assert [parsed.lines for parsed, _ in blocks] == [3, 1]
+    assert logs.stats.formats == {str(json_log): "json", str(other): "logfmt"}
+    assert not logs.statement.star
+    assert {"k", "x"} <= set(logs.statement.columns)
+
+
+def test_a_column_that_a_log_turns_out_not_to_have_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("name,size\na,1\n")
+    with pytest.raises(QueryError, match="nosuch"):
+        list(reading("SELECT nosuch FROM log", path, format="csv")._parsed())
+
+
+def test_a_log_of_no_known_format_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_text("~~ what ~~\n" * 3)
+    with pytest.raises(DataError, match="cannot be told") as caught:
+        list(reading("SELECT k FROM log", path)._parsed())
+    assert caught.value.where == str(path)
