@@ -132,7 +132,7 @@ def _convert(array: pa.Array) -> pa.Array:
     if data_type in _NAMES and not types.is_floating(data_type):
         return array
     if types.is_floating(data_type):
-        return canonical_floats(array.cast(pa.float64()))
+        return canonical_floats(array if data_type == pa.float64() else array.cast(pa.float64()))
     if types.is_integer(data_type):
         return array.cast(pa.int64())
     if types.is_large_string(data_type) or types.is_string_view(data_type):

@@ -126,6 +126,7 @@ class HotRoot:
         "_added",
         "_added_by_half",
         "_apart",
+        "_beside",
         "_fused",
         "_held",
         "_room",
@@ -163,8 +164,9 @@ class HotRoot:
         self._fused = self._fuse()
         # Whether something of the aggregates that have fused fields lies in their accumulators.
         self._apart = False
-        # What `nbytes` found; None: something has changed since.
+        # What `nbytes` found, of all and of the accumulators; None: something has changed since.
         self._held: int | None = None
+        self._beside: int | None = None
 
     def _fuse(self) -> FusedRows:
         types = [accumulator.type for accumulator in self._accumulators]
@@ -180,11 +182,10 @@ class HotRoot:
         """Bytes held, with slack and objects."""
         if self._held is not None:
             return self._held
-        held = self._table.nbytes + self._fused.nbytes + _OBJECT_BYTES
-        for accumulator in self._accumulators:
-            held += accumulator.nbytes + _ACCUMULATOR_BYTES
-        self._held = held
-        return held
+        if self._beside is None:
+            self._beside = sum(each.nbytes + _ACCUMULATOR_BYTES for each in self._accumulators)
+        self._held = self._table.nbytes + self._fused.nbytes + _OBJECT_BYTES + self._beside
+        return self._held
 
     @property
     def is_full(self) -> bool:
@@ -219,6 +220,7 @@ class HotRoot:
         for number, (accumulator, taken) in enumerate(zip(self._accumulators, values, strict=True)):
             if not fused or number not in self._fused.numbers:
                 accumulator.add(_slice(taken, start, count), ids, groups)
+                self._beside = None
         self._apart = self._apart or not fused
         self._took(count)
 
@@ -244,11 +246,11 @@ class HotRoot:
             for number in sorted(fused.numbers):
                 self._accumulators[number].merge(fused.state(number, columns), rows, groups)
             fused.clear()
-            self._apart = True
+            self._apart, self._beside = True, None
 
     def merge(self, keys: Keys, states: Sequence[State], start: int) -> None:
         """The same with states."""
-        self._held = None
+        self._held = self._beside = None
         count = len(keys)
         ids = self._table.upsert(keys)
         groups = self._table.rows
@@ -265,7 +267,7 @@ class HotRoot:
 
     def promote(self, form: KeyForm, types: Types) -> None:
         """Go on with a form of equal key bytes and with wider types."""
-        self.form, self._held = form, None
+        self.form, self._held, self._beside = form, None, None
         if types == tuple(accumulator.type for accumulator in self._accumulators):
             return
         self._part()
@@ -302,6 +304,7 @@ class HotRoot:
         self._held = None
         self._table.clear()
         if self._apart or len(self._fused.numbers) < len(self._accumulators):
+            self._beside = None
             for accumulator in self._accumulators:
                 accumulator.clear()
         self._fused.clear()
@@ -310,9 +313,11 @@ class HotRoot:
 
     def _frozen(self) -> dict[int, State]:
         """The states that lie in accumulators, by the number of their aggregate: a copy."""
-        self._held = None  # reading may set up tables
+        self._held = None
         if self._apart:
             self._part()
+        if self._apart or len(self._fused.numbers) < len(self._accumulators):
+            self._beside = None  # reading may set up tables
         groups = self._table.rows
         return {
             number: accumulator.freeze(groups)

@@ -164,8 +164,17 @@ class Panes:
         """
         self.insert_all({table_name: (pane_indices, batch)})
 
-    def insert_all(self, batches: Mapping[str, tuple[np.ndarray, pa.RecordBatch]]) -> None:
+    def insert_all(
+        self,
+        batches: Mapping[str, tuple[np.ndarray, pa.RecordBatch]],
+        runs: Mapping[str, Mapping[int, int]] | None = None,
+    ) -> None:
         """`insert` into several tables: all of it or, when it raises, nothing.
+
+        Args:
+            batches: of each table its pane indices and rows.
+            runs: of tables whose rows are known to stand in the order of their panes: rows per pane,
+                ascending.
 
         Raises:
             StorageError: a change of types had to read a store, which failed.
@@ -184,7 +193,7 @@ class Panes:
             keys = [columns[key] for key in plan.keys]
             check_key_lengths(keys, batch.num_rows)
             types[name] = (*(key.type for key in keys), *plan.value_types(plan.values(columns)))
-            for pane, part, rows in split_by_pane(columns, indices):
+            for pane, part, rows in split_by_pane(columns, indices, runs.get(name) if runs else None):
                 for tree in self._trees(pane, name):
                     tree.check_types(types[name])
                 pieces.append((pane, name, part, rows))

@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -30,12 +30,15 @@ _FIXED_BYTES_MAX = 17
 Columns = Mapping[str, pa.Array]
 
 
-def split_by_pane(columns: Columns, indices: np.ndarray) -> list[tuple[int, Columns, int]]:
+def split_by_pane(
+    columns: Columns, indices: np.ndarray, runs: Mapping[int, int] | None = None
+) -> list[tuple[int, Columns, int]]:
     """The rows of each pane.
 
     Args:
         columns: arrays of one length, at least one row.
         indices: int64[rows].
+        runs: rows per pane, ascending, where the rows are known to stand in that order.
 
     Returns:
         (pane, its columns, its rows), panes ascending.
@@ -44,6 +47,8 @@ def split_by_pane(columns: Columns, indices: np.ndarray) -> list[tuple[int, Colu
     """
     if indices.strides == (0,):  # broadcast: one pane by construction
         return [(int(indices[0]), columns, len(indices))]
+    if runs is not None:
+        return _cut(columns, list(runs), [0, *accumulate(runs.values())])
     steps = np.diff(indices)
     if not steps.any():
         return [(int(indices[0]), columns, len(indices))]
@@ -65,9 +70,13 @@ def _filtered(columns: Columns, indices: np.ndarray, pane: int) -> tuple[int, Co
 
 def _sliced(columns: Columns, indices: np.ndarray, steps: np.ndarray) -> list[tuple[int, Columns, int]]:
     cuts = [0, *(np.flatnonzero(steps) + 1).tolist(), len(indices)]
+    return _cut(columns, indices[cuts[:-1]].tolist(), cuts)
+
+
+def _cut(columns: Columns, panes: Sequence[int], cuts: Sequence[int]) -> list[tuple[int, Columns, int]]:
     return [
-        (int(indices[start]), {name: column[start:stop] for name, column in columns.items()}, stop - start)
-        for start, stop in pairwise(cuts)
+        (pane, {name: column.slice(start, stop - start) for name, column in columns.items()}, stop - start)
+        for pane, (start, stop) in zip(panes, pairwise(cuts), strict=True)
     ]
 
 

@@ -207,6 +207,9 @@ def test_a_batch_is_cut_by_pane_in_its_order(panes: list[int], ascending: bool, 
     for pane, columns, rows in pieces:
         assert columns["row"].to_pylist() == np.flatnonzero(indices == pane).tolist()
         assert rows == len(columns["row"])
+    if (np.diff(indices) >= 0).all():
+        runs = {pane: rows for pane, _, rows in pieces}
+        assert split_by_pane({"row": pa.array(range(len(panes)))}, indices, runs) == pieces
 
 
 def test_each_way_of_cutting_a_batch_is_taken() -> None:

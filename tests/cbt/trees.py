@@ -132,6 +132,10 @@ def check_blocks(blocks: Iterator[SortedRows], bits_min: int = 0) -> Iterator[So
 
 def check_counters(tree: CompressedBufferTree) -> None:
     """What the tree says it holds is the sum over its members; leaves are not larger than allowed."""
+    hot = None if tree._body is None else tree._body._hot
+    if hot is not None:
+        accumulators = sum(each.nbytes + 300 for each in hot._accumulators)
+        assert hot.nbytes == hot._table.nbytes + hot._fused.nbytes + 700 + accumulators
     if tree._body is None or tree._body._top is None:
         return
     top, shared = tree._body._top, tree._body._shared

@@ -56,7 +56,7 @@ def insert(
     first = prepared = query.prepare(records, stream)
     while True:
         try:
-            panes.insert_all(_batches(prepared, pane))
+            panes.insert_all(_batches(prepared, pane), prepared.runs if pane is None else None)
             break
         except KeyTooLong:
             hostile = _too_long(query.statement.tables, prepared, note)

@@ -28,6 +28,9 @@ from elfmesh.control.ql.times import to_timestamp_us
 
 Ints = npt.NDArray[np.int64]
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+RUNS_MAX = 64
+"""Panes in their order whose rows are counted one by one: a call each."""
+
 SPREAD_MAX = 4
 """Panes are counted in an array as long as it has at most so many slots per row; else they are sorted."""
 
@@ -56,10 +59,12 @@ class PaneIndices:
     Attributes:
         indices: int64[rows]; of stride 0 where all rows fall in one pane.
         counts: rows per pane, panes ascending.
+        in_order: the rows stand in the order of their panes, so that `counts` says where each begins.
     """
 
     indices: Ints
     counts: Mapping[int, int]
+    in_order: bool = False
 
 
 class _Values(dict[Hashable, Value]):
@@ -257,7 +262,8 @@ def _pane_indices(times: Times, width_us: int) -> PaneIndices:
     if first == last:
         return PaneIndices(np.broadcast_to(np.int64(first), (rows,)), {first: rows})
     indices: Ints = times.values // width_us
-    return PaneIndices(indices, count_panes(indices, first, last))
+    ascending = bool((indices[1:] >= indices[:-1]).all())
+    return PaneIndices(indices, count_panes(indices, first, last), ascending)
 
 
 def _kept_panes(around: PaneIndices, keep: Bools) -> PaneIndices:
@@ -268,8 +274,21 @@ def _kept_panes(around: PaneIndices, keep: Bools) -> PaneIndices:
     first, last = min(around.counts), max(around.counts)
     if first == last:
         return PaneIndices(np.broadcast_to(np.int64(first), (rows,)), {first: rows})
+    if around.in_order and len(around.counts) <= RUNS_MAX:
+        counts = _kept_counts(around.counts, keep)
+        return PaneIndices(np.repeat(list(counts), list(counts.values())), counts, in_order=True)
     indices: Ints = around.indices[keep]
-    return PaneIndices(indices, count_panes(indices, first, last))
+    return PaneIndices(indices, count_panes(indices, first, last), around.in_order)
+
+
+def _kept_counts(counts: Mapping[int, int], keep: Bools) -> dict[int, int]:
+    """How many rows are left of panes that follow each other; those of which none is are not there."""
+    left, start = {}, 0
+    for pane, rows in counts.items():
+        if kept := int(np.count_nonzero(keep[start : start + rows])):
+            left[pane] = kept
+        start += rows
+    return left
 
 
 def count_panes(indices: Ints, first: int, last: int) -> dict[int, int]:

@@ -55,6 +55,8 @@ class Prepared:
         dated: all rows that have one: those before WHERE.
         failed: rows of which a Python function made nothing; they are nowhere else.
         carried: of `PartQuery.carries`, key columns whose values stand for rows: what these rows hold.
+        runs: rows per pane, ascending, of tables whose rows stand in the order of their panes: where those
+            begin need not be found out again.
     """
 
     tables: dict[str, pa.RecordBatch]
@@ -67,6 +69,7 @@ class Prepared:
     dated: BlockRows
     failed: int = 0
     carried: Mapping[str, pa.Array] = field(default_factory=dict)
+    runs: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     @property
     def passed(self) -> int:
@@ -191,15 +194,20 @@ class PartQuery:
             rows = passed
         tables, places, carried = self._tables(compiled, rows)
         panes: dict[str, Ints] = {}
+        runs: dict[str, Mapping[int, int]] = {}
         kept, before = {0: passed.rows} if passed.rows else {}, {0: dated.rows}
         if window is not None:
             of_rows = passed.panes(window.column, window.pane_us)
             kept, before = dict(of_rows.counts), dict(dated.panes(window.column, window.pane_us).counts)
             for name, where in places.items():
                 panes[name] = of_rows.indices if where is None else of_rows.indices[where]
+                if where is None and of_rows.in_order:
+                    runs[name] = of_rows.counts
         filtered = {pane: rest for pane, rows in before.items() if (rest := rows - kept.get(pane, 0))}
         undated = given.rows - dated.rows
-        return Prepared(tables, panes, places, passed, kept, filtered, undated, dated, carried=carried)
+        return Prepared(
+            tables, panes, places, passed, kept, filtered, undated, dated, carried=carried, runs=runs
+        )
 
     def finalise(
         self, tables: Mapping[str, pa.Table], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS

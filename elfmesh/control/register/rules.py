@@ -21,6 +21,7 @@ jointly (Raft 6) instead of by two phases that an administrator brings to every 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -110,7 +111,7 @@ class WrongChange(Exception):
     """A change of the acceptors that could lose what was decided; a mistake of ours."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Round(Generic[V]):
     """One attempt of one proposer: collects promises, then acceptances.
 
@@ -132,7 +133,7 @@ class Round(Generic[V]):
     accepted: Group = ()
     refused: Group = ()
 
-    @property
+    @cached_property
     def newest(self) -> Promise[V] | None:
         """The promise with the value that was accepted last, None if nobody has accepted any."""
         found = [promise for promise in self.promises if promise.value is not None]
@@ -144,7 +145,7 @@ class Round(Generic[V]):
         newest = self.newest
         return None if newest is None else newest.value
 
-    @property
+    @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Who has to agree now: the groups of the value found, and of the proposal."""
         found = self.found
@@ -152,7 +153,7 @@ class Round(Generic[V]):
         after = () if self.proposal is None else self.proposal.groups
         return before + tuple(group for group in after if group not in before)
 
-    @property
+    @cached_property
     def asked(self) -> Group:
         """Everybody who may be asked, each once."""
         wider = self.groups if self.proposal is not None else (self.guess, *self.groups)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
@@ -69,14 +70,14 @@ class RegisterValue(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cell:
     """A value with the records closed last, as a page."""
 
     value: RegisterValue
     tail: bytes = b""
 
-    @property
+    @cached_property
     def groups(self) -> tuple[Group, ...]:
         """Ids of who votes."""
         new = tuple(contact.id for contact in self.value.acceptors)
@@ -84,7 +85,7 @@ class Cell:
             return (new,)
         return (tuple(contact.id for contact in self.value.former), new)
 
-    @property
+    @cached_property
     def contacts(self) -> tuple[Contact, ...]:
         """Who votes, each once."""
         both = {contact.id: contact for contact in (*self.value.former, *self.value.acceptors)}

@@ -44,8 +44,12 @@ ROW = st.tuples(
 
 
 @settings(max_examples=60, deadline=None)
-@given(rows=st.lists(ROW, max_size=30), seed=st.integers(0, 100))
-def test_jobs_that_share_a_block_get_what_each_would_get_alone(rows: list[Any], seed: int) -> None:
+@given(rows=st.lists(ROW, max_size=30), seed=st.integers(0, 100), in_order=st.booleans())
+def test_jobs_that_share_a_block_get_what_each_would_get_alone(
+    rows: list[Any], seed: int, in_order: bool
+) -> None:
+    if in_order:
+        rows = sorted((row for row in rows if row[3] is not None), key=lambda row: int(row[3]))
     batch = batch_of(rows)
     shared = BlockRows.of(batch)
     for text in random.Random(seed).sample(JOBS, len(JOBS)):
@@ -62,6 +66,12 @@ def test_jobs_that_share_a_block_get_what_each_would_get_alone(rows: list[Any], 
         )
         if together.panes:
             assert Counter(together.panes["main"].tolist()) == Counter(together.kept)
+        for name, runs in together.runs.items():
+            assert [pane for pane, count in runs.items() for _ in range(count)] == together.panes[
+                name
+            ].tolist()
+        several = "main" in together.panes and len(set(together.panes["main"].tolist())) > 1
+        assert ("main" in together.runs) or not (in_order and several)
         assert together.passed + sum(together.filtered.values()) + together.undated == batch.num_rows
 
 
