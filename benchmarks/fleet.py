@@ -42,6 +42,7 @@ class ProbedFleet(Fleet):
         rate_per_s: lines per second of each log if `traffic` is started; else nothing is written by itself.
         idle: how long a source may be silent.
         read_from: where jobs begin: "beginning" or "end" of the logs.
+        probe_s: between two looks at a loop; where lags are of no interest, they need not cost anything.
     """
 
     def __init__(
@@ -53,16 +54,17 @@ class ProbedFleet(Fleet):
         rate_per_s: float = 20.0,
         idle: str = "1 h",
         read_from: str = "beginning",
+        probe_s: str = PROBE_S,
     ) -> None:
         super().__init__(directory, count, seed=seed, rate_per_s=rate_per_s)
-        self._idle, self._read_from = idle, read_from
+        self._idle, self._read_from, self._probe_s = idle, read_from, probe_s
 
     def command(self, name: str, options: Sequence[str], join: str | None) -> list[str]:
         """The agent of `benchmarks.agent`, whatever the demo's options are."""
         stream = (
             f"{STREAM}={self.traffic.paths[name]},format=json,idle={self._idle},read_from={self._read_from}"
         )
-        words = [stream, str(self.directory / name), str(self._lags(name)), name, PROBE_S]
+        words = [stream, str(self.directory / name), str(self._lags(name)), name, self._probe_s]
         return [sys.executable, "-m", "benchmarks.agent", *words, *([] if join is None else [join])]
 
     def _lags(self, name: str) -> Path:

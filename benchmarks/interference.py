@@ -4,18 +4,23 @@ Real agents read live logs; followers note when each window's result arrives. A 
 moment the window may close to the result at its reader: what the paper calls shuffling, from the snapshots of
 the agents' trees to the root, with closing, syncing and serving on top.
 
-Alone and together take turns in one run. Every turn beside a bad job is a fleet of its own whose logs begin
+Alone and together take turns in one run, on two agents and on eight: there, all agents
+want the cores at the moment at which all windows end. So beside what operators take together stands what they
+would take if each job waited for nothing but the processor time of the others, shared out over all cores.
+Every turn beside a bad job is a fleet of its own whose logs begin
 with the same number of old lines, so that each bad job has as much to catch up; its beginning, until it tells
 windows that end now, is apart from its steady state; without it is measured before and behind.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -27,10 +32,11 @@ from elfmesh.control.client import Client, connect
 from elfmesh.errors import ElfError
 from elfmesh.units import MICROS
 
+CORES = len(os.sched_getaffinity(0))
 AGENTS = 8
 RATE_PER_S = 50.0
 LATENESS_MS = 100
-ROUNDS, ROUNDS_SMALL = 4, 1
+ROUNDS, ROUNDS_SMALL = 2, 1
 SECONDS, SECONDS_SMALL = 6, 3
 """Of each turn of operators."""
 
@@ -43,6 +49,8 @@ BACKLOG_LINES = 1500
 LIVE_S = 60.0
 CALM_S = 1.0
 """Between two states of a fleet."""
+
+PROBE_S = "0.5"
 
 PAPER = "ELF, Fig. 12a/b: < 100 ms"
 PAPER_MS = 100.0
@@ -58,8 +66,8 @@ OPERATORS = {
 TRUNCATED = ("max", "min")
 """In the paper these send the first pairs of an order only."""
 
-BAD_AGENTS = 2
-"""As many as this machine has cores: what a bad job burns must not be taken from other agents."""
+FEW_AGENTS = 2
+"""As many as this machine has cores: what a job burns at one of them is not taken from the others."""
 
 BAD = {
     "ordinary": ("one more ordinary job", "product, SUM(clicks_count) AS v", "", "product"),
@@ -140,11 +148,13 @@ class Followers:
 @contextmanager
 def live(
     agents: int = AGENTS, rate_per_s: float = RATE_PER_S, backlog: int = 0, read_from: str = "beginning"
-) -> Iterator[tuple[Client, Followers]]:
+) -> Iterator[tuple[Client, Followers, ProbedFleet]]:
     """Agents under live traffic, behind so many lines of the time before."""
     with (
         tempfile.TemporaryDirectory() as directory,
-        ProbedFleet(Path(directory), agents, rate_per_s=rate_per_s, idle="1 s", read_from=read_from) as fleet,
+        ProbedFleet(
+            Path(directory), agents, rate_per_s=rate_per_s, idle="1 s", read_from=read_from, probe_s=PROBE_S
+        ) as fleet,
     ):
         client = fleet.begin()
         if backlog:
@@ -153,47 +163,96 @@ def live(
             for number, path in enumerate(fleet.traffic.paths.values()):
                 write_bulk(path, backlog, ShopTraffic(number), start_us=begin_us, rate_per_s=rate_per_s)
         fleet.traffic.start()
-        yield client, Followers(fleet.agents[-2].api)
+        yield client, Followers(fleet.agents[-2].api), fleet
+
+
+@dataclass(slots=True)
+class Turns:
+    """What was noted while a set of operators ran.
+
+    Attributes:
+        late: milliseconds of each result, by operator.
+        cpu_s: of all agents.
+        seconds: by the clock.
+    """
+
+    late: dict[str, list[float]] = field(default_factory=dict)
+    cpu_s: float = 0.0
+    seconds: float = 0.0
+
+    def take(self, client: Client, followers: Followers, fleet: ProbedFleet, seconds: float) -> None:
+        """Look for a while at jobs that have begun to tell."""
+        followers.take()
+        began, began_cpu = time.monotonic(), fleet.cpu_s()
+        time.sleep(seconds)
+        self.cpu_s += fleet.cpu_s() - began_cpu
+        self.seconds += time.monotonic() - began
+        for name, late in followers.take().items():
+            self.late.setdefault(name, []).extend(late)
+
+    @property
+    def cpu_ms_per_s(self) -> float:
+        """Of all agents."""
+        return 1000 * self.cpu_s / self.seconds
+
+    def median(self, name: str) -> float:
+        """Of an operator, in milliseconds."""
+        return percentile(self.late[name], 0.5)
 
 
 def turn(
-    client: Client, followers: Followers, jobs: Mapping[str, str], seconds: float
-) -> dict[str, list[float]]:
-    """Run jobs for a while; how late their results came, but for the first."""
-    for name, each in jobs.items():
-        client.apply(each)
+    live: tuple[Client, Followers, ProbedFleet], names: Iterable[str], seconds: float, turns: Turns
+) -> None:
+    """Run operators for a while, and note how late their results come, but for the first."""
+    client, followers, fleet = live
+    names = tuple(names)
+    for name in names:
+        client.apply(operator(name))
         followers.follow(name)
     try:
-        followers.wait_live(jobs)
-        followers.take()
-        time.sleep(seconds)
-        return followers.take()
+        followers.wait_live(names)
+        turns.take(client, followers, fleet, seconds)
     finally:
-        for name in jobs:
+        for name in names:
             client.delete(f"bench/{name}")
 
 
 def operators(*, small: bool) -> list[Figure]:
     """Each operator alone, then all four at once."""
-    rounds, seconds = (ROUNDS_SMALL, SECONDS_SMALL) if small else (ROUNDS, SECONDS)
-    names = TRUNCATED if small else tuple(OPERATORS)
-    alone: dict[str, list[float]] = {name: [] for name in names}
-    together: dict[str, list[float]] = {name: [] for name in names}
-    with live(read_from="end") as (client, followers):
+    if small:
+        return _operators(FEW_AGENTS, TRUNCATED, ROUNDS_SMALL, SECONDS_SMALL)
+    names = tuple(OPERATORS)
+    return [each for agents in (FEW_AGENTS, AGENTS) for each in _operators(agents, names, ROUNDS, SECONDS)]
+
+
+def _operators(agents: int, names: tuple[str, ...], rounds: int, seconds: float) -> list[Figure]:
+    none, alone, together = Turns(), {name: Turns() for name in names}, Turns()
+    with live(agents, read_from="end") as fleet:
         for _ in range(rounds):
+            none.take(*fleet, seconds)
             for name in names:
-                alone[name] += turn(client, followers, {name: operator(name)}, seconds)[name]
-            all_late = turn(client, followers, {name: operator(name) for name in names}, seconds)
-            for name in names:
-                together[name] += all_late[name]
-    figures = []
+                turn(fleet, [name], seconds, alone[name])
+            turn(fleet, names, seconds, together)
+    figures, label = [], f"{agents} agents"
     for name in names:
-        one, four = percentile(alone[name], 0.5), percentile(together[name], 0.5)
+        one, all_ = alone[name].median(name), together.median(name)
         figures += [
-            Figure(f"{name}, alone, median", one, "ms", PAPER, PAPER_MS / one),
-            Figure(f"{name}, with the others, median", four, "ms", "alone", four / one),
+            Figure(f"{label}: {name}, alone, median", one, "ms", PAPER, PAPER_MS / one),
+            Figure(f"{label}: {name}, with the others, median", all_, "ms", "alone", all_ / one),
         ]
-    return figures
+    # Windows of a second: what is spent in a second is spent in the interval.
+    single = sum(each.cpu_ms_per_s for each in alone.values()) / len(names)
+    more = (together.cpu_ms_per_s - single) / (len(names) - 1)
+    one = sum(alone[name].median(name) for name in names) / len(names)
+    all_ = sum(together.median(name) for name in names) / len(names)
+    queued = (together.cpu_ms_per_s - single) / min(agents, CORES)
+    return [
+        *figures,
+        Figure(f"{label}: CPU of the first operator, an interval", single - none.cpu_ms_per_s, "ms"),
+        Figure(f"{label}: of each one more", more, "ms"),
+        Figure(f"{label}: together later than alone, mean of medians", all_ - one, "ms"),
+        Figure(f"{label}: the CPU of the others on {min(agents, CORES)} cores", queued, "ms"),
+    ]
 
 
 def bad(part: str, *, small: bool) -> list[Figure]:
@@ -205,7 +264,7 @@ def bad(part: str, *, small: bool) -> list[Figure]:
     late: dict[str, list[float]] = {"without": [], "its beginning": [], "steady": []}
     took_s = []
     for _ in range(rounds):
-        with live(BAD_AGENTS, backlog=BACKLOG_LINES) as (client, followers):
+        with live(FEW_AGENTS, backlog=BACKLOG_LINES) as (client, followers, _):
             good = {name: operator(name) for name in OPERATORS}
             for name, text_of in good.items():
                 client.apply(text_of)
