@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elfmesh.agent import workers
+from elfmesh.agent import frame_writer
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Released, Sealed, SealedInterval
 from elfmesh.agent.disk.storage import MemoryStorage
@@ -58,7 +58,7 @@ def test_a_full_disk_takes_no_release_and_the_next_one_will_do() -> None:
 async def test_what_is_released_is_on_disk_with_the_next_frame_or_soon(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "WAIT_S", 3600.0)
+    monkeypatch.setattr(frame_writer, "WAIT_S", 3600.0)
     storage, job = MemoryStorage(), manifest()
     key = f"{job.job_id.hex()}:i1"
     async with running(path, storage) as host:
@@ -67,10 +67,10 @@ async def test_what_is_released_is_on_disk_with_the_next_frame_or_soon(
         assert host.frames.released(key) is None  # nobody was woken for it
         host.write((25, "a"), (45, "a"))
         await until(lambda: host.frames.released(key) == FIRST_INDEX + 1)
-        monkeypatch.setattr(workers, "WAIT_S", 0.0)
+        monkeypatch.setattr(frame_writer, "WAIT_S", 0.0)
         host.host.release(job.job_id, FIRST_INDEX + 2, 0)
         await until(lambda: host.frames.released(key) == FIRST_INDEX + 2)
-        monkeypatch.setattr(workers, "WAIT_S", 3600.0)
+        monkeypatch.setattr(frame_writer, "WAIT_S", 3600.0)
         host.host.release(job.job_id, FIRST_INDEX + 3, 0)
     assert FrameLog(storage).released(key) == FIRST_INDEX + 3  # an agent that stops says it
 
