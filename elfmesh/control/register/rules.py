@@ -21,7 +21,6 @@ jointly (Raft 6) instead of by two phases that an administrator brings to every 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -111,7 +110,7 @@ class WrongChange(Exception):
     """A change of the acceptors that could lose what was decided; a mistake of ours."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Round(Generic[V]):
     """One attempt of one proposer: collects promises, then acceptances.
 
@@ -133,7 +132,7 @@ class Round(Generic[V]):
     accepted: Group = ()
     refused: Group = ()
 
-    @cached_property
+    @property
     def newest(self) -> Promise[V] | None:
         """The promise with the value that was accepted last, None if nobody has accepted any."""
         found = [promise for promise in self.promises if promise.value is not None]
@@ -145,7 +144,7 @@ class Round(Generic[V]):
         newest = self.newest
         return None if newest is None else newest.value
 
-    @cached_property
+    @property
     def groups(self) -> tuple[Group, ...]:
         """Who has to agree now: the groups of the value found, and of the proposal."""
         found = self.found
@@ -153,7 +152,7 @@ class Round(Generic[V]):
         after = () if self.proposal is None else self.proposal.groups
         return before + tuple(group for group in after if group not in before)
 
-    @cached_property
+    @property
     def asked(self) -> Group:
         """Everybody who may be asked, each once."""
         wider = self.groups if self.proposal is not None else (self.guess, *self.groups)

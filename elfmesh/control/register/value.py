@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import msgspec
@@ -70,14 +69,14 @@ class RegisterValue(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A value with the records closed last, as a page."""
 
     value: RegisterValue
     tail: bytes = b""
 
-    @cached_property
+    @property
     def groups(self) -> tuple[Group, ...]:
         """Ids of who votes."""
         new = tuple(contact.id for contact in self.value.acceptors)
@@ -85,7 +84,7 @@ class Cell:
             return (new,)
         return (tuple(contact.id for contact in self.value.former), new)
 
-    @cached_property
+    @property
     def contacts(self) -> tuple[Contact, ...]:
         """Who votes, each once."""
         both = {contact.id: contact for contact in (*self.value.former, *self.value.acceptors)}
