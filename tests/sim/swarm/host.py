@@ -340,7 +340,8 @@ class Host:
         self.kill()
         self.disk.wipe(f"/{self.folder}/data")
         self.disk.space, self.disk.syncs_to_fail = None, 0
-        self.was[self.name], self.disks = self.around.history.now(), self.disks + 1
+        self.was.setdefault(self.name, self.around.history.now())  # who has left is gone since it said so
+        self.disks += 1
         self._gone_for_good()
         self._new_identity()
 
