@@ -14,7 +14,6 @@ windows that end now, is apart from its steady state; without it is measured bef
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 import time
@@ -32,7 +31,6 @@ from elfmesh.control.client import Client, connect
 from elfmesh.errors import ElfError
 from elfmesh.units import MICROS
 
-CORES = len(os.sched_getaffinity(0))
 AGENTS = 8
 RATE_PER_S = 50.0
 LATENESS_MS = 100
@@ -242,16 +240,15 @@ def _operators(agents: int, names: tuple[str, ...], rounds: int, seconds: float)
         ]
     # Windows of a second: what is spent in a second is spent in the interval.
     single = sum(each.cpu_ms_per_s for each in alone.values()) / len(names)
-    more = (together.cpu_ms_per_s - single) / (len(names) - 1)
     one = sum(alone[name].median(name) for name in names) / len(names)
     all_ = sum(together.median(name) for name in names) / len(names)
-    queued = (together.cpu_ms_per_s - single) / min(agents, CORES)
     return [
         *figures,
-        Figure(f"{label}: CPU of the first operator, an interval", single - none.cpu_ms_per_s, "ms"),
-        Figure(f"{label}: of each one more", more, "ms"),
-        Figure(f"{label}: together later than alone, mean of medians", all_ - one, "ms"),
-        Figure(f"{label}: the CPU of the others on {min(agents, CORES)} cores", queued, "ms"),
+        Figure(f"{label}: alone, mean of medians", one, "ms"),
+        Figure(f"{label}: together, mean of medians", all_, "ms", "alone", all_ / one),
+        Figure(f"{label}: CPU of an interval without operators", none.cpu_ms_per_s, "ms"),
+        Figure(f"{label}: with one", single, "ms"),
+        Figure(f"{label}: with all {len(names)}", together.cpu_ms_per_s, "ms"),
     ]
 
 
