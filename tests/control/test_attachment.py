@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -36,6 +38,17 @@ def attachment_to(server: BaseTestServer) -> Attachment:
     )
 
 
+async def run_until(done: asyncio.Event, run: Coroutine[Any, Any, None]) -> None:
+    """Run until something has happened; raises what ends the run before."""
+    running, waiting = asyncio.create_task(run), asyncio.create_task(done.wait())
+    await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if running.done():
+        await running
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 async def attach(directory: Path, accepted: list[str], anew: bool) -> int:
     """Attach to an agent that wants a new token; with `anew` it is written while the old one is refused."""
     tried = 0
@@ -55,14 +68,7 @@ async def attach(directory: Path, accepted: list[str], anew: bool) -> int:
     async with serving(program) as server:
         attachment = attachment_to(server)
         attached = asyncio.Event()
-        running = asyncio.create_task(attachment.run(attached.set))
-        waiting = asyncio.create_task(attached.wait())
-        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if running.done():
-            await running
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await run_until(attached, attachment.run(attached.set))
     return tried
 
 
@@ -113,14 +119,7 @@ async def test_a_token_that_is_gone_while_an_agent_begins_anew_is_waited_for(
         return socket
 
     async with serving(program) as server:
-        running = asyncio.create_task(attachment_to(server).run(lambda: None))
-        waiting = asyncio.create_task(attached_anew.wait())
-        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if running.done():
-            await running
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await run_until(attached_anew, attachment_to(server).run(lambda: None))
     assert tries == 3
 
 
