@@ -6,8 +6,8 @@
     |- DataError                  65   the input data cannot be used at all
     |- RuntimeFailure             1    something failed while running
     |  |- NotInstalled            1    what was asked for needs an extra that is not installed
-    |  |- StorageError            1    a disk refused or lost something
-    |  |  `- DiskFull             1    it has no room; what should be written can be written later
+    |  `- StorageError            1    a disk refused or lost something
+    |     `- DiskFull             1    it has no room; what should be written can be written later
     |- Unreachable                69   no agent answered
     |- ConfigError                78   the configuration is wrong (file, key)
     `- ProtocolError              -    a peer broke the protocol: counted, never shown as our fault
