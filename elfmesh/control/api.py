@@ -19,7 +19,7 @@ address, gets nothing; a handler sees only what `authority.web` has authorised b
     GET    /v1/jobs/NS/NAME/results        ?from=I&to=J&limit=N&wait=S&state=all or &follow=1: JSON lines
     GET    /v1/jobs/NS/NAME/schema         ?wait=S&view=pao -> {"ddl", "arrow"}
     GET    /v1/jobs/NS/NAME/offsets        ?after=I&wait=S -> {"earliest", "latest", "expired", "incarnation"}
-    GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J&state=all&only=FINAL&view=pao -> Arrow IPC of (I, J]
+    GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J&state=all&only=FINAL&view=pao&types=own: Arrow, (I, J]
     POST   /v1/agent/leave                 ?wait=S: end all jobs here at a declared interval, then the agent
     POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
     GET    /v1/programs/NS/NAME            and POST .../insert, GET .../position, see web/programs.py
@@ -304,7 +304,9 @@ async def _arrow(request: web.Request) -> web.StreamResponse:
     if question["state"] == "all":
         question["revision"] = int(bounds.get("revision", 0))
     only = frozenset(request.query["only"].split(",")) if "only" in request.query else None
-    return await arrow(request, _asker(request), _job(request), question, view=_view(request), only=only)
+    own = request.query.get("types", "all") == "own"
+    view = _view(request)
+    return await arrow(request, _asker(request), _job(request), question, view=view, only=only, own=own)
 
 
 def _view(request: web.Request) -> str:

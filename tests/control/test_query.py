@@ -73,6 +73,28 @@ def test_star_means_the_columns_of_the_job(api: str) -> None:
     assert rows(api, "SELECT * FROM shop.top ORDER BY hits LIMIT 1") == [{"product": "pear", "hits": 2}]
 
 
+def test_columns_and_types_are_those_of_the_newest_result_not_of_all_versions(
+    api: str, backend: Backend
+) -> None:
+    backend.publish(30, pa.table({"product": ["kiwi"], "hits": pa.array([None], pa.float64())}))
+    assert rows(api, "SELECT hits FROM shop.top") == [{"hits": None}]
+    large = 2**53 + 1  # no double
+    backend.publish(
+        31, pa.table({"product": ["kiwi"], "hits": pa.array([large], pa.int64()), "seen": pa.nulls(1)})
+    )
+    assert rows(api, "SELECT * FROM shop.top") == [{"product": "kiwi", "hits": large, "seen": None}]
+    backend.publish(32, pa.table({"visits": pa.array([3], pa.int64())}))
+    assert rows(api, "SELECT * FROM shop.top") == [{"visits": 3}]
+    with pytest.raises(QueryError, match="hits"):
+        rows(api, "SELECT hits FROM shop.top")
+
+
+def test_open_revisions_of_different_types_are_asked_for_the_newest(api: str, backend: Backend) -> None:
+    backend.publish(30, pa.table({"hits": pa.array(["none yet"])}), state="TENTATIVE", rev=1)
+    backend.publish(30, pa.table({"hits": pa.array([5], pa.int64())}), state="TENTATIVE", rev=2)
+    assert rows(api, "SELECT * FROM shop.top", tentative=True) == [{"hits": 5}]
+
+
 def test_a_relational_query_joins_results(api: str) -> None:
     text = (
         "SELECT a.product, b.m FROM shop.top a JOIN (SELECT max(hits) AS m FROM shop.top) b ON a.hits = b.m"

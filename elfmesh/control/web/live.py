@@ -146,7 +146,7 @@ def _age(result: dict[str, Any]) -> tuple[int, int]:
 
 def _rows(client: Results, job: str, head: dict[str, Any], *, tentative: bool) -> pa.Table:
     index = head["interval"]["index"]
-    question: dict[str, Any] = {"from": index - 1, "to": index}
+    question: dict[str, Any] = {"from": index - 1, "to": index, "types": "own"}
     question |= {"state": "all"} if tentative else {}
     target = f"{job_path(job)}/arrow?{urlencode(question)}"
     table = pa.concat_tables(list(_tables(client, target)))

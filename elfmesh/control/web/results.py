@@ -18,7 +18,14 @@ from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, error_
 from elfmesh.control.client import INCARNATION, NEXT, REVISION
 from elfmesh.control.events import Reply
 from elfmesh.control.results.pages import decode_page
-from elfmesh.control.results.records import encode_json, ipc_to_table, partials_of, to_json
+from elfmesh.control.results.records import (
+    ResultRecord,
+    encode_json,
+    ipc_schema,
+    ipc_to_table,
+    partials_of,
+    to_json,
+)
 from elfmesh.control.web.responses import json_response
 from elfmesh.errors import DataError, Unreachable
 from elfmesh.lazy import lazy_module
@@ -135,6 +142,7 @@ async def arrow(
     *,
     view: str = "",
     only: frozenset[str] | None = None,
+    own: bool = False,
 ) -> web.StreamResponse:
     """The rows of some intervals as one Arrow stream; 410 if the first has expired.
 
@@ -147,6 +155,8 @@ async def arrow(
         question: from, to, state and revision, as "results" takes them.
         view: PAO for the partial aggregates that are kept beside the rows.
         only: states of the records wanted; None: all.
+        own: the newest record of each page alone, in columns and types of its own: versions of a job differ
+            in them, and what all its intervals fit into is wider than what one of them is.
     """
     question = {**job, **question, "limit": PAGE_LIMIT, "strict": True}
     known, reply = await asyncio.gather(ask("schema", job | {"view": view}), ask("results", question))
@@ -155,9 +165,15 @@ async def arrow(
     if reply.status != OK:
         return json_response(reply.status, reply.body)
     columns = _row_schema(known) if known.status == OK else _first_schema(reply.payload)
+    if own:
+        columns = _own_schema(reply.payload, columns)
     sink = _Sink()
+
+    def converted(page: bytes) -> list[pa.Table]:
+        return _tables(decode_page(page)[-1 if own else 0 :], columns, view, only)
+
     try:
-        first = await _in_thread(lambda page: _tables(page, columns, view, only), reply.payload)
+        first = await _in_thread(converted, reply.payload)
     except DataError as error:
         return json_response(CONFLICT, error_of(error))
     except pa.ArrowException as error:
@@ -179,7 +195,7 @@ async def arrow(
             reply = await ask("results", question)
             if reply.status != OK or reply.body.get("incarnation") != whose:
                 raise ConnectionAbortedError("the results log broke off")
-            tables = await _in_thread(lambda page: _tables(page, columns, view, only), reply.payload)
+            tables = await _in_thread(converted, reply.payload)
     await response.write(sink.take())
     await response.write_eof()
     return response
@@ -191,14 +207,31 @@ def _first_schema(page: bytes) -> pa.Schema:
     return spark_types.row_schema(ipc_to_table(first).schema)
 
 
-def _tables(page: bytes, columns: pa.Schema, view: str, only: frozenset[str] | None) -> list[pa.Table]:
+def _own_schema(page: bytes, known: pa.Schema) -> pa.Schema:
+    """The columns of a page's newest record; what has no value in it is of the type that is known of it."""
+    records = decode_page(page)
+    if not records or not records[-1][1]:
+        return known
+    types = {field.name: field.type for field in known}
+    fields = [
+        pa.field(
+            field.name, types.get(field.name, field.type) if pa.types.is_null(field.type) else field.type
+        )
+        for field in ipc_schema(records[-1][1])
+    ]
+    return spark_types.row_schema(pa.schema(fields))
+
+
+def _tables(
+    page: list[tuple[ResultRecord, bytes]], columns: pa.Schema, view: str, only: frozenset[str] | None
+) -> list[pa.Table]:
     """The rows of a page, or what they were made of.
 
     Raises:
         DataError: partial aggregates are wanted of an interval that has none.
     """
     found = []
-    for record, rows in decode_page(page):
+    for record, rows in page:
         if only is not None and record.state not in only:
             continue
         wanted = partials_of(rows) if view else rows
