@@ -132,11 +132,13 @@ def test_an_agents_refusal_without_a_place_is_said_as_it_is() -> None:
     assert (body["error"], body["where"], body["hint"], body["code"]) == ("web1: no room", "clicks", "", 65)
 
 
-def test_what_waits_for_lines_ends_when_its_reader_does() -> None:
+@pytest.mark.parametrize("interrupted", ["SIG_IGN", "default_int_handler"])
+def test_what_waits_for_lines_ends_when_its_reader_does(interrupted: str) -> None:
     code = (
-        "import time; from elfmesh.control.cli.common import end_with_reader as e; e(); print(1, flush=True)"
+        f"import signal, time; signal.signal(signal.SIGINT, signal.{interrupted});"
+        "from elfmesh.control.cli.common import end_with_reader as e; e(); print(1, flush=True)"
     )
-    command = [sys.executable, "-c", f"{code}; time.sleep(99)"]
+    command = [sys.executable, "-c", f"{code}; time.sleep(9)"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as waits:
         assert waits.stdout
         assert waits.stderr

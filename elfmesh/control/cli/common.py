@@ -290,13 +290,16 @@ def end_with_reader() -> None:
         return
     if not stat.S_ISFIFO(os.fstat(output).st_mode):
         return
-    waiting, main = select.poll(), threading.main_thread()
+    waiting, main, ending = select.poll(), threading.main_thread(), signal.SIGINT
     waiting.register(output, 0)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell's script starts what ends with `&`
+        ending = signal.SIGUSR1
+        signal.signal(ending, signal.default_int_handler)
 
     def watch() -> None:
         waiting.poll()
         if main.is_alive() and main.ident is not None:
-            signal.pthread_kill(main.ident, signal.SIGINT)
+            signal.pthread_kill(main.ident, ending)
 
     threading.Thread(target=watch, name="reader", daemon=True).start()
 
