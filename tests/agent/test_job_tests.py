@@ -66,6 +66,20 @@ def test_csv_has_the_window_once(place: Path, items: str, header: str) -> None:
     assert printed.stdout.splitlines()[0] == f"{header},n"
 
 
+@pytest.mark.parametrize(
+    ("items", "header"),
+    [("u", "u"), ("session_window.start, u", "start,u"), ("window_end, u", "window_end,u")],
+)
+@pytest.mark.parametrize("form", ["csv", "table"])
+def test_rows_of_sessions_have_no_bounds_but_their_own(
+    place: Path, items: str, header: str, form: str
+) -> None:
+    query = f"SELECT {items}, count(*) AS n FROM log GROUP BY session_window(ts, '10 seconds'), u"
+    words = [query, "-o", form, "--format", "json", str(place / "log.ndjson")]
+    printed = CliRunner().invoke(run_command, words, standalone_mode=False)
+    assert printed.stdout.splitlines()[0].replace(",", " ").split() == [*header.split(","), "n"]
+
+
 @pytest.mark.parametrize("job", ["", "CREATE JOB shop.top AS "])
 def test_what_elf_run_prints_is_what_is_expected(place: Path, job: str) -> None:
     text = case(job + QUERY)

@@ -77,11 +77,15 @@ class JsonWriter:
 
 
 class _Tabular:
-    """Rows of text under a header; windowed queries get the bounds of the window in front."""
+    """Rows of text under a header; windowed queries get the bounds of the window in front.
+
+    Not those of sessions, of which each row has its own: an interval's only say when it ended.
+    """
 
     def __init__(self, statement: Statement) -> None:
         names = list(statement.columns)
-        self._bounded = statement.window is not None and not _has_bounds(statement)
+        windowed = statement.window is not None and not statement.has_sessions
+        self._bounded = windowed and not _has_bounds(statement)
         self._header = [*(BOUNDS if self._bounded else ()), *names]
 
     def _cells(self, table: pa.Table, record: ResultRecord | None) -> list[list[Any]]:
