@@ -348,6 +348,12 @@ def _sketch(node: Aggregate) -> Expr:
     return _filtered(node, Call("sketch input", node.args[:1], node.kind, at=node.at))
 
 
+@_aggregate("frequent_items_sketch_agg", 1, 2, signature="$(x[, counters])")
+def _frequent(reduction: Reduction, node: Aggregate) -> Expr:
+    counters = _integer(reduction, node, 1, "the counters", (1, COUNTERS_MAX))
+    return reduction.state(_with("frequent", counters, TOP_COUNTERS), _filtered(node, node.args[0]))
+
+
 @_aggregate("hll_union_agg", signature="$(sketch)")
 def _hll_union(reduction: Reduction, node: Aggregate) -> Expr:
     return reduction.state("hllmerge", _sketch(node))

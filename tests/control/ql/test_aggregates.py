@@ -42,8 +42,8 @@ EVERYTHING = """
            median(x) AS m, percentile(y, array(0.1, 0.9)) AS p,
            percentile_disc(0.3) WITHIN GROUP (ORDER BY x) AS pd,
            mode(s) AS mo, approx_count_distinct(x) AS ac, approx_percentile(x, 0.5) AS ap,
-           approx_top_k(s, 3) AS t, theta_sketch_agg(x) AS th, hll_sketch_agg(s) AS h, sum(d) AS d,
-           avg(d) AS av,
+           approx_top_k(s, 3) AS t, frequent_items_sketch_agg(s) AS fs,
+           theta_sketch_agg(x) AS th, hll_sketch_agg(s) AS h, sum(d) AS d, avg(d) AS av,
            bool_and(x > -39) AS ba, some(x = 3) AS so, count_if(x > 0) AS ci,
            sum(x) FILTER (WHERE s = 'p') AS sf, stddev(x) FILTER (WHERE s = 'q') AS qf
     FROM t GROUP BY k
@@ -158,6 +158,7 @@ def test_aggregates_over_nothing(rows_of: Callable[..., Any]) -> None:
         ("SELECT theta_union(s, s) FROM t", "reads sketches, which are BINARY"),
         ("SELECT hll_union_agg(s) FROM t", "hll_union_agg merges sketches, which are BINARY, not STRING"),
         ("SELECT hll_union_agg(DISTINCT s) FROM t", "DISTINCT"),
+        ("SELECT frequent_items_sketch_agg(a, 0) FROM t", "counters of frequent_items_sketch_agg"),
         ("SELECT kll_merge_agg_double(s, 4) FROM t", "the k of kll_merge_agg_double is from 8 to 4096"),
     ],
 )
@@ -188,6 +189,24 @@ def test_sketches_of_an_inner_query_are_merged(rows_of: Callable[..., Any]) -> N
     )
     assert rows_of(whole, data) == [(hll, True, None)]
     assert rows_of("SELECT hll_union_agg(unhex('0a01')) FROM t", {"x": [1]}) == [(None,)]
+
+
+def test_sketches_of_frequent_items_are_read_by_the_library(rows_of: Callable[..., Any]) -> None:
+    few = {"x": [7, 7, None, -3], "s": ["a", "b", "a", None]}
+    text = "SELECT frequent_items_sketch_agg(s), frequent_items_sketch_agg(x) FILTER (WHERE x > 0) FROM t"
+    ((strings, longs),) = rows_of(text, few, batch_rows=1)
+    held = datasketches.frequent_strings_sketch.deserialize(strings)
+    assert (held.total_weight, held.get_estimate("a"), held.get_estimate("b")) == (3, 2, 1)
+    numbers = datasketches.frequent_items_sketch.deserialize(longs, datasketches.PyLongsSerDe())
+    assert (numbers.total_weight, numbers.get_estimate(7), numbers.get_estimate(-3)) == (2, 2, 0)
+    many = {"s": [f"item {i % 300 if i % 2 else 0}" for i in range(6000)]}
+    ((small,),) = rows_of("SELECT frequent_items_sketch_agg(s, 20) FROM t", many, batch_rows=500)
+    thinned = datasketches.frequent_strings_sketch.deserialize(small)
+    most = 3000
+    assert thinned.get_lower_bound("item 0") <= most <= thinned.get_upper_bound("item 0")
+    assert thinned.num_active_items <= 20
+    ((none,),) = rows_of("SELECT frequent_items_sketch_agg(s) FROM t WHERE false", few)
+    assert datasketches.frequent_strings_sketch.deserialize(none).is_empty()
 
 
 def test_sets_of_theta_sketches(rows_of: Callable[..., Any]) -> None:
