@@ -37,6 +37,20 @@ def test_help_and_version_load_nothing_heavy() -> None:
     assert f"elf {elfmesh.__version__}" in done.stdout
 
 
+def test_a_run_over_files_loads_nothing_of_the_network(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text('{"a": 1}\n')
+    code = (
+        "import sys; from elfmesh.agent.cli import entry\n"
+        "try: entry.main(['run', 'SELECT a FROM x', sys.argv[1]])\n"
+        "except SystemExit as end:\n"
+        "    names = ('aiohttp', 'ssl', 'cryptography', 'pandas')\n"
+        "    sys.exit(', '.join(name for name in names if sys.modules.get(name)) or end.code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, log], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "a\n-\n1\n"), done.stderr
+
+
 def test_every_listed_command_can_be_loaded_and_says_what_it_does() -> None:
     context = click.Context(cli.elf)
     for name in cli.COMMANDS:

@@ -21,7 +21,8 @@ from aiohttp import web
 from elfmesh.control import ql
 from elfmesh.control.answers import UNAVAILABLE, error_body, error_of
 from elfmesh.control.authority.needs import ROUTES, About, Need, Rule, is_anonymous, meets, refusal
-from elfmesh.control.identity.principal import PRINCIPAL, Principal, Role
+from elfmesh.control.identity.identify import PRINCIPAL
+from elfmesh.control.identity.principal import Principal, Role
 from elfmesh.control.manifest import TEXT_BYTES_MAX, split_name
 from elfmesh.control.web.responses import json_body, json_response
 from elfmesh.errors import ElfError, QueryError, UsageError

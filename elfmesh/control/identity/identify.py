@@ -22,11 +22,14 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from elfmesh.control.answers import error_body
-from elfmesh.control.identity.principal import LOOPBACK_READER, PRINCIPAL, NotBelieved, Principal, Role
+from elfmesh.control.identity.principal import LOOPBACK_READER, NotBelieved, Principal, Role
 from elfmesh.control.web.responses import json_response
 
 UNAUTHORISED = 401
 LIFE_S = 3600.0
+PRINCIPAL = web.RequestKey("elf.principal", Principal)
+"""Where a request of the HTTP API keeps who sent it."""
+
 TOKEN_OPERATOR = Principal("token", frozenset({Role.OPERATOR}), source="token")
 NETWORK_READER = Principal("network", frozenset({Role.READER}), source="insecure network")
 """Who calls from elsewhere where an agent was told to listen there without certificates."""

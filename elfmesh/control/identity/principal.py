@@ -12,8 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from aiohttp import web
-
 
 class Role(StrEnum):
     """What a certificate or a token makes of its bearer."""
@@ -68,6 +66,3 @@ class Principal:
 
 LOOPBACK_READER = Principal("loopback", frozenset({Role.READER}))
 """Who calls over loopback without saying who they are: may look, and change nothing."""
-
-PRINCIPAL = web.RequestKey("elf.principal", Principal)
-"""Where a request of the HTTP API keeps who sent it."""

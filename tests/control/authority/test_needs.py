@@ -17,7 +17,8 @@ from elfmesh.control.api import make_app
 from elfmesh.control.authority import needs
 from elfmesh.control.authority.needs import ROUTES, About, Need
 from elfmesh.control.authority.web import authorised
-from elfmesh.control.identity.principal import LOOPBACK_READER, PRINCIPAL, Principal, Role
+from elfmesh.control.identity.identify import PRINCIPAL
+from elfmesh.control.identity.principal import LOOPBACK_READER, Principal, Role
 from elfmesh.control.web.programs import ProgramHost
 from elfmesh.control.web.tap import TapRequest
 from elfmesh.errors import StorageError

@@ -13,8 +13,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from elfmesh.control.api import make_app
-from elfmesh.control.identity.identify import Identifier, _loopback, identifying
-from elfmesh.control.identity.principal import PRINCIPAL, Principal, Role
+from elfmesh.control.identity.identify import PRINCIPAL, Identifier, _loopback, identifying
+from elfmesh.control.identity.principal import Principal, Role
 from tests.control.fakes import FakeBackend
 
 TOKEN = "a-token-of-this-agent"

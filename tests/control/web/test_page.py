@@ -16,7 +16,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from elfmesh import ids
 from elfmesh.control.api import make_app
 from elfmesh.control.events import Reply
-from elfmesh.control.identity.principal import LOOPBACK_READER, PRINCIPAL, Principal, Role
+from elfmesh.control.identity.identify import PRINCIPAL
+from elfmesh.control.identity.principal import LOOPBACK_READER, Principal, Role
 from elfmesh.control.web.page.files import INDEX, page_files
 from elfmesh.control.web.page.routes import functions, me
 from tests.control.fakes import FakeBackend

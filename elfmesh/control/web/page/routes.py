@@ -20,7 +20,8 @@ from aiohttp import web
 
 from elfmesh.control import ql
 from elfmesh.control.answers import OK
-from elfmesh.control.identity.principal import PRINCIPAL, Role
+from elfmesh.control.identity.identify import PRINCIPAL
+from elfmesh.control.identity.principal import Role
 from elfmesh.control.manifest import TEXT_BYTES_MAX
 from elfmesh.control.plan import read_job
 from elfmesh.control.web.page.files import INDEX, answer, page_files
