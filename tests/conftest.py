@@ -1,8 +1,9 @@
-"""What all tests share: one Spark session, as starting one costs seconds, and no deadlines on examples."""
+"""What all tests share: a Spark session, as starting one costs seconds, no deadlines, and a SIGINT that works."""
 
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,10 @@ from tests.spark_tests import SESSION
 # A busy machine is no bug of the code under test.
 settings.register_profile("patient", parent=settings(), deadline=None)
 settings.load_profile("patient")
+
+# A script that runs us with `&` has SIGINT ignored, and so would everything that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
