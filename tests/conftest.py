@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session, as starting one costs seconds, no deadlines, a SIGINT that works."""
+"""What all tests share: one Spark session, as starting one costs seconds; no deadlines; a working SIGINT."""
 
 from __future__ import annotations
 
