@@ -15,7 +15,6 @@ from sqlglot import exp
 
 from elfmesh.control.ql.aggregate_calls import aggregate, nulls, within_group
 from elfmesh.control.ql.aggregates import AGGREGATES
-from elfmesh.control.ql.cast import TARGETS
 from elfmesh.control.ql.declared import python_call
 from elfmesh.control.ql.nodes import (
     Aggregate,
@@ -42,7 +41,7 @@ from elfmesh.control.ql.refusals import (
 from elfmesh.control.ql.registry import FUNCTIONS
 from elfmesh.control.ql.scope import RECORD, Scope
 from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
-from elfmesh.control.ql.type_targets import type_target
+from elfmesh.control.ql.type_targets import TYPE_NAMES, is_no_value, type_target
 from elfmesh.control.ql.windows import fixed_duration_us, interval_months, window_call
 from elfmesh.errors import QueryError
 
@@ -357,10 +356,10 @@ class Translator:
         kind = node.args["to"]
         target = type_target(kind) if isinstance(kind, exp.DataType) else None
         if target is None:
-            names = ", ".join((*TARGETS, "DECIMAL(p, s)"))
-            raise self.error(
-                node, f"the type {kind.sql(dialect='spark')} is not there", f"There are {names}."
-            )
+            said = f"the type {kind.sql(dialect='spark')} is not there"
+            raise self.error(node, said, f"There are {TYPE_NAMES}.")
+        if is_no_value(node, target):
+            raise self.error(node, f"{node.this.sql()} is no {target}", "Write it as 2015-05-17[ 10:05:00].")
         value = self.expr(node.this)
         if isinstance(value, Literal) and value.kind in ("bigint", "double") and target == "DOUBLE":
             assert isinstance(value.value, int | float)

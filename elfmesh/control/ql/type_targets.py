@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from sqlglot import exp
+
+from elfmesh.control.ql.cast import TARGETS, cast
+
+TYPE_NAMES = ", ".join((*TARGETS, "DECIMAL(p, s)"))
+"""What may be written, for people."""
 
 _TYPES: dict[str, str] = {
     "BIGINT": "BIGINT", "INT": "INT", "SMALLINT": "SMALLINT", "TINYINT": "TINYINT", "DOUBLE": "DOUBLE",
@@ -20,3 +26,13 @@ def type_target(kind: exp.DataType) -> str | None:
         return None
     precision, scale = int(sizes[0]) if sizes else 10, int(sizes[1]) if len(sizes) == 2 else 0
     return f"DECIMAL({precision},{scale})" if 1 <= precision <= 38 and scale <= precision else None
+
+
+def is_no_value(node: exp.Cast, target: str) -> bool:
+    """Whether this is `DATE '2020-02-30'` or the like: a word for a type before a text that it cannot be.
+
+    To Spark that is an error, while CAST('2020-02-30' AS DATE), a `TryCast` to the parser, is null.
+    """
+    if isinstance(node, exp.TryCast) or target not in ("DATE", "TIMESTAMP") or not node.this.is_string:
+        return False
+    return not cast(pa.array([node.this.name]), target)[0].is_valid

@@ -165,6 +165,7 @@ WRONG = [
     ("SELECT current_timestamp FROM s", 1, 8, "clock", "event time"),
     ("SELECT now() FROM s", 1, 8, "not there", "when it is computed"),
     ("SELECT rand() FROM s", 1, 8, "not there", "every agent"),
+    ("SELECT a FROM s WHERE ts > DATE '2020-02-30'", 1, 33, "'2020-02-30' is no DATE", "2015-05-17"),
     ("SELECT count_min_sketch(a) FROM s", 1, 8, "not there", "approx_top_k"),
     ("SELECT kurtosis(a) FROM s", 1, 8, "not there", "stddev"),
     ("SELECT sum(a) OVER (ROWS 2 PRECEDING) FROM s", 1, 8, "ROWS without ORDER BY", "ROWS BETWEEN"),

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elfmesh.control.ql import parse
 from elfmesh.control.ql.civil import days_from_civil, valid_date
 from elfmesh.control.ql.times import to_timestamp_us
 from elfmesh.control.ql.types import TIMESTAMP
+from elfmesh.errors import QueryError
 
 UTC = dt.UTC
 AT = dt.datetime(2015, 5, 17, 10, 5, 3, tzinfo=UTC)
@@ -171,3 +173,11 @@ def test_a_time_means_the_same_whatever_stands_beside_it(text: str) -> None:
     alone = to_timestamp_us(pa.array([text]))
     beside = to_timestamp_us(pa.array([text, "Sun May 17 10:00:00 2015", None]))
     assert alone[0] == beside[0]
+
+
+@pytest.mark.parametrize("word", ["TIMESTAMP 'noon'", "TIMESTAMP '2020-01-01 25:00:00'", "DATE 'x'"])
+def test_a_literal_that_is_no_time_is_an_error_of_the_query(word: str) -> None:
+    kind, _, text = word.partition(" ")
+    with pytest.raises(QueryError, match=f"{text} is no {kind}"):
+        parse(f"SELECT {word} AS t FROM s")
+    parse(f"SELECT CAST({text} AS {kind}) AS t FROM s")  # null, as in Spark
