@@ -216,7 +216,7 @@ class WorkerHost:
         held = before.held if before is not None and same else set()
         job: LocalJob | None = None
         try:
-            job = LocalJob(manifest, effect.start, self._labels, effect.stages, self._lookups)
+            job = LocalJob(manifest, effect.start, self._labels, effect.stages, self._lookups, effect.begun)
             if self._gate is not None:
                 admit = partial(job.functions.admit, self._gate, job.stages, self._wall_us)
                 await self._executor.run("store", admit)

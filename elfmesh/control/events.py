@@ -100,12 +100,13 @@ class StartWorker(Effect):
 
     Said again when the versions change: what was sealed by another version than its interval's is made again.
     `stages`: which version evaluates from where on, below the first nothing is open; () where there never was
-    another version.
+    another version. `begun`: what the events of this worker carry.
     """
 
     manifest: Manifest
     start: int
     stages: tuple[Stage, ...] = ()
+    begun: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class ResumeWorker(Effect):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseWorker(Effect):
-    """All below `stop` is settled, revisions up to `heard` are accounted for: their frames are not needed."""
+    """All below `stop` is settled, its revisions up to `heard` as well: their frames are not needed."""
 
     job: bytes
     stop: int
@@ -154,7 +155,7 @@ class Sealed(Event):
     Counts stand in partition 0 only (the others carry zeros), so that no record is counted twice. Ranges of
     one worker follow each other without a gap, beginning at `StartWorker.start`. `again`: sealed in an
     earlier life of this agent; those from before the start come first, with gaps: they are closed, and may
-    not be settled. `evaluated`: the version by whose text it was evaluated, see `Stage`.
+    not be settled. `evaluated`: by whose text, see `Stage`. `begun`: see `StartWorker`; 0: by the newest.
     """
 
     job: bytes
@@ -164,6 +165,7 @@ class Sealed(Event):
     parts: tuple[SealedPart, ...]
     again: bool = False
     evaluated: int = 1
+    begun: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ class Revised(Event):
 
     `parts` has a part of one entry per partition; `added` is what it counts that the revision before did not.
     `seq` numbers those of a worker, in order. `again`: of an earlier life, without `parts`, told first.
-    `evaluated`: as of `Sealed`.
+    `evaluated`, `begun`: as of `Sealed`.
     """
 
     job: bytes
@@ -184,6 +186,7 @@ class Revised(Event):
     seq: int
     again: bool = False
     evaluated: int = 1
+    begun: int = 0
 
 
 @dataclass(frozen=True, slots=True)

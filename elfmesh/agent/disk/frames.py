@@ -99,7 +99,7 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
 
 
 class Released(msgspec.Struct, frozen=True, tag="released", array_like=True):
-    """Everything of a job below `stop` is closed, and revisions up to number `heard` are accounted for.
+    """Everything of a job below `stop` is closed, and what came up to revision `heard` of it accounted for.
 
     Nobody will ask for that again.
     """

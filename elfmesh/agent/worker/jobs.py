@@ -62,6 +62,7 @@ class LocalJob:
         labels: Mapping[str, str] | None = None,
         stages: tuple[Stage, ...] = (),
         lookups: LookupTables | None = None,
+        begun: int = 0,
     ) -> None:
         self.manifest = manifest
         self.start = start
@@ -71,7 +72,7 @@ class LocalJob:
         self.key = self.frame_key(manifest.job_id, manifest.incarnation)
         self.statement = ql.parse(manifest.text)
         self.stream = self.statement.stream  # where it is read here; see `reads`
-        self._saying = Saying(manifest)
+        self._saying = Saying(manifest, begun)
         self.home = ""  # the ingest that reads it
         self.functions = JobFunctions()
         self.cost = JobCost()

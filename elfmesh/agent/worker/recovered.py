@@ -46,7 +46,7 @@ class Recovered:
     Attributes:
         last: the frame to go on from; None for a fresh job.
         ranges: what is to be said again, oldest first.
-        revised: revisions that are not accounted for; said before `ranges`.
+        revised: revisions that may not be accounted for; said before `ranges`.
         entries: what is not released, in its newest revision: late records may revise it.
         floor: below it everything is closed.
         frames: what the frame log must hold before anything else of the job happens.
@@ -84,9 +84,19 @@ def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], par
     if torn > heard:
         lost = (found.last.stop, FIRST, tuple(_lost(found.last.stop, partitions).counts))
         found.last = msgspec.structs.replace(found.last, carried=[*(found.last.carried or ()), lost])
-    found.revised = [each for frame in kept for each in frame.revised if each.seq > heard and each.counts]
+    revised = (each for frame in kept for each in frame.revised)
+    found.revised = [each for each in revised if is_told_again(each, heard, found.floor)]
     _say(found, kept, start, _holes(frames, key, start), partitions)
     return found
+
+
+def is_told_again(revised: RevisedInterval, heard: int, floor: int) -> bool:
+    """Whether what a revision has added must be told once more.
+
+    Of an interval from `floor` on nobody knows yet which revision is inside: that it was heard of is only in
+    memory. Below, what came up to revision `heard` is accounted for.
+    """
+    return bool(revised.counts) and (revised.interval >= floor or revised.seq > heard)
 
 
 def _say(

@@ -43,10 +43,10 @@ def whole_counts(counts: Sequence[int]) -> tuple[int, ...]:
 
 
 class Saying:
-    """Makes the events of one job."""
+    """Makes the events of one job's worker; `begun` is of `StartWorker`."""
 
-    def __init__(self, manifest: Manifest) -> None:
-        self._manifest = manifest
+    def __init__(self, manifest: Manifest, begun: int = 0) -> None:
+        self._manifest, self._begun = manifest, begun
 
     def events(self, start: int, stop: int, entries: list[Said], evaluated: int) -> list[ctl.Sealed]:
         """A range as events of bounded size that follow each other without a gap."""
@@ -76,11 +76,12 @@ class Saying:
             interval.seq,
             again,
             interval.version,
+            self._begun,
         )
 
     def _sealed(self, start: int, stop: int, entries: list[Said], evaluated: int) -> ctl.Sealed:
         job, incarnation = self._manifest.job_id, self._manifest.incarnation
-        return ctl.Sealed(job, incarnation, start, stop, self._parts(entries), evaluated=evaluated)
+        return ctl.Sealed(job, incarnation, start, stop, self._parts(entries), False, evaluated, self._begun)
 
     def _parts(self, entries: list[Said]) -> tuple[ctl.SealedPart, ...]:
         """One part per partition; the first has the counts."""

@@ -27,6 +27,7 @@ from elfmesh.control.events import (
 )
 from elfmesh.control.fidelity import READ, UsualRate
 from elfmesh.control.manifest import Manifest
+from elfmesh.control.member.beginnings import Beginnings
 from elfmesh.control.member.contributions import Contributions, since, until
 from elfmesh.control.member.keeper import Keeper
 from elfmesh.control.member.rechecks import Rechecks
@@ -94,16 +95,14 @@ class Member:
         self.terms: Terms | None = None
         self.stages: tuple[Stage, ...] = (Stage(FIRST, manifest, manifest.version),)
         self.start: int | None = None
-        self.paused = False
+        self.paused = self._held = self._heard = False
         self.closed: int | None = None
         self._sealed_at: deque[tuple[int, float]] = deque()
         self._pending: deque[Sealed] = deque()
-        self._held = False
+        self._beginnings = Beginnings()
         self._released: int | None = None
-        self._heard = False
         self._waiting: Timer | None = None
-        self._rate = UsualRate()
-        self.rechecks = Rechecks(office)
+        self._rate, self.rechecks = UsualRate(), Rechecks(office)
         self._alive = True
         self._leaving, self._by_route = False, True
         for tree in manifest.trees:
@@ -127,7 +126,8 @@ class Member:
             stages = evaluations(self.stages)
             # Where the first version begins says what is closed: the worker does not make it again.
             alone = stages == (Stage(FIRST, self.manifest, self.manifest.version),)
-            self._office.emit(StartWorker(self.manifest, self.start, () if alone else stages))
+            begun = self._beginnings.next()
+            self._office.emit(StartWorker(self.manifest, self.start, () if alone else stages, begun))
 
     def enroll(self) -> None:
         """Tell the master that we are here."""
@@ -195,12 +195,8 @@ class Member:
             return self._acknowledgement()
         new_term = terms.epoch > self.epoch
         self._leaving |= not meant
-        self.master, self.epoch, self.version, self.terms = (
-            terms.master,
-            terms.epoch,
-            terms.version,
-            terms,
-        )
+        self.master, self.terms = terms.master, terms
+        self.epoch, self.version = terms.epoch, terms.version
         me = self._office.me.id
         mine = [each for each in terms.members if each.contact.id == me]
         entry = next((each for each in reversed(mine) if each.until is None or self._leaving), None)
@@ -227,8 +223,11 @@ class Member:
         self.stages, self.manifest, self.plan = terms.stages, terms.manifest, read_plan(terms.manifest.text)
         self.settlement.stages = terms.stages
         if at is not None:
+            self._beginnings.changed(at)
             self.contributions.rewind(at)
+            self.settlement.rewind(at)
             self.safekeeping.rewind(at)
+            self._settle_closed()  # ranges that now end where intervals are open
             self._start_worker()
 
     def _begin_anew(self, entry: RosterEntry) -> None:
@@ -259,8 +258,7 @@ class Member:
         self.closed = closed
         while self._sealed_at and self._sealed_at[0][0] <= closed:
             self._sealed_at.popleft()
-        for done in self.contributions.release(closed):
-            self.settlement.closed(done.event, done.number)
+        self._settle_closed()
         self.safekeeping.released(closed)
         self._keeper.released(self.job, self.manifest.incarnation, closed)
         for tree in self.manifest.trees:
@@ -268,6 +266,11 @@ class Member:
         self._freed()
         if self.contributions.can_catch_up():
             self._start_worker()
+
+    def _settle_closed(self) -> None:
+        """It is to be found out what became of the ranges that are closed."""
+        for done in self.contributions.release(self.closed) if self.closed is not None else ():
+            self.settlement.closed(done.event, done.number)
 
     def _freed(self) -> None:
         """The worker may forget what is closed and settled, once it has said what it has from before."""
@@ -309,17 +312,24 @@ class Member:
     def _contribute(self, event: Sealed) -> None:
         """What is sealed goes up, as far as it was evaluated by the version of its intervals (D-16)."""
         open_from = event.start if self.closed is None else max(event.start, self.closed)
-        stop = valid_until(self.stages, event.evaluated, open_from, event.stop)
+        stop = self._valid_until(event, open_from, event.stop)
         if stop < event.stop:
             self._office.stats["control.other_version"] += 1
+        if stop > event.start and not event.again:
+            self.settlement.made(until(event, stop))
         if stop > event.start and (joined := self.contributions.joined(until(event, stop))) is not None:
             self.contributions.add(self._placed(joined))
+
+    def _valid_until(self, event: Sealed | Revised, start: int, stop: int) -> int:
+        """Up to where, from `start` on, what a worker has said is part of the job."""
+        stands = self._beginnings.stands_until(event.begun)
+        return valid_until(self.stages, event.evaluated, start, min(stop, stands))
 
     def revised(self, event: Revised) -> None:
         """Records came late for what the worker has sealed (D-12)."""
         if event.incarnation != self.manifest.incarnation:
             return
-        if valid_until(self.stages, event.evaluated, event.interval, event.interval + 1) > event.interval:
+        if self._valid_until(event, event.interval, event.interval + 1) > event.interval:
             take_revision(event, self.contributions, self._pending, self.settlement)
         else:  # its records are in what the other version makes of the interval
             self._office.stats["control.other_version"] += 1

@@ -32,7 +32,11 @@ def take_revision(
         return
     counted, *others = event.parts
     placed = replace(event, parts=(settlement.place(counted, again=True), *others))
-    if contributions.revise(placed) or _revise_pending(placed, pending) or settlement.revise(placed):
+    if (
+        contributions.revise(placed)
+        or _revise_pending(placed, pending)
+        or settlement.revise(placed, had_nothing=counted.entries[0].counts == event.added)
+    ):
         settlement.added(event)
     else:
         settlement.too_late(event)

@@ -148,6 +148,25 @@ class Settlement:
                 entries[place] = Entry(entry.interval, counts, entry.size, entry.rev)
         return SealedPart(tuple(entries), part.payloads)
 
+    def made(self, event: Sealed) -> None:
+        """The worker has sealed a range that it has never sealed by the version of its intervals.
+
+        What went up with an interval of it went up by another version, and is no part of the job: if there is
+        nothing now that it could go up with, it is owed again.
+        """
+        there = {entry.interval for entry in event.parts[0].entries}
+        void = [each for each in self._placed if event.start <= each < event.stop and each not in there]
+        if void:
+            self.owed = add_counts((self.owed, *(self._placed.pop(each) for each in void)))
+            self._persist()
+
+    def rewind(self, at: int) -> None:
+        """What was evaluated from interval `at` on, which is open, is no part of the job any more."""
+        for interval in [each for each in self._added if each >= at]:
+            del self._added[interval]
+        for interval in [*self._open.irange(at)]:
+            del self._open[interval]
+
     # -- what is closed --------------------------------------------------------------------------------
 
     def closed(self, event: Sealed, number: int | None = None) -> None:
@@ -169,8 +188,7 @@ class Settlement:
             if not self.is_decided(entry.interval):
                 known = self._number(entry.interval) if number is None else number
                 self._open[entry.interval] = _Open(known, entry.counts, tuple(payloads[entry.interval]))
-        if self._open and self._timer is None:
-            self._timer = self._office.after(self._pause_s, self._ask_again)
+        self._wait()
 
     # -- what is revised -------------------------------------------------------------------------------
 
@@ -184,12 +202,21 @@ class Settlement:
         for interval in [each for each in self._added if each < floor]:
             del self._added[interval]
 
-    def revise(self, event: Revised) -> bool:
-        """A closed contribution is another now; False if it is not here."""
+    def revise(self, event: Revised, *, had_nothing: bool) -> bool:
+        """A closed contribution is another now; False if it is not here.
+
+        Args:
+            event: the revision.
+            had_nothing: all that it counts came late. Of an interval without records nothing was kept when it
+                was closed; what a restart says of it is this revision, which is settled as any other.
+        """
+        (counted, *_), payloads = event.parts, tuple(part.payloads[0] for part in event.parts)
         item = self._open.get(event.interval)
+        if item is None and had_nothing:
+            item = self._open[event.interval] = _Open(self._number(event.interval), NOT_COUNTED, payloads)
+            self._wait()
         if item is not None:
-            item.counts = event.parts[0].entries[0].counts
-            item.payloads = tuple(part.payloads[0] for part in event.parts)
+            item.counts, item.payloads = counted.entries[0].counts, payloads
         return item is not None
 
     def added(self, event: Revised) -> None:
@@ -295,6 +322,11 @@ class Settlement:
             counts[EXPIRED] += counts[CONTRIBUTED]
             counts[CONTRIBUTED] = 0
             self.owed = add_counts((self.owed, counts))
+
+    def _wait(self) -> None:
+        """The master is asked if no mark says in time what became of what is open."""
+        if self._open and self._timer is None:
+            self._timer = self._office.after(self._pause_s, self._ask_again)
 
     def _ask_again(self) -> None:
         self._timer = None
