@@ -51,6 +51,15 @@ def test_a_run_over_files_loads_nothing_of_the_network(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "a\n-\n1\n"), done.stderr
 
 
+@pytest.mark.parametrize(("lines", "code"), [("no\nneither\n", 65), ("no\n{}\n", 0), ("", 0)])
+def test_a_log_of_which_nothing_can_be_used_is_bad_data_also_when_quiet(
+    tmp_path: Path, lines: str, code: int
+) -> None:
+    (tmp_path / "log").write_text(lines)
+    done = elf("run", "-q", "--format", "json", "SELECT count(*) AS n FROM x", str(tmp_path / "log"))
+    assert (done.returncode, "no record could be used" in done.stderr) == (code, code == 65)
+
+
 def test_every_listed_command_can_be_loaded_and_says_what_it_does() -> None:
     context = click.Context(cli.elf)
     for name in cli.COMMANDS:

@@ -37,6 +37,6 @@ def test_records_without_a_usable_time_make_no_interval(
     query = f"SELECT count(*) AS n FROM log GROUP BY {window}"
     code = elf(["run", "-o", "json", query, str(tmp_path / "x.ndjson")])
     out, err = capfd.readouterr()
-    assert (code, out) == (0, "")
+    assert (code, out) == (65, "")
     assert "2 records, 2 parse errors" in err
     assert "no usable time in ts" in err

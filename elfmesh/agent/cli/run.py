@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elfmesh.control.cli.common import output_option, read_text
-from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
+from elfmesh.errors import ConfigError, DataError, QueryError, RuntimeFailure, UsageError
 from elfmesh.text import printable
 
 if TYPE_CHECKING:
@@ -281,6 +281,9 @@ def _run_one(
     sys.stdout.flush()
     job.stats.samples += notes
     _summarise(job, cli.verbosity)
+    if job.stats.records and job.stats.parse_errors == job.stats.records:
+        hint = "Name another --format, or column of time; -v says what the files were taken for."
+        raise DataError("no record could be used, so this is no answer", hint=hint)
 
 
 def _summarise(job: LogRun, verbosity: int) -> None:
