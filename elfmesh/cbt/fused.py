@@ -30,7 +30,6 @@ from elfmesh.cbt.laws import State
 from elfmesh.cbt.laws.base import Values
 
 _MASK = np.int64((1 << LIMB_BITS) - 1)
-_SHIFT = np.int64(LIMB_BITS)
 _COUNTER = 0
 """Every row begins with how many values were added to it."""
 
@@ -43,6 +42,12 @@ _MARGIN_BITS = 12
 
 _SPARE_BITS = 4
 """A batch that alone may fill a sixteenth of that goes to the accumulators."""
+
+_PIECES = 5
+"""Limbs that 128 bits touch, wherever they begin."""
+
+_ROWS_AT_ONCE = 4096
+"""What is cut into limbs at once: memory for some columns of all rows would be asked for anew."""
 
 _LOWEST_MIN = LIMB_BITS * LIMB_MIN
 _TOP_MAX = 1024
@@ -243,15 +248,22 @@ def _limbs(low: np.ndarray, high: np.ndarray, lowest: int) -> Limbs:
         high = np.where(negative, ~high + (low == 0), high)
         low = np.where(negative, np.uint64(0) - low, low)
     number, shift = divmod(lowest, LIMB_BITS)
+    limbs = np.empty((_PIECES, len(low)), np.int64)
+    for start in range(0, len(low), _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        _cut(low[rows], high[rows], shift, limbs[:, rows])
+    if some:
+        limbs *= sign
+    return {number + place: column for place, column in enumerate(limbs)}
+
+
+def _cut(low: np.ndarray, high: np.ndarray, shift: int, limbs: np.ndarray) -> None:
+    """Write the limbs of 128 bits, not negative, that are shifted up by less than a limb."""
     word = low.view(np.int64)
-    pieces = (word & _MASK, (word >> _SHIFT) & _MASK, high & _MASK, high >> _SHIFT)
-    limbs: Limbs = {}
-    left: np.ndarray | int = 0
-    for piece in pieces:
-        moved = piece << np.int64(shift)
-        limbs[number] = (moved & _MASK) | left
-        left = moved >> _SHIFT
-        number += 1
-    assert isinstance(left, np.ndarray)
-    limbs[number] = left
-    return {limb: column * sign for limb, column in limbs.items()} if some else limbs
+    left, right, above = np.int64(shift), np.int64(LIMB_BITS - shift), 2 * LIMB_BITS - shift
+    np.bitwise_and(word << left, _MASK, out=limbs[0])
+    np.bitwise_and(word >> right, _MASK, out=limbs[1])
+    # A shift by all 64 bits, where there is none to the left, gives 0.
+    np.bitwise_and((low >> np.uint64(above)).view(np.int64) | (high << left), _MASK, out=limbs[2])
+    np.bitwise_and(high >> right, _MASK, out=limbs[3])
+    np.right_shift(high, np.int64(above), out=limbs[4])
