@@ -40,6 +40,7 @@ def extensions() -> list[Extension]:
                     define_macros=[("Py_LIMITED_API", STABLE_ABI)],
                     extra_compile_args=[*FLAGS, *extra],
                     extra_link_args=extra,
+                    libraries=["m"],
                     py_limited_api=True,
                     optional=os.environ.get("ELFMESH_REQUIRE_NATIVE") != "1",
                 )

@@ -1,4 +1,4 @@
-"""A compressed buffer: an immutable block of PAO rows under zstd, in memory or handed to a store.
+"""A compressed buffer: an immutable block of PAO rows, under zstd or in bits, in memory or handed to a store.
 
 Owns: compression inside the tree, and which buffer is where.
 Refuses to know: where in the tree a buffer hangs, what is on the wire, files.
@@ -16,16 +16,22 @@ the compressed key).
 
 from __future__ import annotations
 
+import numpy as np
 import zstandard
 
+from elfmesh.cbt import kernel
 from elfmesh.cbt.blocks import Squeezer, cut
 from elfmesh.cbt.budget import BlobStore
 from elfmesh.cbt.codec import Chunk, Packed, column_sizes, unpack
+from elfmesh.cbt.kernel import Run
 from elfmesh.cbt.sorted_rows import SortedRows
 
 SPLIT_BYTES_MIN = 1 << 15
 """Smaller runs are one frame: they are mostly pending ones, where the time of a second frame counts more than
 its tenth of the bytes."""
+
+_IN_BITS = -1
+"""In the place of where the first frame of keys ends: they are no frame, but a run in bits."""
 
 SPILL_BYTES_MIN = 1 << 10
 """Smaller pieces stay in memory: a note of where they are would take as much."""
@@ -140,8 +146,11 @@ class CompressedBuffer:
             states = states.read()
         if isinstance(keys, Spilled):
             keys = keys.read()
-        stops = (self._keys_end, len(keys)) if self._keys_end else (len(keys),)
-        chunks: list[Chunk] = [memoryview(press.unfold(keys, stops))]
+        if self._keys_end == _IN_BITS:
+            run = kernel.active.unpack_bits(self._header.rows, keys)
+        else:
+            run = press.unfold(keys, (self._keys_end, len(keys)) if self._keys_end else (len(keys),))
+        chunks: list[Chunk] = [memoryview(run)]
         sizes = column_sizes(self._header)
         if sizes:
             chunks += cut(memoryview(press.unfold(states, (len(states),)) if states else b""), sizes)
@@ -162,12 +171,15 @@ class CompressedBuffer:
 def _squeeze_keys(packed: Packed, press: Press) -> tuple[bytes, int]:
     """The compressed run, and where its first frame ends if there are two.
 
-    Lengths and text have statistics of their own, so apart they take a twentieth less.
+    Lengths and text have statistics of their own, so apart they take a twentieth less. Of small runs the time
+    counts more: they are kept in bits where an entropy coder would gain little.
     """
-    run = memoryview(packed.chunks[0])
-    lengths = packed.header.rows * (4 if packed.header.wide else 2)
+    header, run = packed.header, memoryview(packed.chunks[0])
+    lengths = header.rows * (4 if header.wide else 2)
     if len(run) < SPLIT_BYTES_MIN:
-        return press.squeeze(run), 0
+        own = Run(header.rows, header.key_bytes, header.wide, np.frombuffer(run, np.uint8))
+        bits = kernel.active.pack_bits(own)
+        return (press.squeeze(run), 0) if bits is None else (bits, _IN_BITS)
     first = press.squeeze(run[:lengths])
     return first + press.squeeze(run[lengths:]), len(first)
 

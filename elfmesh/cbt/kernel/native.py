@@ -31,7 +31,7 @@ from elfmesh.cbt.kernel.protocol import (
     ShortSums,
 )
 
-_INTERFACE = 4
+_INTERFACE = 5
 if _native.INTERFACE != _INTERFACE:
     raise ImportError(
         f"the native kernel was built from other sources ({_native.INTERFACE}, not {_INTERFACE})"
@@ -185,6 +185,16 @@ def partition_run(run: Run, skip: int, bits: int) -> tuple[list[Run], np.ndarray
     keys = decode_run(run)
     _native.place_rows(keys.offsets, keys.data, skip, bits, order, cuts)
     return front_code(keys, order, cuts), order
+
+
+def pack_bits(run: Run) -> bytes | None:
+    """See `Kernel.pack_bits`. Cost: a look at a thousand bytes, 0.3 ns per byte if it pays."""
+    return None if run.wide else _native.pack_bits(run.rows, _of(run.data, np.uint8))
+
+
+def unpack_bits(rows: int, packed: bytes | memoryview) -> bytes:
+    """See `Kernel.unpack_bits`. Cost: 0.2 ns per byte."""
+    return _native.unpack_bits(rows, packed)
 
 
 def decode_run(run: Run) -> Keys:

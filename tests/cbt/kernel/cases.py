@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -33,6 +34,16 @@ def run_of(kernel: Kernel, texts: set[bytes]) -> Run:
 
 def plain(run: Run) -> tuple[int, int, bool, bytes]:
     return run.rows, run.key_bytes, run.wide, run.data.tobytes()
+
+
+def broken_bits(dice: random.Random, rows: int, packed: bytes) -> tuple[int, bytes]:
+    """A run in bits with wrong bytes, a wrong length or a wrong number of rows; or as it was."""
+    data = bytearray(packed)
+    for _ in range(dice.randrange(4)):
+        data[dice.randrange(dice.choice([28, len(data)]))] = dice.randrange(256)
+    if dice.random() < 0.2:
+        del data[dice.randrange(len(data)) :]
+    return rows + dice.choice([0, 0, 0, 1, -1, 8]), bytes(data)
 
 
 # Few different bytes, so that keys share prefixes; long repetitions, so that lengths take two bytes.

@@ -18,7 +18,7 @@ import numpy as np
 from elfmesh.cbt.kernel import native
 from elfmesh.cbt.kernel import numpy_twin as twin
 from elfmesh.cbt.kernel.protocol import Field, FieldKind, KeyColumn, Keys, Run
-from tests.cbt.kernel.cases import keys_of, plain, run_of, texts_of
+from tests.cbt.kernel.cases import broken_bits, keys_of, plain, run_of, texts_of
 
 REFUSALS = (ValueError, TypeError, IndexError)
 
@@ -94,6 +94,19 @@ def fuzz_merge(dice: random.Random) -> None:
             native.partition_run(suspect, dice.randrange(64), dice.randrange(8))
     with suppress(*REFUSALS):
         native.merge_runs(suspects)
+    fuzz_bits(dice, merged)
+
+
+def fuzz_bits(dice: random.Random, run: Run) -> None:
+    letters = np.frombuffer(bytes(dice.choices(b"0123abcdxyz", k=len(run.data) - 2 * run.rows)), np.uint8)
+    for data in (run.data, np.concatenate([run.data[: 2 * run.rows], letters])):
+        own = Run(run.rows, run.key_bytes, run.wide, data)
+        packed = native.pack_bits(own)
+        assert packed == twin.pack_bits(own)
+        if packed is not None:
+            assert native.unpack_bits(run.rows, packed) == data.tobytes()
+            with suppress(*REFUSALS):
+                native.unpack_bits(*broken_bits(dice, run.rows, packed))
 
 
 def fuzz_keys(dice: random.Random) -> None:

@@ -186,7 +186,51 @@ static PyObject *py_merge_runs(PyObject *Py_UNUSED(module), PyObject *list)
     return result;
 }
 
+/* rows, run -> bytes, or None if that does not pay */
+static PyObject *py_pack_bits(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer data;
+    long long rows;
+    if (!PyArg_ParseTuple(args, "Ly*", &rows, &data)) return NULL;
+    PyObject *result = NULL;
+    if (rows < 0 || rows > data.len / 2) {
+        PyErr_SetString(PyExc_ValueError, "not a run: fewer bytes than lengths");
+    } else {
+        uint8_t *out = malloc((size_t)bits_room(data.len));
+        int64_t bytes = 0;
+        Py_BEGIN_ALLOW_THREADS
+        if (out) bytes = pack_bits(data.buf, rows, data.len, out);
+        Py_END_ALLOW_THREADS
+        if (!out) PyErr_NoMemory();
+        else result = bytes ? PyBytes_FromStringAndSize((const char *)out, bytes) : Py_NewRef(Py_None);
+        free(out);
+    }
+    PyBuffer_Release(&data);
+    return result;
+}
+
+static PyObject *py_unpack_bits(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_buffer data;
+    long long rows;
+    if (!PyArg_ParseTuple(args, "Ly*", &rows, &data)) return NULL;
+    int64_t bytes = packed_bytes(data.buf, data.len, rows);
+    PyObject *result = NULL;
+    if (bytes < 0) {
+        PyErr_SetString(PyExc_ValueError, "not a run in bits: lengths do not fit the bytes");
+    } else if ((result = PyBytes_FromStringAndSize(NULL, bytes))) {
+        uint8_t *out = (uint8_t *)PyBytes_AsString(result); /* nobody else knows of it yet */
+        Py_BEGIN_ALLOW_THREADS
+        unpack_bits(data.buf, data.len, rows, out);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&data);
+    return result;
+}
+
 PyMethodDef run_functions[] = {
+    {"pack_bits", py_pack_bits, METH_VARARGS, "pack_bits(rows, run) -> bytes or None"},
+    {"unpack_bits", py_unpack_bits, METH_VARARGS, "unpack_bits(rows, packed) -> run"},
     {"hash_keys", py_hash_keys, METH_VARARGS, "hash_keys(offsets, data, out)"},
     {"sort_keys", py_sort_keys, METH_VARARGS, "sort_keys(offsets, data, bits, order, cuts)"},
     {"front_code", py_front_code, METH_VARARGS, "front_code(offsets, data, order, cuts) -> runs"},

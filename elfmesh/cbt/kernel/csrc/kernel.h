@@ -91,6 +91,16 @@ fault front_code(run_writer *w, const keys_view *keys, const int64_t *order, int
 /* Rows of decoded keys, stably ordered by bits [skip, skip + bits) of their placement hash. */
 fault place_rows(const keys_view *keys, unsigned skip, unsigned bits, int64_t *order, int64_t *cuts);
 
+/* ---- bits.c: runs of few, evenly used bytes in few bits */
+
+int64_t bits_room(int64_t bytes); /* for pack_bits of so many */
+/* How many bytes were written; 0 if an entropy coder would take a ninth less, or there are too many values. The run is
+ * not wide. */
+int64_t pack_bits(const uint8_t *run, int64_t rows, int64_t bytes, uint8_t *out);
+/* What it unpacks to; -1 if it was not packed so. */
+int64_t packed_bytes(const uint8_t *packed, int64_t bytes, int64_t rows);
+void unpack_bits(const uint8_t *packed, int64_t bytes, int64_t rows, uint8_t *run);
+
 /* ---- merge.c */
 
 /* maps[r][i] is the row of key i of run r in what is written. */

@@ -2,7 +2,7 @@
 #include "bind.h"
 
 /* Raised whenever a function takes other arguments, so that a stale build is noticed instead of crashing. */
-#define INTERFACE 4
+#define INTERFACE 5
 
 static int fill_module(PyObject *module)
 {

@@ -6,6 +6,7 @@ loops and Arrow's kernels release the GIL; the dict of the hot table and the dec
 
 from __future__ import annotations
 
+from elfmesh.cbt.kernel.numpy_twin.bits import pack_bits, unpack_bits
 from elfmesh.cbt.kernel.numpy_twin.columns import (
     give_back,
     pack_ints,
@@ -55,6 +56,7 @@ __all__ = [
     "least",
     "least_floats",
     "merge_runs",
+    "pack_bits",
     "pack_ints",
     "partition_run",
     "scale_floats",
@@ -64,5 +66,6 @@ __all__ = [
     "span_floats",
     "table",
     "take_rows",
+    "unpack_bits",
     "unpack_ints",
 ]
