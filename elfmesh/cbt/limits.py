@@ -30,7 +30,7 @@ class TreeLimits:
         leaf_bytes_max: the same in uncompressed bytes, for long keys.
         pending_share: a leaf merges when pending rows exceed this share of its base, half of it more or less
             by its prefix; so each row is merged a logarithmic number of times. What is pending takes memory,
-            a merge takes time; at 0.8 it is a fifth of each.
+            a merge takes time; at 0.85 it is a fifth of each.
         spilled_share: the same for a leaf whose base lies in a store, where a merge costs a read and a write.
         pending_rows_min: but not before this many, because unpacking has a fixed cost.
         runs_max: pending runs of a member before they are joined, however short.
@@ -44,7 +44,7 @@ class TreeLimits:
     buffer_bytes_max: int = 8 << 20
     leaf_rows_max: int = 1 << 16
     leaf_bytes_max: int = 8 << 20
-    pending_share: float = 0.8
+    pending_share: float = 0.85
     spilled_share: float = 1.0
     pending_rows_min: int = 1 << 13
     runs_max: int = 64
