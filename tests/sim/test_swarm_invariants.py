@@ -165,6 +165,16 @@ def test_a_clean_run_holds_all() -> None:
     assert {name: [*rule(out)] for name, rule in ALL.items()} == {name: [] for name in ALL}
 
 
+def test_what_a_damaged_frame_had_is_no_silent_gap_once_its_host_declares_a_gap() -> None:
+    out = clean()
+    one_left_out(out)
+    out.history.tampered |= dict.fromkeys(("h1", "h2"), "a bit of its frame log")
+    assert len([*ALL["I3 no silent gap"](out)]) == 2
+    made, _ = record(6)
+    swap_final(out, 6, counts=made.counts | {"source_gap": 1})
+    assert not [*ALL["I3 no silent gap"](out)]
+
+
 def test_what_is_late_may_be_dropped_once_its_interval_was_closed() -> None:
     out = clean()
     late_in_an_open_interval(out)

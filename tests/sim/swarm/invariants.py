@@ -168,8 +168,15 @@ def i3_no_silent_gap(out: Outcome) -> Iterator[str]:
                 run = next((each for each, _ in published.values() if each.first <= index < each.index), None)
                 if host.name not in _expected(out, key, index, run) or (run and host.name in run.missing):
                     continue
+                if host.name in out.history.tampered and _gap_declared(out, key, index):
+                    continue  # the frame was damaged before anybody had it, and its host has said so
                 what = "no record" if run is None else f"only {_say(run)} at {run.index}"
                 yield f"{key[0]} {index}: {what}, and {host.name} contributed"
+
+
+def _gap_declared(out: Outcome, key: Incarnation, index: int) -> bool:
+    """Whether an interval from this one on says that something of a source is lost."""
+    return any(record.counts.get("source_gap") for at, (record, _) in out.final[key].items() if at >= index)
 
 
 def _expected(out: Outcome, key: Incarnation, index: int, run: ResultRecord | None) -> tuple[str, ...]:
