@@ -49,6 +49,11 @@ def pause_max_s(nbytes: int, since_us: int) -> float:
     return min(max(since_us / 1e6 * POLL_FEW_BYTES / nbytes, POLL_BUSY_S), POLL_FEW_S)
 
 
+def silent_max_s(cost_s: float) -> float:
+    """How far apart polls of a silent stream are at most: many jobs make them dear, as all are asked."""
+    return max(POLL_MAX_S, min(POLL_BUSY_S, cost_s / POLL_COST))
+
+
 class Memory(Protocol):
     """What is asked of the agent's memory budget (`elfmesh.cbt.MemoryBudget`)."""
 
@@ -199,7 +204,8 @@ class Ingest:
             await self._settle()
             due_us = self.due_us = self.stream.next_due_us()
             if not polled.bytes_read:
-                pause = min(max(pause, min(POLL_MAX_S, pause * 1.5)), POLL_BUSY_S)
+                most = silent_max_s(self.stream.poll_cost_s)
+                pause = min(max(pause, min(most, pause * 1.5)), POLL_BUSY_S)
             elif due_us is None:
                 pause = POLL_MIN_S
             else:

@@ -10,7 +10,14 @@ from elfmesh.agent import frame_writer
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Released, Sealed, SealedInterval
 from elfmesh.agent.disk.storage import MemoryStorage
-from elfmesh.agent.ingest import POLL_BUSY_S, POLL_FEW_BYTES, POLL_FEW_S, pause_max_s
+from elfmesh.agent.ingest import (
+    POLL_BUSY_S,
+    POLL_FEW_BYTES,
+    POLL_FEW_S,
+    POLL_MAX_S,
+    pause_max_s,
+    silent_max_s,
+)
 from elfmesh.agent.worker.releases import Releases
 from elfmesh.control import events as ctl
 from elfmesh.control.manifest import Manifest
@@ -100,3 +107,8 @@ def path(tmp_path: Path) -> Path:
 )
 def test_polls_are_further_apart_where_few_bytes_come(nbytes: int, since_us: int, pause_s: float) -> None:
     assert pause_max_s(nbytes, since_us) == pytest.approx(pause_s)
+
+
+@pytest.mark.parametrize(("cost_s", "pause_s"), [(0.0, POLL_MAX_S), (0.001, 0.2), (0.05, POLL_BUSY_S)])
+def test_a_silent_stream_of_many_jobs_is_looked_at_less_often(cost_s: float, pause_s: float) -> None:
+    assert silent_max_s(cost_s) == pytest.approx(pause_s)
