@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from elfmesh.agent.disk.durable import Records
 from elfmesh.control import events as ctl
 
 HELD_BYTES_MAX = 64 << 20
@@ -42,12 +43,8 @@ class Workers(Protocol):
         ...
 
 
-class Results(Protocol):
-    """The results logs of the jobs mastered here; synchronous, durable when a call returns."""
-
-    def append(self, *effects: ctl.Append) -> None:
-        """Add records, in this order."""
-        ...
+class Results(Records, Protocol):
+    """The results logs of the jobs mastered here; synchronous."""
 
     def drop(self, job: bytes) -> None:
         """Delete a log."""

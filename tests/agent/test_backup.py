@@ -18,6 +18,7 @@ import zstandard
 from elfmesh.agent.cli.entry import run as main
 from elfmesh.agent.disk import framescan
 from elfmesh.agent.disk.backup import FORMAT, HEAD_NAME, SUMS_NAME, backup
+from elfmesh.agent.disk.durable import Durable
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Released, Sealed, SealedInterval
 from elfmesh.agent.disk.restore import restore
@@ -100,6 +101,10 @@ def test_what_is_restored_is_results_and_memory_without_votes_contributions_and_
     assert load_identity(storage).id != agent
 
 
+def durable_of(root: Path) -> Durable:
+    return Durable(StateLog(DiskStorage(root)), ResultsLogs(root / "results"))
+
+
 def test_a_certificate_of_the_agent_as_it_was_is_refused_also_after_a_second_restore(tmp_path: Path) -> None:
     agent = agent_directory(tmp_path / "data")
     backup(tmp_path / "data", tmp_path / "one", 1)
@@ -126,10 +131,11 @@ def storage_of(root: Path) -> MemoryStorage:
 def test_records_that_come_while_the_backup_reads_leave_no_hole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One record goes to its segment only, several to the journal as well: in the copy none is missing."""
+    """One record goes to its segment only, several to the state log as well: in the copy none is missing."""
     agent_directory(tmp_path / "data")
-    logs = ResultsLogs(tmp_path / "data" / "results")
-    following = [5]
+    durable = durable_of(tmp_path / "data")
+    durable.write([Append(JOB, "inc", *result(5))])
+    following = [6]
     read = Path.read_bytes
 
     def busy(path: Path) -> bytes:
@@ -137,17 +143,32 @@ def test_records_that_come_while_the_backup_reads_leave_no_hole(
         if path.suffix in ("", ".seg", ".log"):
             at = following[0]
             following[0] += 3
-            logs.append(Append(JOB, "inc", *result(at)))
-            logs.append(*(Append(JOB, "inc", *result(index)) for index in (at + 1, at + 2)))
+            durable.write([Append(JOB, "inc", *result(at))])
+            durable.write([Append(JOB, "inc", *result(index)) for index in (at + 1, at + 2)])
         return data
 
     monkeypatch.setattr(Path, "read_bytes", busy)
     backup(tmp_path / "data", tmp_path / "b", 1)
     monkeypatch.undo()
     restore(tmp_path / "b", tmp_path / "new")
+    durable_of(tmp_path / "new")
     found = records_in(tmp_path / "new")
     assert found == list(range(len(found)))
     assert len(found) >= 8
+
+
+def test_a_record_that_only_the_state_log_has_is_in_the_copy(tmp_path: Path) -> None:
+    agent_directory(tmp_path / "data")
+    storage = DiskStorage(tmp_path / "data")
+    durable = Durable(StateLog(storage), ResultsLogs(tmp_path / "data" / "results"))
+    durable.write([Append(JOB, "inc", *result(index)) for index in (5, 6)])
+    (segment,) = (tmp_path / "data" / "results" / JOB.hex()).glob("*.seg")
+    segment.write_bytes(segment.read_bytes()[:-3])  # what a power cut took
+    backup(tmp_path / "data", tmp_path / "b", 1)
+    restore(tmp_path / "b", tmp_path / "new")
+    assert records_in(tmp_path / "new") == [0, 1, 2, 3, 4, 5]
+    durable_of(tmp_path / "new")
+    assert records_in(tmp_path / "new") == [0, 1, 2, 3, 4, 5, 6]
 
 
 def test_a_log_that_drops_its_oldest_records_meanwhile_is_read_again(

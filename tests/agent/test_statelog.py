@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from elfmesh.agent.disk import framescan
-from elfmesh.agent.disk.durable import Durable
 from elfmesh.agent.disk.statelog import NAME, SLACK_BYTES, StateLog
 from elfmesh.agent.disk.storage import DiskStorage, MemoryStorage
-from elfmesh.control.events import Append, Persist
-from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.events import Persist
 from elfmesh.errors import DiskFull, StorageError
 
 CHANGES = st.lists(
@@ -103,6 +100,22 @@ def test_what_is_forgotten_leaves_the_file_and_what_is_kept_stays() -> None:
     assert StateLog(storage).items() == (("job", b"kept", b"k" * 1000), ("vote", b"j", bytes([87]) * 10_000))
 
 
+def test_a_kind_is_forgotten_without_a_sync_and_leaves_the_file_when_it_is_written_anew() -> None:
+    storage = MemoryStorage()
+    log = StateLog(storage)
+    log.apply(effects(("result", b"2", b"b"), ("vote", b"j", b"one"), ("result", b"1", b"a" * SLACK_BYTES)))
+    size = storage.files[NAME].size()
+    assert log.forget("result") == [b"a" * SLACK_BYTES, b"b"]
+    assert log.forget("result") == []
+    assert log.items() == (("vote", b"j", b"one"),)
+    assert storage.files[NAME].size() == size
+    again = StateLog(storage)  # after a kill
+    assert len(again.forget("result")) == 2
+    again.apply(effects(("vote", b"j", b"two")))
+    assert StateLog(storage).items() == (("vote", b"j", b"two"),)
+    assert storage.files[NAME].size() < 100
+
+
 def test_a_disk_without_room_for_a_shorter_file_keeps_the_longer_one(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = MemoryStorage()
     log = StateLog(storage)
@@ -127,37 +140,6 @@ def test_a_disk_that_cannot_sync_is_said_and_nothing_is_remembered() -> None:
     with pytest.raises(StorageError):
         log.apply(effects(("vote", b"j", b"one")))
     assert log.items() == ()
-
-
-JOB_A, JOB_B = b"a" * 20, b"b" * 20
-
-
-def written(*effects: Persist | Append) -> list[list[str]]:
-    """The syncs that a batch of writes leads to, each with what it makes durable."""
-    syncs: list[list[str]] = []
-
-    class Recorder:
-        def _remember(self, state: list[Persist]) -> None:
-            if state:
-                syncs.append([f"{effect.kind} {effect.key[:1].decode()}" for effect in state])
-
-        def _append(self, records: list[Append]) -> None:
-            if records:
-                syncs.append([f"record {effect.job[:1].decode()}" for effect in records])
-
-    Durable.write(cast(Durable, Recorder()), list(effects))
-    return syncs
-
-
-def test_many_jobs_that_close_at_once_cost_two_syncs_and_no_vote_overtakes_a_record_of_its_job() -> None:
-    def closing(job: bytes) -> tuple[Persist, Append]:
-        return Persist("vote", job, b"x"), Append(job, "i", ResultRecord(job="shop/top", index=1), b"")
-
-    assert written(*closing(JOB_A), *closing(JOB_B)) == [["vote a", "vote b"], ["record a", "record b"]]
-    assert written(*closing(JOB_A), *closing(JOB_B), *closing(JOB_A)) == [
-        ["vote a", "vote b"], ["record a", "record b"], ["vote a"], ["record a"],
-    ]  # fmt: skip
-    assert written(closing(JOB_A)[1], Persist("kept", JOB_A + b"1", b"y")) == [["record a"], ["kept a"]]
 
 
 def test_what_a_failed_sync_left_is_not_trusted_but_written_again_at_the_next_start() -> None:

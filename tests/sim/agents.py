@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from elfmesh.agent.assembly import LocalAgent, Parts
@@ -51,6 +51,18 @@ class MemoryResults:
             if not records or records[-1][0].index < effect.record.index:
                 records.append((effect.record, effect.rows))
             self.logs[effect.job] = (effect.incarnation, records)
+
+    def prepare(self, effects: Sequence[ctl.Append]) -> list[bytes]:
+        return [b"-" for _ in effects]
+
+    def write(self, effects: Sequence[ctl.Append]) -> None:
+        self.append(*effects)
+
+    def sync(self) -> None:
+        pass
+
+    def put_back(self, prepared: Sequence[bytes]) -> None:
+        pass  # nothing here is ever lost
 
     def drop(self, job: bytes) -> None:
         self.logs.pop(job, None)

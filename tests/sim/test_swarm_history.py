@@ -110,7 +110,14 @@ def test_a_record_is_published_when_it_is_written_behind_the_vote_for_it_and_not
 
     votes, records, noted = Full(1), Full(1), list[Append]()
     state = SimpleNamespace(apply=lambda effects: votes.write(*effects))
-    durable = Durable(cast("Any", state), cast("Any", SimpleNamespace(append=records.write)))
+    state.forget = lambda kind: []
+    log = SimpleNamespace(
+        append=records.write,
+        write=lambda effects: records.write(*effects),
+        prepare=lambda effects: [b"-" for _ in effects],
+        put_back=lambda prepared: None,
+    )
+    durable = Durable(cast("Any", state), cast("Any", log))
     on_append(
         cast("LocalAgent", SimpleNamespace(pump=SimpleNamespace(_outbox=SimpleNamespace(_durable=durable)))),
         noted.append,
@@ -123,6 +130,7 @@ def test_a_record_is_published_when_it_is_written_behind_the_vote_for_it_and_not
     assert not noted
     with pytest.raises(DiskFull):
         durable.write(wanted)
-    assert (noted, votes.done) == ([append], [vote])
+    assert (noted, wanted) == ([append], [append])
+    assert votes.done == [vote, Persist("result", b"\0\0\0\0\0\0\0\2" + b"j" * 20, b"-")]
     durable.write(wanted)
     assert (noted, records.done, wanted) == ([append], [append], [])

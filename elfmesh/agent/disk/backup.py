@@ -34,6 +34,7 @@ from elfmesh.agent.authority.audit import NAME as AUDIT_LOG
 from elfmesh.agent.authority.signatures import FILE as SERIALS
 from elfmesh.agent.disk import framescan
 from elfmesh.agent.disk.deadletters import DIRECTORY as LETTERS
+from elfmesh.agent.disk.durable import RECORD
 from elfmesh.agent.disk.framelog import FILE_NAME as FRAMES
 from elfmesh.agent.disk.frames import Forgotten, Frame, Released, Sealed
 from elfmesh.agent.disk.statelog import NAME as STATE
@@ -49,8 +50,10 @@ from elfmesh.wire import UNREADABLE
 FORMAT = 1
 HEAD_NAME, SUMS_NAME = "elf-backup.json", "sums.json"
 RESULTS, SINKS = "results", "sinks"
-KEPT = ("epoch", "stopped")
-"""Of what an agent remembers, what may be old: the highest epochs seen, and which jobs are over."""
+KEPT = ("epoch", "stopped", RECORD)
+"""Of what an agent remembers, what may be old: the highest epochs seen, which jobs are over, and records that
+a log may not have durably. Read before the logs: a log that is read later has all that these would add to it,
+but for what a power cut took."""
 
 LEVEL = 3
 LOOKS_MAX = 100
@@ -185,9 +188,7 @@ def _files(directory: Path) -> Iterator[tuple[str, bytes]]:
     with contextlib.suppress(FileNotFoundError):
         yield SERIALS, (directory / SERIALS).read_bytes()
     yield from _stable(partial(_audit_names, directory), partial(_audit, directory))
-    # Before the logs: a log that is read later has all that the journal vouches for, and nothing is missing
-    # between the end of a log and what the journal would add to it.
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError):  # of an earlier release that was the last one to run here
         yield f"{RESULTS}/{JOURNAL}", (directory / RESULTS / JOURNAL).read_bytes()
     for log in sorted((directory / RESULTS).glob("*/")):
         yield from _stable(partial(_log_names, log), partial(_log, log))

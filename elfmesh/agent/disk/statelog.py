@@ -88,6 +88,16 @@ class StateLog:
             with contextlib.suppress(DiskFull):  # the old file is as good, only longer
                 self._write_anew()
 
+    def forget(self, kind: str) -> list[bytes]:
+        """Remember nothing of a kind any more, from when the file is written anew; what it was, by key.
+
+        Until then it is found again at every start. Cost: no sync.
+        """
+        keys = sorted(place for place in self._live if place[0] == kind)
+        data = [self._live.pop(place) for place in keys]
+        self._live_bytes -= sum(map(len, data))
+        return data
+
     def close(self) -> None:
         """Give the file back."""
         self._file.close()

@@ -112,14 +112,23 @@ class ResultsLog:
         if self.write(record, rows):
             self.sync()
 
-    def write(self, record: ResultRecord, rows: bytes) -> bytes:
-        """The same, durable after the next `sync`; returns the framed record, b"" if nothing has changed.
+    def learn(self, record: ResultRecord, rows: bytes) -> None:
+        """Let the description on disk say what it does when this record is there.
+
+        Raises:
+            OSError: the disk refuses; nothing has changed.
+        """
+        if self.latest is None or record.index > self.latest:
+            self._learn({"schema": rows, "partials": partials_of(rows)})
+
+    def write(self, record: ResultRecord, rows: bytes) -> bool:
+        """The same, durable after the next `sync`; returns whether anything has changed.
 
         Raises:
             OSError: the disk refuses; nothing has changed.
         """
         if self.latest is not None and record.index <= self.latest:
-            return b""
+            return False
         segment = self._segments[-1] if self._segments else None
         full = segment is not None and (
             segment.size >= self._segment_bytes or len(segment.indices) >= self._segment_records
@@ -127,7 +136,7 @@ class ResultsLog:
         if segment is None or full:
             self.sync()
             segment = Segment(self._directory / f"{record.index:+020d}.seg")
-        self._learn({"schema": rows, "partials": partials_of(rows)})
+        self.learn(record, rows)
         frame = encode_frame(record, rows)
         try:
             with segment.path.open("ab") as file:
@@ -142,7 +151,7 @@ class ResultsLog:
         segment.ends.append(segment.size + len(frame))
         segment.indices.append(record.index)
         self._retain()
-        return frame
+        return True
 
     def distrust(self) -> None:
         """Sync the last segment again: a process that was killed may have written to it and not synced it."""

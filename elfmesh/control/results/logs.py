@@ -1,12 +1,11 @@
-"""All results logs of one agent, and the journal that several records at once are durable in.
+"""All results logs of one agent.
 
 Owns which logs are open. Plain and synchronous: one thread uses it.
 
     DIR/<job id hex>/  the log of a job (see log.py)
-    DIR/journal        records that logs may not have durably yet (see journal.py)
 
-Invariants: `append` returns when its records are durable (D-17), one in its log, several in the journal; a
-log whose records are only in the journal is synced before the journal is emptied.
+Invariants: `append` returns when its records are durable (D-17); what was only written is durable when `sync`
+returns, or can be put back from what `prepare` gave (see journal.py); a log that is closed was synced.
 """
 
 from __future__ import annotations
@@ -14,17 +13,14 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from elfmesh.control.events import Append, LogInfo, LogRead, ReadLog
-from elfmesh.control.results.journal import FILE_NAME, Entry, Journal
+from elfmesh.control.results.journal import FILE_NAME, entries, pack, unpack
 from elfmesh.control.results.log import BYTES_MAX, INTERVALS_MAX, ResultsLog
 from elfmesh.control.results.segment import sync_directory
-from elfmesh.errors import DiskFull, ElfError, StorageError
-
-JOURNAL_BYTES_MAX = 8 << 20
-"""A journal beyond this size is emptied: what it held is synced where it belongs."""
+from elfmesh.errors import DiskFull, ElfError, ProtocolError, StorageError
 
 LOGS_OPEN_MAX = 256
 
@@ -36,7 +32,6 @@ class ResultsLogs:
         directory: of all of them, created if need be.
         intervals_max: records kept per job.
         bytes_max: bytes kept per job.
-        journal_bytes_max: see JOURNAL_BYTES_MAX.
 
     Raises:
         StorageError: the disk refuses, or a log is damaged.
@@ -48,20 +43,16 @@ class ResultsLogs:
         *,
         intervals_max: int = INTERVALS_MAX,
         bytes_max: int = BYTES_MAX,
-        journal_bytes_max: int = JOURNAL_BYTES_MAX,
     ) -> None:
         self._directory = directory
         self._intervals_max, self._bytes_max = intervals_max, bytes_max
-        self._journal_bytes_max = journal_bytes_max
-        self._half_done = False
         self._open: OrderedDict[bytes, ResultsLog] = OrderedDict()
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._journal = Journal(directory / FILE_NAME)
             sync_directory(directory)
-            self._put_back()
         except OSError as error:
             raise StorageError(f"cannot create it: {error.strerror}", where=str(directory)) from None
+        self._take_over()
 
     def append(self, *effects: Append) -> None:
         """Add records, in this order; all are durable when this returns.
@@ -70,34 +61,59 @@ class ResultsLogs:
             DiskFull: there is no room; the same may be tried again.
             StorageError: the disk refuses.
 
-        Cost: one sync; of several records two writes each.
+        Cost: one sync each.
+        """
+        with self._refusing():
+            for effect in effects:
+                self._log(effect.job, effect.incarnation).append(effect.record, effect.rows)
+
+    def prepare(self, effects: Sequence[Append]) -> list[bytes]:
+        """Make their logs ready, durably; what `put_back` needs of each. Raises and costs nothing else.
+
+        Raises:
+            DiskFull, StorageError: as `append`.
+        """
+        with self._refusing():
+            for effect in effects:
+                self._log(effect.job, effect.incarnation).learn(effect.record, effect.rows)
+        return [pack(effect) for effect in effects]
+
+    def write(self, effects: Sequence[Append]) -> None:
+        """Add records, in this order; durable when `sync` returns.
+
+        Raises:
+            DiskFull, StorageError: as `append`.
+        """
+        with self._refusing():
+            for effect in effects:
+                self._log(effect.job, effect.incarnation).write(effect.record, effect.rows)
+
+    def sync(self) -> None:
+        """Make all that was written durable. Cost: one sync of each log written since the last time.
+
+        Raises:
+            StorageError: the disk refuses.
+        """
+        with self._refusing():
+            for log in self._open.values():
+                log.sync()
+
+    def put_back(self, prepared: Sequence[bytes]) -> None:
+        """Add again what a power cut took, durably; logs that were dropped or began anew stay as they are.
+
+        Raises:
+            StorageError: the disk refuses, or what should be put back is damaged.
         """
         try:
-            self._append(effects)
-        except OSError as error:
-            self._half_done = True
-            if error.errno in DiskFull.ERRNOS:
-                hint = "Make room there."
-                raise DiskFull("the disk is full", where=str(self._directory), hint=hint) from None
-            raise StorageError(f"cannot write results: {error}", where=str(self._directory)) from None
-
-    def _append(self, effects: Sequence[Append]) -> None:
-        if len(effects) == 1 and not self._half_done:
-            self._log(effects[0].job, effects[0].incarnation).append(effects[0].record, effects[0].rows)
-            return
-        entries = []
-        for effect in effects:
-            log = self._log(effect.job, effect.incarnation)
-            frame = log.write(effect.record, effect.rows)
-            if frame:
-                entries.append(Entry(effect.job, effect.incarnation, frame))
-        if entries:
-            self._journal.append(entries)
-        if self._journal.size > self._journal_bytes_max:
-            self._empty_journal()
-        if self._half_done:  # what was written then is in no journal
-            self._empty_journal()
-            self._half_done = False
+            for entry in map(unpack, prepared):
+                if self._path(entry.job).exists():
+                    log = self._log(entry.job, None)
+                    if log.incarnation == entry.incarnation:
+                        log.distrust()
+                        log.write(*entry.result())
+        except (ProtocolError, OSError) as error:
+            raise StorageError(f"cannot put back results: {error}", where=str(self._directory)) from None
+        self.sync()
 
     def drop(self, job: bytes) -> None:
         """Delete a job's log."""
@@ -149,20 +165,23 @@ class ResultsLogs:
             oldest.sync()
         return log
 
-    def _put_back(self) -> None:
-        """Write again what a power cut took from the segments; logs that were dropped stay so."""
-        for entry in self._journal.entries():
-            if self._path(entry.job).exists():
-                log = self._log(entry.job, None)
-                if log.incarnation == entry.incarnation:
-                    log.distrust()
-                    log.write(*entry.result())
-        self._empty_journal()
+    def _take_over(self) -> None:
+        """What an earlier release left in a journal of its own."""
+        path = self._directory / FILE_NAME
+        if path.exists():
+            self.put_back([*entries(path.read_bytes())])
+            path.unlink()
 
-    def _empty_journal(self) -> None:
-        for log in self._open.values():
-            log.sync()
-        self._journal.clear()
+    @contextlib.contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """What the disk refuses, in our terms."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno in DiskFull.ERRNOS:
+                hint = "Make room there."
+                raise DiskFull("the disk is full", where=str(self._directory), hint=hint) from None
+            raise StorageError(f"cannot write results: {error}", where=str(self._directory)) from None
 
     def _path(self, job: bytes) -> Path:
         return self._directory / job.hex()

@@ -23,6 +23,7 @@ from elfmesh.control.master import founding as master_founding
 from elfmesh.control.master import recovery, revising
 from elfmesh.control.master import roster as master_roster
 from elfmesh.control.member import member
+from elfmesh.control.results import logs as resultslogs
 from elfmesh.srt import coverage, multicast, parts, uplink
 from tests.sim.swarm import ablations_control as control
 from tests.sim.swarm import ablations_disk as disk
@@ -204,6 +205,12 @@ REGISTRY: dict[str, Ablation] = {
         "state is replaced by a synced file, never in place",
         "D-1",
         disk.write_in_place,
+        shape=DARK,
+    ),
+    "put-back": Ablation(
+        "records that a power cut takes from their log are put back",
+        "D-17",
+        always(resultslogs.ResultsLogs, "put_back", nothing),
         shape=DARK,
     ),
     "whole-lines": Ablation(

@@ -65,7 +65,7 @@ def appended_again() -> list[Patch]:
         def latest(self) -> None:
             return None
 
-    def blindly(self: Any, record: Any, rows: bytes) -> bytes:
+    def blindly(self: Any, record: Any, rows: bytes) -> bool:
         own = self.__class__
         self.__class__ = Blind
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from elfmesh.agent.assembly import LocalAgent
 from elfmesh.agent.disk.framelog import FrameLog
@@ -15,9 +16,10 @@ from elfmesh.agent.disk.frames import Forgotten, Frame, Sealed
 from elfmesh.control import events as ctl
 from elfmesh.control.master.master import Master
 from elfmesh.control.register.value import Cell
+from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.records import FIRST, ResultRecord
 from elfmesh.machine import Effect, Event, Send
-from tests.sim.swarm.told import Beginnings, goes_out_last, on_append
+from tests.sim.swarm.told import Beginnings, goes_out_last, on_append, on_put_back
 
 Incarnation = tuple[str, str]
 """A job's name and the incarnation of its results."""
@@ -210,13 +212,17 @@ class History:
             append(frame)
             self.noted(host, frame)
 
-        def appended(effect: ctl.Append) -> None:
-            note = Appended(self.now(), host, effect.record, effect.rows, life)
-            self.appended.setdefault((effect.record.job, effect.incarnation), []).append(note)
-
         local.core.step = noted  # type: ignore[method-assign]  # listens in
         local.frames.append = kept  # type: ignore[method-assign]  # listens in
-        on_append(local, appended)
+        on_append(local, partial(self._appended, host, life))
+
+    def restores(self, host: str, results: ResultsLogs) -> None:
+        """Note what this agent finds again; before it is made."""
+        on_put_back(results, partial(self._appended, host, self._lives[host] + 1))
+
+    def _appended(self, host: str, life: int, effect: ctl.Append) -> None:
+        note = Appended(self.now(), host, effect.record, effect.rows, life)
+        self.appended.setdefault((effect.record.job, effect.incarnation), []).append(note)
 
     def register_lost(self, job: str, at: float) -> str:
         """How the register of a job has lost its majority for good by then, "" if it has not.

@@ -234,6 +234,8 @@ class Host:
         self._executor = SimExecutor(
             self.gate, self.reading, random.Random(rng.getrandbits(64)), store_s, other_s, self._entered
         )
+        results = ResultsLogs(self._data() / "results")
+        around.history.restores(self.name, results)
         local = LocalAgent(
             Parts(
                 me=Contact(identity.id, host, port, identity.incarnation, self.rack),
@@ -245,7 +247,7 @@ class Host:
                 storage=storage,
                 executor=self._executor,
                 compute=PartialCompute(),
-                results=ResultsLogs(self._data() / "results"),
+                results=results,
                 open_reader=lambda name, config: StreamReader(
                     config.path, StreamFormat(config.format), clock=loop.time
                 ),

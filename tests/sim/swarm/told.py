@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from elfmesh.agent.assembly import LocalAgent
 from elfmesh.agent.outbox import Store
 from elfmesh.control.events import Append, Persist
+from elfmesh.control.results.journal import unpack
+from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Stage
 from elfmesh.machine import Effect
@@ -39,22 +41,41 @@ def on_append(local: LocalAgent, noted: Callable[[Append], None]) -> None:
     Not when its machine wants it: a master counts its own vote in the step that gives it, and wants the
     record appended behind the write of that vote. While its disk is full neither is written, and nothing that
     tells of the record goes out, since effects keep their order. A crash then takes vote and record together,
-    and the register may choose another record for the interval. Once a record is being written, the vote that
-    its agent gave for it is on disk (`Durable.write`: what is remembered, then records).
+    and the register may choose another record for the interval. Once a record is being written to its log,
+    the vote that its agent gave for it is on disk (see `Durable`).
     """
     append = local.pump._outbox._durable._append
     known: set[int] = set()
     kept: list[Append] = []  # so that no other has the id of one
 
-    def appending(effects: list[Append]) -> None:
+    def appending(effects: Sequence[Append], *, durably: bool) -> None:
         for effect in effects:
             if id(effect) not in known:  # what did not fit is written again
                 known.add(id(effect))
                 kept.append(effect)
                 noted(effect)
-        append(effects)
+        append(effects, durably=durably)
 
-    local.pump._outbox._durable._append = appending  # type: ignore[method-assign]  # listens in
+    local.pump._outbox._durable._append = appending  # type: ignore[method-assign, assignment]  # listens in
+
+
+def on_put_back(results: ResultsLogs, noted: Callable[[Append], None]) -> None:
+    """Have `noted` called for the records that an agent puts back as it starts.
+
+    One that was killed behind the sync of vote and record had not begun to write the record to its log.
+    """
+    put_back = results.put_back
+
+    def putting_back(prepared: Sequence[bytes]) -> None:
+        there = {(info.job, info.incarnation): info.latest for info in results.found()}
+        for entry in map(unpack, prepared):
+            record, rows = entry.result()
+            latest = there.get((entry.job, entry.incarnation), record.index)
+            if latest is None or record.index > latest:
+                noted(Append(entry.job, entry.incarnation, record, rows))
+        put_back(prepared)
+
+    results.put_back = putting_back  # type: ignore[method-assign]  # listens in
 
 
 @dataclass
