@@ -46,6 +46,10 @@ def make_targets(text: str) -> list[str]:
     return re.findall(r"^make ([a-z-]+)", text, re.M)
 
 
+PREAMBLE = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || :' EXIT\n"
+"""What fails ends the script, and with it the agents that would keep its output open."""
+
+
 @pytest.mark.timeout(SCRIPT_SECONDS_MAX + 40)
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_commands_in_a_document_run_as_shown(document: Path, tmp_path: Path) -> None:
@@ -60,7 +64,7 @@ def test_commands_in_a_document_run_as_shown(document: Path, tmp_path: Path) -> 
         "PYSPARK_PYTHON": sys.executable,
     }
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    script, api = on_free_ports("set -euo pipefail\n" + "\n".join(blocks))
+    script, api = on_free_ports(PREAMBLE + "\n".join(blocks))
     environment["ELF_API"] = api
     process = subprocess.Popen(
         ["bash", "-c", script],

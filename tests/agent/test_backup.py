@@ -340,3 +340,14 @@ def test_a_state_log_that_is_damaged_is_no_source_of_a_backup(tmp_path: Path) ->
     path.write_bytes(data[:10] + b"?" + data[11:] + good)
     with pytest.raises(DataError, match="damaged"):
         backup(tmp_path / "data", tmp_path / "b", 1)
+
+
+@pytest.mark.parametrize("blocks", range(21))
+def test_a_backup_of_any_size_is_restored(tmp_path: Path, blocks: int) -> None:
+    """Tar's end is two blocks and zeros up to a record of 20: one of the two may be in the next record."""
+    agent_directory(tmp_path / "data", records=0)
+    (tmp_path / "data" / "dead-letter" / "a.b" / "8.inc.partial").write_bytes(b"x" * 512 * blocks)
+    backup(tmp_path / "data", tmp_path / "b", 1)
+    restore(tmp_path / "b", tmp_path / "new")
+    found = tmp_path / "new" / "dead-letter" / "a.b" / "8.inc.partial"
+    assert found.read_bytes() == b"x" * 512 * blocks

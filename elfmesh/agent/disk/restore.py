@@ -115,7 +115,10 @@ def _unpack(source: Path, root: Path) -> tuple[Head, int]:
                     path = root / entry.name
                     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                     _put(path, data)
-            if packed.read(tarfile.RECORDSIZE):  # the stream's own checksum is looked at where it ends
+            # The second of the two blocks that end it may begin a record of its own. The stream's checksum is
+            # looked at where it ends.
+            behind = packed.read(tarfile.RECORDSIZE)
+            if any(behind) or packed.read(1):
                 raise _damaged(source, "something follows it")
     except (tarfile.TarError, zstandard.ZstdError, msgspec.MsgspecError, EOFError, UnicodeError) as error:
         raise _damaged(source, printable(str(error))) from None
