@@ -55,7 +55,7 @@ def test_an_announcement_starts_a_worker_and_is_answered_in_the_same_step() -> N
         Delivered(ids.stream_id("clicks"), 4, pack(Announce(job, OTHER, 1, wanted=True))), 1.0
     )
     epoch = ctl.Persist("epoch", job.job_id, (1).to_bytes(8))
-    assert effects[:3] == [epoch, Subscribe(job.job_id), ctl.StartWorker(job, FIRST)]
+    assert effects[:3] == [epoch, Subscribe(job.job_id), ctl.StartWorker(job, FIRST, begun=1)]
     (answer,) = [effect for effect in effects if isinstance(effect, Answer)]
     assert answer.seq == 4
     verdict = unpack(answer.body)

@@ -30,7 +30,6 @@ QUICK = (
     "lateness",
     "annulled-parts",
     "late-by-version",
-    "revisions-on",
 )
 """Safeguards whose absence shows within a few seeds of a second each."""
 

@@ -154,6 +154,7 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
 }
 """What each is, the promise that it serves, what is replaced by its absence, what a seed is asked."""
 
-ELSEWHERE = {"late-at-home": "tests/agent/test_late_versions.py"}
+ELSEWHERE = dict.fromkeys(("late-at-home", "revisions-on"), "tests/agent/test_late_versions.py")
 """Simulated agents have room for all that comes late. What does not fit is lost for an interval that another
-version may evaluate anew."""
+version may evaluate anew. And since nothing is taken from a worker that has not heard of a change
+(`elfmesh.control.member.beginnings`), no seed has two contributions of one name without revisions going on."""
