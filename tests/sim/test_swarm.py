@@ -59,8 +59,8 @@ def test_without_a_safeguard_an_invariant_fails(safeguard: str, tmp_path: Path) 
     assert found["invariant"], f"{safeguard} is not missed in {found['seeds']} seeds"
 
 
-def test_what_no_seed_notices_is_noticed_elsewhere(tmp_path: Path) -> None:
-    (name,) = (name for name, ablation in REGISTRY.items() if ablation.elsewhere)
+@pytest.mark.parametrize("name", [name for name, ablation in REGISTRY.items() if ablation.elsewhere])
+def test_what_no_seed_notices_is_noticed_elsewhere(name: str, tmp_path: Path) -> None:
     assert REGISTRY[name].elsewhere == "tests/agent/test_late_versions.py"
     with without(name):
         for seed in (16, *range(16)):

@@ -157,4 +157,4 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
 ELSEWHERE = dict.fromkeys(("late-at-home", "revisions-on"), "tests/agent/test_late_versions.py")
 """Simulated agents have room for all that comes late. What does not fit is lost for an interval that another
 version may evaluate anew. And since nothing is taken from a worker that has not heard of a change
-(`elfmesh.control.member.beginnings`), no seed has two contributions of one name without revisions going on."""
+(`elfmesh.control.member.beginnings`), no seed has two contributions of one name without it."""
