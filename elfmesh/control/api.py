@@ -304,8 +304,7 @@ async def _arrow(request: web.Request) -> web.StreamResponse:
     if question["state"] == "all":
         question["revision"] = int(bounds.get("revision", 0))
     only = frozenset(request.query["only"].split(",")) if "only" in request.query else None
-    own = request.query.get("types", "all") == "own"
-    view = _view(request)
+    view, own = _view(request), _types(request) == "own"
     return await arrow(request, _asker(request), _job(request), question, view=view, only=only, own=own)
 
 
@@ -321,6 +320,13 @@ def _state(request: web.Request) -> str:
     if state not in ("final", "all"):
         raise UsageError(f"state is final or all, not {state!r}")
     return state
+
+
+def _types(request: web.Request) -> str:
+    types = request.query.get("types", "all")
+    if types not in ("all", "own"):
+        raise UsageError(f"types is all or own, not {types!r}")
+    return types
 
 
 def _plain(verb: str) -> Handler:

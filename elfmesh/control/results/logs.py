@@ -68,10 +68,12 @@ class ResultsLogs:
                 self._log(effect.job, effect.incarnation).append(effect.record, effect.rows)
 
     def prepare(self, effects: Sequence[Append]) -> list[bytes]:
-        """Make their logs ready, durably; what `put_back` needs of each. Raises and costs nothing else.
+        """Make their logs ready, durably, and add nothing; what `put_back` needs of each record.
 
         Raises:
             DiskFull, StorageError: as `append`.
+
+        Cost: two copies of the rows; two syncs of a log that is new or has other columns now.
         """
         with self._refusing():
             for effect in effects:
