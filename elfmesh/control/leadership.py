@@ -24,6 +24,7 @@ from elfmesh.control.events import LogInfo, Persist
 from elfmesh.control.first_acceptors import FirstAcceptors
 from elfmesh.control.holder import Holder, LogCopy
 from elfmesh.control.inquiry import Inquiry
+from elfmesh.control.looking import Looking
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.master.master import Master
 from elfmesh.control.master.rollout import Wanted
@@ -40,14 +41,7 @@ from elfmesh.control.succession import Succession
 from elfmesh.control.terms import Terms
 from elfmesh.errors import QueryError
 from elfmesh.machine import Contact
-from elfmesh.overlay.events import ProbeDone
 from elfmesh.srt.events import Subscribe, Unsubscribe
-
-LOOK_AGAIN_S = 3.0
-"""How often a root whose job another agent leads looks whether that agent is still there."""
-
-UNKNOWN_S = 30.0
-"""How often the root of a tree of which nobody knows a job asks around again."""
 
 STILL_ROOT_S = 5.0
 """When who was elected looks whether it is the root of the job's tree: roots move for a moment."""
@@ -75,7 +69,8 @@ class Leadership:
         self._tombstones = Tombstones()
         self._offered: dict[bytes, Terms] = {}  # handed over while an attempt of ours was under way
         self.inquiry = Inquiry(office, self.known)
-        self.first = FirstAcceptors(office, self.registers, self.inquiry, self._is_dead)
+        self._looking = Looking(office, self, self.inquiry, roots)
+        self.first = FirstAcceptors(office, self.registers, self.inquiry, self.is_dead)
 
     # -- epochs ----------------------------------------------------------------------------------------
 
@@ -104,7 +99,7 @@ class Leadership:
         master.resign()
         if master.job not in self._carrier.members and not master.plan.reads:
             self._office.emit(Unsubscribe(master.job))
-        self._look_again_later(master.job)
+        self._looking.later(master.job)
 
     def _deposed(self, master: Master, refused: Refused) -> None:
         """The register has refused what this master wanted: its term is over."""
@@ -137,7 +132,7 @@ class Leadership:
         if member is not None and member.terms is not None:
             closed = member.terms.closed if member.closed is None else member.closed
             found.append(replace(member.terms, closed=max(closed, member.terms.closed)))
-        found = [terms for terms in found if not self._is_dead(terms.manifest)]
+        found = [terms for terms in found if not self.is_dead(terms.manifest)]
         latest = None if copy is None else copy.latest
         return max(found, key=lambda terms: (terms.epoch, terms.version), default=None), latest
 
@@ -156,22 +151,28 @@ class Leadership:
             return
         if held is not None and held.manifest.incarnation == incarnation and terms.epoch > held.epoch:
             self.admits(job, terms.epoch, None)  # a master that has slept must not keep its roster for itself
-        if job not in self.masters and not self._is_dead(terms.manifest):
+        if job not in self.masters and not self.is_dead(terms.manifest):
             self._holder(terms).keep(terms, roster)
 
     def leads(self, job: bytes) -> bool:
         """Whether this agent leads a job, or is about to."""
-        return job in self.masters or self._elections.is_running(job)
+        return job in self.masters or self.elects(job)
+
+    def elects(self, job: bytes) -> bool:
+        """Whether an attempt of this agent to lead a job is open."""
+        return self._elections.is_running(job)
 
     def leader(self, job: bytes) -> Contact | None:
-        """Who leads a job, as far as this agent knows."""
+        """Who leads a job, as far as this agent knows; of one that is over, no member knows that."""
         terms, _ = self.known(job)
         member = self._carrier.members.get(job)
-        if member is not None and (terms is None or member.epoch > terms.epoch):
+        newer = member is not None and (terms is None or member.epoch > terms.epoch)
+        if member is not None and newer and not self.is_dead(member.manifest):
             return member.master
         return terms.master if terms is not None else None
 
-    def _is_dead(self, manifest: Manifest) -> bool:
+    def is_dead(self, manifest: Manifest) -> bool:
+        """Whether this agent knows that the incarnation of a manifest is over."""
         return self.is_over(manifest.job_id, manifest.incarnation)
 
     def forget(self, job: bytes, incarnation: str) -> None:
@@ -247,7 +248,7 @@ class Leadership:
                 master.stillness.keep()
             master.rooted()
         elif tree != ids.ALL_AGENTS and tree not in self._carrier.stream_ids:
-            self._look(tree)
+            self._looking.look(tree)
 
     def lost_root(self, tree: bytes) -> None:
         """Another agent is the root: it should lead."""
@@ -258,57 +259,9 @@ class Leadership:
         elif master is not None and not master.stillness.handing_over:
             self._succession.begin(master)
 
-    def _look(self, job: bytes, *, again: bool = False) -> None:
-        """Ask who leads a job; in haste only the neighbours, who are alive, and not its master and voters."""
-        if self._wants_master(job):
-            terms, _ = self.known(job) if again else (None, None)
-            others = () if terms is None else (terms.master, *terms.acceptors)
-            self.inquiry.ask(job, others, lambda *found: self._informed(*found, again=again))
-
-    def _wants_master(self, job: bytes) -> bool:
-        """Whether to ask who leads a job; if an attempt is open, which may fail, that is asked later."""
-        if job in self._office.roots and self._elections.is_running(job):
-            self._look_again_later(job)
-        return job in self._office.roots and not self.leads(job)
-
     def lost(self, agent: bytes) -> None:
-        """The overlay has lost an agent: no answer of it is waited for, and who is to follow it looks now."""
-        self.inquiry.lost(agent)
-        for job in [*self._office.roots]:
-            if (leader := self.leader(job)) is not None and leader.id == agent:
-                self._look(job)
-
-    def _look_again_later(self, job: bytes, pause_s: float = LOOK_AGAIN_S) -> None:
-        self._office.after(self._office.jittered(pause_s), lambda: self._look(job, again=True))
-
-    def _informed(self, job: bytes, terms: Terms | None, idle: tuple[bytes, ...], *, again: bool) -> None:
-        """What the neighbours know of a job whose root we are; `idle`: who said that it does not lead."""
-        if not self._wants_master(job):
-            return
-        if terms is None:  # no job's tree, or nobody who knows the job has answered in time
-            self._look_again_later(job, UNKNOWN_S)
-            return
-        if self._is_dead(terms.manifest):
-            return
-        lost = terms.epoch < self.epoch(job)  # nobody who knows the newest term is left: the register does
-        if lost and not again:
-            self._look_again_later(job)
-            return
-        master = terms.master.id
-        if lost or master == self._office.me.id or master in idle or self._office.is_gone(master):
-            self.take_over(terms)
-            return
-        self._roots.follow(job, terms.master, terms.epoch)
-        self._office.probe(terms.master, lambda done: self._probed(terms, done))
-
-    def _probed(self, terms: Terms, done: ProbeDone | None) -> None:
-        job = terms.manifest.job_id
-        if not self._wants_master(job):
-            return
-        if done is not None and not done.alive:
-            self.take_over(terms)
-        else:
-            self._look_again_later(job)
+        """The overlay has lost an agent."""
+        self._looking.lost(agent)
 
     def take_over(self, terms: Terms) -> None:
         """Try to lead a job whose master of these terms is gone, or wants us to: the register decides."""
@@ -319,7 +272,7 @@ class Leadership:
             return
         if not terms.acceptors:  # nobody could vote on it
             self._office.stats["control.malformed"] += 1
-            self._look_again_later(terms.manifest.job_id)
+            self._looking.later(terms.manifest.job_id)
             return
         self._elections.take_over(terms, lambda outcome: self._elected(terms, plan, outcome))
 
@@ -335,7 +288,7 @@ class Leadership:
             if not outcome.open and goes_on:
                 self.keep(outcome.terms or terms)
             if goes_on:
-                self._look_again_later(job)
+                self._looking.later(job)
             return
         self._office.stats["control.taken_over"] += 1
         master = self._lead(outcome, plan)
@@ -367,7 +320,7 @@ class Leadership:
         job = message.terms.manifest.job_id
         if job in self.masters or not self.admits(job, message.terms.epoch, sender):
             return
-        if self._is_dead(message.terms.manifest):
+        if self.is_dead(message.terms.manifest):
             return
         if self._elections.is_running(job):
             self._offered[job] = message.terms

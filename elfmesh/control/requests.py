@@ -64,6 +64,9 @@ JOB_VERBS = (
     *("describe", "why", "verify", "delete", "pause", "resume", "results", "schema", "offsets"),
     *VERSION_VERBS,
 )
+PATIENT_VERBS = ("describe", "why", "results", "schema", "offsets")
+"""What reads one job: a refusal while its master changes is taken for silence, and asked again."""
+
 ALL_VERBS = ("list", "agents", "streams", "trees", "whose")
 LEAVE_WAIT_S = 3600.0
 """How long a request to leave is kept open at most: until intervals end."""
@@ -74,7 +77,10 @@ OPEN_MAX = 1024
 
 @dataclass(slots=True)
 class _Open:
-    """A request that is not answered: `send` asks (again), `answered` takes the answer."""
+    """A request that is not answered: `send` asks (again), `answered` takes the answer.
+
+    `patient`: that the job has no master now, or none that can say, is told only if it lasts: `refusal`.
+    """
 
     client: int
     send: Callable[[int], None]
@@ -82,7 +88,9 @@ class _Open:
     token: int
     over: Timer
     again_s: float
+    patient: bool = False
     again: Timer | None = None
+    refusal: dict[str, Any] | None = None
 
 
 class Requests:
@@ -126,9 +134,13 @@ class Requests:
 
     def answered(self, message: Answered, payload: bytes) -> None:
         """An answer arrived; late or repeated ones are nobody's."""
-        waiting = self._open.pop(message.token, None)
+        waiting = self._open.get(message.token)
         if waiting is None:
             return
+        if waiting.patient and message.status == UNAVAILABLE:
+            waiting.refusal = self._read(message, payload)[0]
+            return
+        del self._open[message.token]
         if waiting.again is not None:
             waiting.again.cancel()
         if message.status == ANEW:
@@ -137,13 +149,18 @@ class Requests:
             self._send(waiting)
             return
         waiting.over.cancel()
+        body, data = self._read(message, payload)
+        if body is None:
+            self._reply(waiting.client, UNAVAILABLE, error_body("the answer came damaged", code=69))
+        else:
+            waiting.answered(message.status, body, data)
+
+    def _read(self, message: Answered, payload: bytes) -> tuple[dict[str, Any] | None, bytes]:
         try:
-            body, data = read_answer(message, payload)
+            return read_answer(message, payload)
         except ProtocolError:
             self._office.stats["control.malformed"] += 1
-            self._reply(waiting.client, UNAVAILABLE, error_body("the answer came damaged", code=69))
-            return
-        waiting.answered(message.status, body, data)
+            return None, b""
 
     def waits(self, token: int) -> bool:
         """Whether a client waits for the answer to the question of this number."""
@@ -281,7 +298,7 @@ class Requests:
             else:
                 self._office.send(at, ask)
 
-        self._ask(event.token, send, wait, answered)
+        self._ask(event.token, send, wait, answered, patient=event.verb in PATIENT_VERBS)
 
     def _find(self, event: ClientRequest, qualified: str, wait: float, unknown: dict[str, Any]) -> None:
         """Nobody leads this job under the default creator: who leads one of that name?"""
@@ -326,6 +343,7 @@ class Requests:
         wait: float = 0.0,
         answered: Callable[[int, dict[str, Any], bytes], None] | None = None,
         again_s: float = ASK_AGAIN_S,
+        patient: bool = False,
     ) -> None:
         token = self._office.token()
 
@@ -333,7 +351,7 @@ class Requests:
             self._reply(client, status, body, payload)
 
         over = self._office.after(REQUEST_S + wait, lambda: self._over(waiting))
-        waiting = self._open[token] = _Open(client, send, answered or reply, token, over, again_s)
+        waiting = self._open[token] = _Open(client, send, answered or reply, token, over, again_s, patient)
         self._send(waiting)
 
     def _send(self, waiting: _Open) -> None:
@@ -346,9 +364,8 @@ class Requests:
         del self._open[waiting.token]
         if waiting.again is not None:
             waiting.again.cancel()
-        body = error_body(
-            "the agent that should answer does not", hint="It may have just failed; ask again.", code=69
-        )
+        text, hint = "the agent that should answer does not", "It may have just failed; ask again."
+        body = waiting.refusal or error_body(text, hint=hint, code=69)
         self._reply(waiting.client, UNAVAILABLE, body)
 
     def _reply(self, client: int, status: int, body: dict[str, Any], payload: bytes = b"") -> None:

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from elfmesh.control.asks import QUESTION_S
 from elfmesh.control.messages import Answered
-from elfmesh.machine import Message
+from elfmesh.control.results.records import encode_json
+from elfmesh.machine import Message, Received
 from tests.control.clicks import BASE, SLIDE, fill
-from tests.control.harness import World
+from tests.control.harness import HOP_S, World
 from tests.control.members import TEXT, Agent
 
 
@@ -93,6 +95,48 @@ def test_all_agents_are_not_asked_again_while_they_have_time_to_answer() -> None
     world.ask(asker, "list", within=15.0)
     assert len(answers) > 1
     assert min(after - before for before, after in pairwise(answers)) >= QUESTION_S
+
+
+REFUSAL = {"error": "the job has no master now; ask again soon", "code": 69}
+
+
+def refused(times: int) -> tuple[World, Agent]:
+    """A job, and an agent that is told so many times that the job has no master."""
+    world = World(3)
+    world.apply(world[0])
+    asker = next(agent for agent in world.living if agent is not world.master())
+    told: list[Message] = []
+    text = encode_json(REFUSAL)
+
+    def refuse(source: Agent, target: Agent, message: Message) -> bool:
+        if not isinstance(message, Answered) or target is not asker or len(told) == times:
+            return False
+        told.append(message)
+        world.post(
+            HOP_S, target, Received(source.me, replace(message, status=503, body_size=len(text)), text)
+        )
+        return True
+
+    world.lost = refuse
+    return world, asker
+
+
+@pytest.mark.parametrize("verb", ["describe", "results", "offsets"])
+def test_who_only_reads_does_not_hear_that_a_master_changes(verb: str) -> None:
+    world, asker = refused(2)
+    assert world.ask(asker, verb, {"job": "shop/top"}).status == 200
+
+
+def test_who_only_reads_hears_of_a_job_without_a_master_if_that_lasts() -> None:
+    world, asker = refused(100)
+    reply = world.ask(asker, "describe", {"job": "shop/top"}, within=15.0)
+    assert (reply.status, reply.body) == (503, REFUSAL)
+
+
+def test_who_changes_something_hears_that_there_was_no_master() -> None:
+    world, asker = refused(1)
+    reply = world.ask(asker, "pause", {"job": "shop/top"})
+    assert (reply.status, reply.body) == (503, REFUSAL), "twice is not once: who asked decides"
 
 
 def silenced(lost: Callable[[int], bool]) -> tuple[World, Agent, list[float]]:
