@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from elfmesh.control.identity.trust import Trust
 
 log = logging.getLogger("elf.security")
-_HINT = "Give the agent certificates ([tls], see `elf ca`)."
+_HINT = "Give the agent certificates ([tls], --tls DIR or --token; see `elf ca`)."
 LOOK_S = 2.0
 """How long a new certificate or an entry of the deny list may go unnoticed."""
 
@@ -59,7 +59,7 @@ class Security:
         elif config.dangerously_insecure_network:
             log.warning("%s", INSECURE)
         else:
-            _check_join(config)
+            check_join(config)
 
     @property
     def agent(self) -> bytes:
@@ -106,9 +106,16 @@ class Security:
                 call()
 
 
-def _check_join(config: AgentConfig) -> None:
-    """Raise ConfigError if an agent without certificates would believe what answers on another host."""
+def check_join(config: AgentConfig, source: str = "") -> None:
+    """Raise ConfigError if an agent without certificates would believe what answers on another host.
+
+    Args:
+        config: of the agent; its certificates may still come from elsewhere (`--tls`, `--token`).
+        source: the file that it is from, for the error.
+    """
+    if config.tls.given or config.dangerously_insecure_network:
+        return
     for host, port in config.join_addresses:
         if not is_loopback(host):
-            what = "is another host, and no certificates tell friend from foe"
-            raise ConfigError(f"{host}:{port} {what}", where="join", hint=_HINT)
+            what = f"{host}:{port} is another host, and no certificates tell friend from foe"
+            raise ConfigError(what, where=f"{source}: join" if source else "join", hint=_HINT)

@@ -17,9 +17,10 @@ from typing import Any
 from msgspec.structs import fields
 
 from elfmesh.agent.config import AgentConfig, StreamConfig, config_of
+from elfmesh.agent.security import check_join
 from elfmesh.agent.sinks.config import TYPES
 from elfmesh.agent.stream_formats import format_of
-from elfmesh.agent.toml_places import find_keys, place_of
+from elfmesh.agent.toml_places import TextPlace, find_keys, place_of
 from elfmesh.control.cli.common import read_text
 from elfmesh.control.plan import read_job
 from elfmesh.control.ql.parsing import parse_each
@@ -46,12 +47,20 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A file and what is wrong with it: kind is "configuration", "jobs" or "" (it cannot be read)."""
+    """A file and what is wrong with it.
+
+    Attributes:
+        kind: "configuration", "jobs" or "" (it cannot be read).
+        holds: how much is in it, for people.
+        problems: what is wrong.
+        warnings: what is wrong unless something beside the file mends it.
+    """
 
     file: str
     kind: str
     holds: str
     problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...] = ()
 
 
 def validate(paths: Iterable[str]) -> Iterator[Checked]:
@@ -126,18 +135,28 @@ def _configuration(text: str, source: str) -> Checked:
     places = find_keys(text)
     problems: dict[tuple[str, str], Problem] = {}
     for error in _config_errors(raw, source):
-        where = error.where.removeprefix(source).removeprefix(": ")
-        path = tuple(where.replace("[...]", "").split(".")) if where else ()
-        if unknown := re.match(r"unknown key '(.*)'$", error.message):
-            path = (*path, unknown[1])
-        place = place_of(places, path)
-        line, column = (place.line, place.column) if place else (0, 0)
-        message = f"{where}: {error.message}" if where else error.message
-        found = Problem(source, line, column, message, error.hint, error.exit_code)
-        problems.setdefault((where, error.message), found)
+        problems.setdefault((error.where, error.message), _placed(error, source, places))
     holds = _plural(len(raw.get("streams") or ()), "stream")
     in_order = sorted(problems.values(), key=lambda problem: (problem.line, problem.column))
-    return Checked(source, "configuration", holds, tuple(in_order))
+    warnings: list[Problem] = []
+    if not problems:
+        try:
+            check_join(config_of(raw, source), source)
+        except ConfigError as error:  # the certificates may be no matter of the file: --tls, --token
+            warnings = [_placed(error, source, places)]
+    return Checked(source, "configuration", holds, tuple(in_order), tuple(warnings))
+
+
+def _placed(error: ConfigError, source: str, places: dict[tuple[str, ...], TextPlace]) -> Problem:
+    """An error about a setting with the place of its key."""
+    where = error.where.removeprefix(source).removeprefix(": ")
+    path = tuple(where.replace("[...]", "").split(".")) if where else ()
+    if unknown := re.match(r"unknown key '(.*)'$", error.message):
+        path = (*path, unknown[1])
+    place = place_of(places, path)
+    line, column = (place.line, place.column) if place else (0, 0)
+    message = f"{where}: {error.message}" if where else error.message
+    return Problem(source, line, column, message, error.hint, error.exit_code)
 
 
 def _not_toml(text: str, source: str, message: str) -> Problem:

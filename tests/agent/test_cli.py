@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -192,6 +193,55 @@ def test_the_variable_of_an_option_is_called_as_its_flag(
     monkeypatch.setenv("ELF_AGENT_STREAM", "noname")
     assert cli.run(["agent"]) == 2
     assert "'noname' is no name and path" in capsys.readouterr().err
+
+
+def _options(command: click.Command, path: str) -> Iterator[tuple[str, click.Option]]:
+    """Every option of a command and of those below it, with the path of its command."""
+    if isinstance(command, click.Group):
+        for name, child in command.commands.items():
+            yield from _options(child, f"{path} {name}")
+    yield from ((path, each) for each in command.params if isinstance(each, click.Option))
+
+
+def test_every_flag_is_also_a_variable_with_or_without_the_command() -> None:
+    meanings: dict[str, set[tuple[object, ...]]] = {}
+    own = set()
+    for name in cli.COMMANDS:
+        command = cli.elf.get_command(click.Context(cli.elf), name)
+        assert command is not None
+        for path, option in _options(command, name):
+            flag = max(option.opts, key=len).removeprefix("--").replace("-", "_").upper()
+            long, short = f"ELF_{path.replace(' ', '_').replace('-', '_').upper()}_{flag}", f"ELF_{flag}"
+            if long in cli.OWN_MEANING:
+                assert option.envvar == [long]
+                own.add(long)
+                continue
+            assert option.envvar == [long, short], (path, option.opts)
+            if flag not in ("JOB", "INTERVAL"):  # one, where other commands take several
+                number = isinstance(option.type, (click.types.IntParamType, click.types.FloatParamType))
+                kind = (bool(option.is_flag), option.multiple, number)
+                meanings.setdefault(short, set()).add(kind)
+    assert own == cli.OWN_MEANING, "the list names flags that are gone"
+    assert not {short: kinds for short, kinds in meanings.items() if len(kinds) > 1}, "one name, two meanings"
+
+
+def test_a_variable_of_a_flag_holds_for_every_command_and_that_of_a_command_goes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "log").write_text('{"k": 7}\n')
+    command = ["run", "SELECT k FROM log", str(tmp_path / "log")]
+    monkeypatch.setenv("ELF_OUTPUT", "csv")
+    monkeypatch.setenv("ELF_VERSION", "1.2.3")
+    assert cli.run(command) == 0
+    assert capsys.readouterr().out == "k\n7\n"
+    monkeypatch.setenv("ELF_RUN_OUTPUT", "json")
+    assert cli.run(command) == 0
+    assert '"rows":[{"k":7}]' in capsys.readouterr().out
+    assert cli.run([*command, "-o", "csv"]) == 0
+    assert capsys.readouterr().out == "k\n7\n"
+    monkeypatch.setenv("ELF_RUN_OUTPUT", "xml")
+    assert cli.run(command) == 2
+    assert "'xml' is not one of" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

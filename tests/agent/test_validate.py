@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.agent.budget.settings import LimitsConfig
+from elfmesh.agent.cli.agent import agent_command
 from elfmesh.agent.cli.validate import schema_command, validate_command
 from elfmesh.agent.config import AgentConfig, StreamConfig, load_config
 from elfmesh.agent.config_schema import config_schema
@@ -59,6 +60,24 @@ def test_every_error_of_a_configuration_is_found_at_its_place(tmp_path: Path) ->
     assert done.return_value == ConfigError.exit_code
     assert f"{path}:1:1: unknown key 'listne'\n  Did you mean listen?" in done.stderr
     assert done.stdout == ""
+
+
+def test_a_foreign_agent_without_certificates_is_a_warning_and_refused_by_the_agent(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(f'data_dir = "{tmp_path}/elf"\njoin = ["127.0.0.1:7400", "10.0.0.5:7400"]\n')
+    done = validate(path)
+    assert done.return_value == 0
+    assert f"{path}: configuration, 0 streams: valid" in done.stdout
+    place = f"{path}:2:1: join: 10.0.0.5:7400 is another host, and no certificates tell friend from foe"
+    assert f"warning: {place}" in done.stderr
+    shown = CliRunner().invoke(validate_command, ["-o", "json", str(path)], standalone_mode=False)
+    found = json.loads(shown.stdout)
+    assert found["valid"]
+    assert not found["problems"]
+    assert [(each["line"], each["column"]) for each in found["warnings"]] == [(2, 1)]
+    with pytest.raises(ConfigError, match="another host") as refused:
+        agent_command.main(["-c", str(path)], standalone_mode=False)
+    assert str(refused.value).startswith(place)
 
 
 def test_a_text_that_is_not_toml_is_named_with_its_place(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import click
 
 from elfmesh.agent import config as configuration
 from elfmesh.agent.log_lines import JsonLine, TextLine
+from elfmesh.agent.security import check_join
 from elfmesh.agent.service.journal import JournalLine, is_journal
 from elfmesh.agent.service.notify import notifier_of
 from elfmesh.errors import ConfigError, UsageError
@@ -111,6 +112,8 @@ def agent_command(
     )
     try:
         config = read()
+        if not token:
+            check_join(config, config_path or "")
         if config.limits.engine == "start":  # else what knows formats is loaded with the first job
             from elfmesh.agent.stream_formats import format_of
 
@@ -132,8 +135,9 @@ def _placed(error: ConfigError, path: str | None) -> ConfigError:
     """The error with its line and column in the file, where `elf validate` finds it there as well."""
     from elfmesh.agent.validation import validate
 
-    problems = [each for checked in validate([path] if path else []) for each in checked.problems]
-    for found in problems:
+    checked = list(validate([path] if path else []))
+    problems = [found for each in checked for found in each.problems]
+    for found in (*problems, *(found for each in checked for found in each.warnings)):
         if found.line and (found.message.endswith(error.message) or error.message.startswith(found.message)):
             others = f" `elf validate {path}` lists {len(problems)} errors." if len(problems) > 1 else ""
             where = f"{found.file}:{found.line}:{found.column}"

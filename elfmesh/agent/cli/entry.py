@@ -4,7 +4,8 @@ Owns the list of commands and what the user sees when something goes wrong: one 
 the exit code of the error tree (elfmesh.errors), a traceback only with -vv. Knows nothing of what the
 commands do; each is imported when it is called, so that `elf --help` costs no pyarrow.
 
-Every command takes -q and -v, and every option also comes from the environment as ELF_<COMMAND>_<OPTION>.
+Every command takes -q and -v, and every flag also comes from the environment: as ELF_<FLAG> for all commands
+that have it, as ELF_<COMMAND>_<FLAG> for one, which goes first.
 """
 
 from __future__ import annotations
@@ -105,7 +106,22 @@ verbosity = 0
 
 
 VARIABLES = "ELF"
-"""What the names of variables that set options begin with; the command and the flag follow."""
+"""What the names of variables that set options begin with; the flag, or the command and the flag, follow."""
+
+OWN_MEANING = frozenset(
+    {
+        "ELF_AGENT_API",  # where it listens; ELF_API is the agent to ask
+        "ELF_BACKUP_OUTPUT",  # a file; ELF_OUTPUT is how answers are written
+        "ELF_SAVEPOINT_CREATE_OUTPUT",
+        "ELF_SIGN_OUTPUT",
+        "ELF_SIGN_KEY",  # signs jobs; ELF_KEY is that of a client's certificate
+        "ELF_CA_SERVE_LISTEN",  # of the authority; ELF_LISTEN is the agent's
+        "ELF_EXPLAIN_SAMPLE",  # a log; ELF_SAMPLE is a number of records
+        "ELF_PUBLISH_NAME",  # of a table; ELF_NAME is the agent's
+        "ELF_TOP_AGENTS",  # what to show; ELF_AGENTS is how many the demo begins
+    }
+)
+"""Flags that mean something else than others of their name: one variable would set both."""
 
 
 class _ReaderGone(Exception):
@@ -176,15 +192,16 @@ def _add_verbosity(command: click.Command) -> None:
 
 
 def _name_variables(command: click.Command, prefix: str) -> None:
-    """Let each option be set by the name of its flag; click takes that of the parameter, often another."""
+    """Let each option be set by the names of its flag; click takes that of the parameter, often another."""
     if isinstance(command, click.Group):
         for name, child in command.commands.items():
             _name_variables(child, f"{prefix}_{name}")
         return
     for param in command.params:
-        flag = max(param.opts, key=len).lstrip("-").replace("-", "_")
-        if isinstance(param, click.Option) and not param.is_flag and not param.envvar and flag != param.name:
-            param.envvar = f"{prefix}_{flag}".replace("-", "_").upper()
+        if isinstance(param, click.Option):
+            flag = max(param.opts, key=len).lstrip("-")
+            own, shared = (f"{each}_{flag}".replace("-", "_").upper() for each in (prefix, VARIABLES))
+            param.envvar = [own] if own in OWN_MEANING else [own, shared]
 
 
 def _set_verbose(ctx: click.Context, param: click.Parameter, value: int) -> None:
@@ -206,8 +223,11 @@ def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
     },
+    epilog="Flags also come from the environment: --output as ELF_OUTPUT, of `elf run` as ELF_RUN_OUTPUT.",
 )
-@click.version_option(elfmesh.__version__, prog_name="elf", message="%(prog)s %(version)s")
+@click.version_option(
+    elfmesh.__version__, prog_name="elf", message="%(prog)s %(version)s", allow_from_autoenv=False
+)
 @click.option("-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more.")
 @click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help="Errors only.")
 def elf() -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
 from elfmesh.text import printable
+
+if TYPE_CHECKING:
+    from elfmesh.agent.validation import Problem
 
 
 @click.command("validate")
@@ -28,19 +32,26 @@ def validate_command(files: tuple[str, ...], output: str) -> int:
     for checked in validate(files):
         codes |= {problem.exit_code for problem in checked.problems}
         if output == "json":
-            problems = [
-                {"line": each.line or None, "column": each.column or None, "message": each.message,
-                 "hint": each.hint or None}
-                for each in checked.problems
-            ]  # fmt: skip
-            found = {"file": checked.file, "kind": checked.kind or None, "valid": not problems}
-            click.echo(json.dumps(found | {"problems": problems}, ensure_ascii=False))
+            found: dict[str, object] = {"file": checked.file, "kind": checked.kind or None}
+            found |= {"valid": not checked.problems}
+            found |= {"problems": _objects(checked.problems), "warnings": _objects(checked.warnings)}
+            click.echo(json.dumps(found, ensure_ascii=False))
             continue
         for problem in checked.problems:
             click.echo("\n".join(map(printable, str(problem).splitlines())), err=True)
+        for warning in checked.warnings if cli.verbosity >= 0 else ():
+            click.echo("\n".join(map(printable, f"warning: {warning}".splitlines())), err=True)
         if not checked.problems and cli.verbosity >= 0:
             click.echo(f"{printable(checked.file)}: {checked.kind}, {checked.holds}: valid")
     return max(codes, default=0)
+
+
+def _objects(problems: tuple[Problem, ...]) -> list[dict[str, object]]:
+    return [
+        {"line": each.line or None, "column": each.column or None, "message": each.message,
+         "hint": each.hint or None}
+        for each in problems
+    ]  # fmt: skip
 
 
 @click.command("schema")
