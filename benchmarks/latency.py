@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.harness import ROOT, Figure, percentile
 from elfmesh.agent.demo.fleet import Fleet, ShopLogs
-from elfmesh.agent.embedded import run
+from elfmesh.agent.embedded import answers
 from elfmesh.control.client import connect
 from elfmesh.control.results.records import rows_to_json
 from elfmesh.units import MICROS
@@ -144,7 +144,7 @@ def _forward(server: socket.socket, paths: list[Path], stop: threading.Event) ->
 
 def _expected(paths: Iterable[Path]) -> dict[int, str]:
     """Window end -> digest of its rows, by the embedded engine."""
-    results = run(QUERY, [str(path) for path in paths], format="json")
+    results = answers(QUERY, [str(path) for path in paths], format="json")
     return {result.record.end_us or 0: _digest(rows_to_json(result.table)) for result in results}
 
 

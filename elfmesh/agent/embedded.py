@@ -49,6 +49,8 @@ from elfmesh.control.results.records import (
     PARSE_ERROR,
     ResultRecord,
     counts_dict,
+    encode_json,
+    to_json,
 )
 from elfmesh.errors import UsageError
 from elfmesh.text import suggest
@@ -264,7 +266,17 @@ def project(query: Query, batch: pa.RecordBatch) -> tuple[pa.Table, int, int]:
     return table, batch.num_rows - prepared.passed - prepared.failed, prepared.failed
 
 
-def run(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[IntervalResult]:
+def answers(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[IntervalResult]:
+    """What `run` answers, with the records of the intervals; raises what it raises."""
+    logs = [paths] if isinstance(paths, str) else [str(path) for path in paths]
+    return LogRun(parse(text), logs, format=format).answers()
+
+
+METADATA = b"elf"
+"""Under this key the schema of a table says of which interval it is."""
+
+
+def run(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[pa.Table]:
     """Run one query over some logs.
 
     Args:
@@ -273,13 +285,19 @@ def run(text: str, paths: Sequence[str] | str, format: str = "auto") -> list[Int
         format: as in `elf run --format`.
 
     Returns:
-        One result per interval, in order; one with `record.start_us` None for a query without a window.
-        `table` is a pyarrow table.
+        One table per interval, in order, and one for a query without a window. What `elf run -o json` prints
+        of the interval beside its rows is in `table.schema.metadata[b"elf"]`, as JSON.
 
     Raises:
         QueryError: wrong query, unknown column.
         DataError: the input is damaged or of another format.
         RuntimeFailure: a file is missing or must not be read.
     """
-    logs = [paths] if isinstance(paths, str) else [str(path) for path in paths]
-    return LogRun(parse(text), logs, format=format).answers()
+    return [_with_metadata(each) for each in answers(text, paths, format)]
+
+
+def _with_metadata(answer: IntervalResult) -> pa.Table:
+    said = to_json(answer.record, pa.table({}))
+    del said["rows"]
+    table = answer.table
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), METADATA: encode_json(said)})

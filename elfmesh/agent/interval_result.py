@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from elfmesh.control.results.holds_table import HoldsTable
 from elfmesh.control.results.records import ResultRecord
 
 
 @dataclass(frozen=True, slots=True)
-class IntervalResult(HoldsTable):
-    """The answer of one interval: a pyarrow table to whoever uses it as one, with the interval's record.
+class IntervalResult:
+    """The answer of one interval.
 
     Attributes:
         record: which interval, and the counts of its records.

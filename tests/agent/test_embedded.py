@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from elfmesh.agent.cli.entry import run as elf
 from elfmesh.agent.cli.run import run_command
-from elfmesh.agent.embedded import run
+from elfmesh.agent.embedded import answers
 from elfmesh.agent.log_input import BLOCK_BYTES
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 from tests.agent import app_log
@@ -38,7 +38,7 @@ def by_click(*arguments: str | Path, stdin: bytes | None = None) -> Result:
 
 
 def test_results_come_per_interval_with_their_counts(log: Path) -> None:
-    first, second = run(PER_WINDOW, [str(log)], format="json")
+    first, second = answers(PER_WINDOW, [str(log)], format="json")
     assert first.table.to_pylist() == [{"k": "a", "s": 6}, {"k": "b", "s": 4}]
     assert second.table.to_pylist() == [{"k": "a", "s": 14}, {"k": "b", "s": 21}]
     assert (second.record.index, second.record.start_us, second.record.end_us) == (
@@ -52,7 +52,7 @@ def test_results_come_per_interval_with_their_counts(log: Path) -> None:
 def test_no_interval_is_closed_before_the_end_of_the_input(log: Path) -> None:
     lines = log.read_text().splitlines()
     log.write_text("\n".join(reversed(lines)))
-    ordered = run(PER_WINDOW, str(log))
+    ordered = answers(PER_WINDOW, str(log))
     assert [one.table.to_pylist() for one in ordered] == [
         [{"k": "a", "s": 6}, {"k": "b", "s": 4}],
         [{"k": "a", "s": 14}, {"k": "b", "s": 21}],
@@ -61,7 +61,7 @@ def test_no_interval_is_closed_before_the_end_of_the_input(log: Path) -> None:
 
 
 def test_a_plain_projection_keeps_the_order_of_the_file(log: Path) -> None:
-    (result,) = run("SELECT v, w.x, upper(k) u FROM log WHERE v <> 3", str(log))
+    (result,) = answers("SELECT v, w.x, upper(k) u FROM log WHERE v <> 3", str(log))
     assert result.table["v"].to_pylist() == [0, 1, 2, 4, 5, 6, 7, 8, 9]
     assert result.table.slice(4, 1).to_pylist() == [{"v": 5, "x": 2.5, "u": "B"}]
     assert result.record.counts["filtered"] == 1
@@ -70,13 +70,13 @@ def test_a_plain_projection_keeps_the_order_of_the_file(log: Path) -> None:
 def test_a_limit_stops_reading(tmp_path: Path) -> None:
     path = tmp_path / "big.log"
     path.write_text('{"a":1}\n' * 1_000_000)
-    (result,) = run("SELECT a FROM log LIMIT 3", str(path))
+    (result,) = answers("SELECT a FROM log LIMIT 3", str(path))
     assert result.table.num_rows == 3
     assert result.record.counts["contributed"] < 1_000_000
 
 
 def test_star_means_the_fields_of_the_log(log: Path) -> None:
-    (result,) = run("SELECT * FROM log LIMIT 1", str(log))
+    (result,) = answers("SELECT * FROM log LIMIT 1", str(log))
     assert result.table.column_names == ["ts", "k", "v", "w"]
     assert result.table["w"].to_pylist() == ['{"x":0.0}']
 
@@ -84,17 +84,19 @@ def test_star_means_the_fields_of_the_log(log: Path) -> None:
 def test_several_files_are_one_log_and_know_where_a_record_came_from(log: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.gz"
     other.write_bytes(gzip.compress(b'{"v":1}\n'))
-    (result,) = run("SELECT _source, count(*) n FROM log GROUP BY _source ORDER BY n", [str(log), str(other)])
+    (result,) = answers(
+        "SELECT _source, count(*) n FROM log GROUP BY _source ORDER BY n", [str(log), str(other)]
+    )
     assert result.table.to_pylist() == [{"_source": str(other), "n": 1}, {"_source": str(log), "n": 10}]
 
 
 def test_an_empty_file_gives_no_rows_but_a_global_aggregate_one(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.touch()
-    assert run(PER_WINDOW, str(empty)) == []
-    assert run("SELECT k, count(*) FROM log GROUP BY k", str(empty))[0].table.num_rows == 0
-    assert run("SELECT k FROM log", str(empty))[0].table.num_rows == 0
-    (row,) = run("SELECT count(*) n, sum(v) s FROM log", str(empty))[0].table.to_pylist()
+    assert answers(PER_WINDOW, str(empty)) == []
+    assert answers("SELECT k, count(*) FROM log GROUP BY k", str(empty))[0].table.num_rows == 0
+    assert answers("SELECT k FROM log", str(empty))[0].table.num_rows == 0
+    (row,) = answers("SELECT count(*) n, sum(v) s FROM log", str(empty))[0].table.to_pylist()
     assert row == {"n": 0, "s": None}
 
 
@@ -102,20 +104,20 @@ def test_unknown_columns_are_refused_where_the_format_says_what_there_is(tmp_pat
     path = tmp_path / "log"
     path.write_text("name,size\na,1\n")
     with pytest.raises(QueryError, match=r"no column nam.*\n.*Did you mean name"):
-        run("SELECT nam FROM log", str(path), format="csv")
+        answers("SELECT nam FROM log", str(path), format="csv")
     with pytest.raises(QueryError, match="no column nam"):
-        run("SELECT count(*) FROM log GROUP BY nam", str(path))
+        answers("SELECT count(*) FROM log GROUP BY nam", str(path))
     with pytest.raises(QueryError, match=r"no column pth.*\n.*Did you mean path"):
-        run("SELECT pth FROM log", str(path), format="combined")
+        answers("SELECT pth FROM log", str(path), format="combined")
 
 
 def test_conflicting_types_are_an_error_not_another_answer(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("some prose without any structure\n")
     with pytest.raises(DataError, match="format of the log cannot be told"):
-        run("SELECT count(*) FROM log", str(path))
+        answers("SELECT count(*) FROM log", str(path))
     with pytest.raises(RuntimeFailure, match="no such file"):
-        run("SELECT count(*) FROM log", str(tmp_path / "none"))
+        answers("SELECT count(*) FROM log", str(tmp_path / "none"))
 
 
 def test_json_is_one_line_an_interval(log: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -300,7 +302,7 @@ def test_a_hundred_megabyte_line_and_nuls_cost_one_line_each(tmp_path: Path) -> 
         for _ in range(100):
             file.write(b"x" * (1 << 20))
         file.write(b"\n" + bytes(5000) + b'\n{"a":2}\r\n\r\n{"a":3}')
-    (result,) = run("SELECT sum(a) s FROM log", str(path), format="json")
+    (result,) = answers("SELECT sum(a) s FROM log", str(path), format="json")
     assert result.table.to_pylist() == [{"s": 6}]
     assert result.record.counts["parse_error"] == 2
 

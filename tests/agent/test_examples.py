@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
-from elfmesh.agent.embedded import run
+from elfmesh.agent.embedded import answers
 from elfmesh.control.ql import parse_many
 
 ROOT = Path(__file__).parents[2]
@@ -30,5 +30,5 @@ def test_an_example_is_one_statement_with_a_line_of_explanation_and_gives_rows(
         write_bulk(log, 5_000, ShopTraffic(), start_us=1_767_225_600_000_000, rate_per_s=50)
     elif not log.exists():
         pytest.skip("needs the shared access logs")
-    results = run(text, str(log), format=format)
+    results = answers(text, str(log), format=format)
     assert sum(result.table.num_rows for result in results) > 0

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from elfmesh.agent.cli.explain import explain_command
-from elfmesh.agent.embedded import run
+from elfmesh.agent.embedded import answers
 from elfmesh.cbt.laws import LAWS
 from elfmesh.control.explain import SHAPED, explain, law_of
 from elfmesh.control.ql import parse
@@ -119,7 +119,7 @@ def test_a_sample_is_measured_by_running_it(tmp_path: Path) -> None:
     assert measured["records"] == 600
     assert measured["bytes_read"] == len(LOG)
     assert (measured["contributed"], measured["intervals"]) == (540, 2)
-    assert measured["groups"] == sum(each.table.num_rows for each in run(text, str(log)))
+    assert measured["groups"] == sum(each.table.num_rows for each in answers(text, str(log)))
     assert 0 < measured["bytes_per_interval"] <= measured["bytes_of_largest_interval"] < len(LOG)
     assert "measured:" in invoke(text, "--sample", log).stdout
 

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import elfmesh
 from elfmesh.agent.cli.entry import run as elf
-from elfmesh.agent.embedded import run
+from elfmesh.agent.embedded import answers
+from elfmesh.control.results.records import to_json
 from elfmesh.control.web.live import LiveAnswer
 from tests.agent import app_log
 from tests.agent.app_log import PER_WINDOW
@@ -18,15 +21,25 @@ def log(tmp_path: Path) -> Path:
     return app_log.write(tmp_path)
 
 
-def test_a_result_is_used_as_the_table_that_it_holds(log: Path) -> None:
-    first, second = run(PER_WINDOW, [str(log)], format="json")
-    assert first.to_pylist() == first.table.to_pylist()
+def test_run_answers_a_pyarrow_table_per_interval_that_says_which_one(log: Path) -> None:
+    first, second = tables = elfmesh.run(PER_WINDOW, [str(log)], format="json")
+    assert all(type(each) is pa.Table for each in tables)
     assert (first.column_names, first["s"].to_pylist(), second.num_rows) == (["k", "s"], [6, 4], 2)
-    assert pa.concat_tables([pa.table(first), pa.table(second)]).num_rows == 4
-    assert copy.deepcopy(first).record == first.record
-    assert not hasattr(first, "nosuch")
-    answer = LiveAnswer(first.table, ())
-    assert (answer.to_pylist(), answer.of) == (first.to_pylist(), ())
+    assert pa.concat_tables(tables).num_rows == 4
+    whole = [to_json(each.record, each.table) for each in answers(PER_WINDOW, [str(log)], format="json")]
+    for table, expected in zip(tables, whole, strict=True):
+        assert {**json.loads(table.schema.metadata[b"elf"]), "rows": table.to_pylist()} == expected
+    (plain,) = elfmesh.run("SELECT v FROM log", str(log))
+    assert json.loads(plain.schema.metadata[b"elf"])["interval"] == {"index": 0, "start": None, "end": None}
+
+
+def test_a_live_answer_is_used_as_the_table_that_it_holds() -> None:
+    table = pa.table({"k": ["a", "b"], "s": [6, 4]})
+    answer = LiveAnswer(table, ())
+    assert (answer.to_pylist(), answer.of) == (table.to_pylist(), ())
+    assert (answer.column_names, answer["s"].to_pylist(), pa.table(answer)) == (["k", "s"], [6, 4], table)
+    assert copy.deepcopy(answer).table == table
+    assert not hasattr(answer, "nosuch")
 
 
 @pytest.mark.parametrize("window", ["TUMBLE(ts, INTERVAL '5' MINUTE)", "SESSION(ts, INTERVAL '5' MINUTE)"])

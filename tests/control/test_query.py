@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elfmesh.agent.embedded import run
+from elfmesh.agent.embedded import answers
 from elfmesh.control.client import connect
 from elfmesh.control.events import Reply
 from elfmesh.control.ql.live import evaluate, parse_live
@@ -219,7 +219,7 @@ def test_rows_of_results_answer_as_the_same_rows_in_a_log(
 ) -> None:
     log = tmp_path_factory.mktemp("rows") / "log"
     log.write_text("".join(json.dumps(row) + "\n" for row in found) or "\n")
-    (expected,) = run(text.replace("SELECT *", "SELECT u, n"), str(log), format="json")
+    (expected,) = answers(text.replace("SELECT *", "SELECT u, n"), str(log), format="json")
     schema = pa.schema([("u", pa.string()), ("n", pa.int64())])
     answer = evaluate(parse_live(text), {"j": pa.Table.from_pylist(found, schema)}, ["u", "n"])
     assert answer.column_names == expected.table.column_names

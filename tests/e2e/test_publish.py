@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from elfmesh.agent.embedded import run
+from elfmesh.agent.embedded import answers as alone_answers
 from elfmesh.control.cli.publish import publish_command
 from elfmesh.control.client import Client
 from elfmesh.control.publish import publish_table
@@ -83,7 +83,7 @@ def test_no_interval_mixes_two_versions_of_a_table(fleet: Fleet, tmp_path: Path)
     )
     paths = [str(fleet.log(agent.number, "clicks")) for agent in fleet]
     text = str(client.describe("shop/suspects")["text"])  # the text has the rows: anyone can compute it again
-    alone = {r.record.index: r.table.to_pylist() for r in run(text, paths, format="json")}
+    alone = {r.record.index: r.table.to_pylist() for r in alone_answers(text, paths, format="json")}
     assert alone[max(found)] == later == found[max(found)]["rows"]
     assert client.verify("shop/suspects", max(found), again=True)["state"] in ("running", "equal")
 

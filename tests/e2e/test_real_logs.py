@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from elfmesh import ids
-from elfmesh.agent.embedded import run
+from elfmesh.agent.embedded import answers
 from elfmesh.control.results.records import rows_to_json
 from tests.e2e.fleet import Fleet, eventually
 
@@ -53,7 +53,7 @@ def lines_of(name: str) -> list[bytes]:
 
 
 def oracle(query: str, name: str, form: str) -> dict[int, tuple[list[dict[str, Any]], int]]:
-    results = run(query, [str(DATA / name)], format=form)
+    results = answers(query, [str(DATA / name)], format=form)
     return {r.record.index: (rows_to_json(r.table), r.record.counts["contributed"]) for r in results}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.embedded import run
+from elfmesh.agent.embedded import answers
 
 DATA = Path(__file__).parents[2].parent / "shared/data"
 ORACLES = DATA / "cases/oracles"
@@ -98,7 +98,7 @@ def cases() -> list[Any]:
 def test_every_oracle_is_matched_exactly(name: str, case: dict[str, Any], declared: bool) -> None:
     log = DATA / json.loads((ORACLES / f"{name}.json").read_text())["input"]
     kind, table = FILES[name]
-    results = run(translated(case["name"], table), [str(log)], format=kind if declared else "auto")
+    results = answers(translated(case["name"], table), [str(log)], format=kind if declared else "auto")
     rows = [[plain(value) for value in row.values()] for one in results for row in one.table.to_pylist()]
     assert rows == case["expected"]
     assert sum(one.record.counts["parse_error"] for one in results) == 0

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import elfmesh
+from elfmesh.agent.embedded import answers
 from elfmesh.cbt import kernel
 from elfmesh.cbt.kernel.protocol import Keys
 from elfmesh.control.ql import parse
-from elfmesh.errors import QueryError
+from elfmesh.errors import ElfError, QueryError
 from tests.hostile.cost import cut_off, spent_s
 
 GOLDEN = 0x9E3779B97F4A7C15
@@ -82,7 +82,7 @@ def test_keys_of_one_placement_hash_cost_no_more_than_others(crafted: list[str],
         log.write_text("".join(json.dumps({"k": key}) + "\n" for key in keys))
 
         def work(log: Path = log) -> None:
-            found = elfmesh.run("SELECT k, count(*) AS n FROM log GROUP BY k", [str(log)], format="json")
+            found = answers("SELECT k, count(*) AS n FROM log GROUP BY k", [str(log)], format="json")
             assert found[0].table.num_rows >= COUNT - 10
 
         with cut_off(30):
@@ -118,7 +118,7 @@ def test_whole_numbers_beyond_int64_and_odd_floats_have_one_meaning(tmp_path: Pa
         "-0",
     ]
     log.write_text("".join(f'{{"v": {value}}}\n' for value in values))
-    (found,) = elfmesh.run("SELECT v, count(*) AS n FROM log GROUP BY v", [str(log)], format="json")
+    (found,) = answers("SELECT v, count(*) AS n FROM log GROUP BY v", [str(log)], format="json")
     rows = found.table.to_pylist()
     zeros = [row for row in rows if row["v"] == 0]
     assert [row["n"] for row in zeros] == [4], "the zeros are one group"
@@ -129,8 +129,8 @@ def test_a_sum_beyond_int64_is_never_another_number(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text('{"v": 9223372036854775807}\n' * 3)
     try:
-        found = elfmesh.run("SELECT sum(v) AS s FROM log", [str(log)], format="json")
-    except elfmesh.errors.ElfError:
+        found = answers("SELECT sum(v) AS s FROM log", [str(log)], format="json")
+    except ElfError:
         return
     (row,) = found[0].table.to_pylist()
     assert row["s"] is None or row["s"] == 3 * (2**63 - 1)
@@ -160,6 +160,6 @@ def test_deep_records_cost_one_record(unit: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text('{"a": 1}\n' + '{"a":' + unit * 30_000 + "\n" + '{"a": 2}\n')
     with cut_off(30):
-        found = elfmesh.run("SELECT count(*) AS n FROM log WHERE a IS NOT NULL", [str(log)], format="json")
+        found = answers("SELECT count(*) AS n FROM log WHERE a IS NOT NULL", [str(log)], format="json")
     assert found[0].table.to_pylist() == [{"n": 2}]
     assert found[0].record.counts["parse_error"] == 1

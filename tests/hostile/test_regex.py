@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import elfmesh
+from elfmesh.agent.embedded import answers
 from elfmesh.agent.parsers import StreamFormat, discover_columns
 from elfmesh.errors import QueryError
 from tests.hostile.cost import assert_linear, cut_off
@@ -75,7 +75,7 @@ def test_no_pattern_of_a_query_goes_back(where: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("a" * 200_000 + "!\n")
     with cut_off(20):
-        found = elfmesh.run(f"SELECT count(*) AS n FROM log WHERE {where}", [str(log)], format="raw")
+        found = answers(f"SELECT count(*) AS n FROM log WHERE {where}", [str(log)], format="raw")
     assert [result.table.to_pylist() for result in found] == [[{"n": 0}]]
 
 
@@ -86,4 +86,4 @@ def test_patterns_that_need_more_than_linear_time_or_much_memory_are_refused(
     log = tmp_path / "log"
     log.write_text("a\n")
     with cut_off(20), pytest.raises(QueryError):
-        elfmesh.run(f"SELECT count(*) AS n FROM log WHERE _raw RLIKE '{pattern}'", [str(log)], format="raw")
+        answers(f"SELECT count(*) AS n FROM log WHERE _raw RLIKE '{pattern}'", [str(log)], format="raw")

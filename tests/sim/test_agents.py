@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-import elfmesh
+from elfmesh.agent.embedded import answers
 from elfmesh.agent.host import InlineExecutor, Lane
 from elfmesh.control.results.records import ResultRecord, rows_to_json
 from tests.sim import agents, vloop
@@ -76,7 +76,7 @@ def oracle(agents: list[SimAgent], directory: Path, upto_us: int) -> dict[int, R
     for agent in agents:
         paths.append(directory / f"{agent.name}.log")
         paths[-1].write_bytes(bytes(agent.log.data))
-    results = elfmesh.run(QUERY, [str(path) for path in paths], format="json")
+    results = answers(QUERY, [str(path) for path in paths], format="json")
     return {
         result.record.index: rows_to_json(result.table)
         for result in results

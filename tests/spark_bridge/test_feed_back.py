@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from elfmesh import spark_bridge
-from elfmesh.agent.embedded import run
+from elfmesh.agent.embedded import answers
 from tests.e2e.fleet import Fleet, eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -57,7 +57,7 @@ def test_suspects_found_in_history_filter_the_running_job(spark: Any, fleet: Fle
     text = fleet[0].get("/v1/jobs/shop/watch")["text"]
     alone = [
         (result.record.index, row["user"], row["verdict"], row["clicks"])
-        for result in run(text, paths, format="json")
+        for result in answers(text, paths, format="json")
         for row in result.table.to_pylist()
         if said["effective_interval"] <= result.record.index <= last
     ]

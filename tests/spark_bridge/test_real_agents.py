@@ -12,7 +12,7 @@ import pytest
 
 from elfmesh import spark_bridge
 from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
-from elfmesh.agent.embedded import run
+from elfmesh.agent.embedded import answers
 from tests.e2e.fleet import Fleet, eventually
 from tests.spark_tests import long_spark
 
@@ -73,7 +73,7 @@ def one_process(fleet: Fleet, text: str, last: int = LAST) -> list[tuple[Any, ..
     paths = [str(fleet.log(agent.number, "clicks")) for agent in fleet]
     return [
         (result.record.index, *row.values())
-        for result in run(text, paths, format="json")
+        for result in answers(text, paths, format="json")
         for row in result.table.to_pylist()
         if result.record.index <= last
     ]
@@ -214,7 +214,7 @@ def test_intervals_roll_up_in_spark_without_the_raw_logs(spark: Any, fleet: Flee
     got = {row.directory: (row.n, row.mean, row.products) for row in rolled.collect()}
     until = dt.datetime.fromtimestamp((LAST + 1) * 30, dt.UTC).strftime("%Y-%m-%d %H:%M:%S")
     paths = [str(fleet.log(agent.number, "clicks")) for agent in fleet]
-    (whole,) = run(EVERYTHING.format(until=until), paths, format="json")
+    (whole,) = answers(EVERYTHING.format(until=until), paths, format="json")
     rows = {row["directory"]: row for row in whole.table.to_pylist()}
     if spark.catalog.functionExists("theta_union_agg"):  # they came with Spark 4.1
         others = spark.sql(
