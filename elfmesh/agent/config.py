@@ -242,7 +242,7 @@ def _read(path: str) -> dict[str, Any]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot read it: {error.strerror}", where=path) from None
+        raise ConfigError(f"cannot read it: {error.strerror}", where=path, hint="Check the path.") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"is not UTF-8: {error.reason} at byte {error.start}", where=path) from None
     try:

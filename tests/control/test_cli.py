@@ -14,10 +14,13 @@ from click.testing import CliRunner, Result
 
 from elfmesh.agent.cli import entry as cli
 from elfmesh.control.answers import BAD_REQUEST, refusal_body
+from elfmesh.control.cli.commands import apply_command
 from elfmesh.control.cli.common import within
+from elfmesh.control.cli.verify import verify_command
 from elfmesh.control.client import Client, _place, connect
 from elfmesh.control.client_base import api_address
 from elfmesh.control.events import Reply
+from elfmesh.control.verify import SESSIONS
 from elfmesh.control.web.client import AsyncClient
 from elfmesh.errors import ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
 from tests.control.fakes import FakeBackend, served, table
@@ -357,3 +360,27 @@ def test_a_column_called_state_is_not_taken_for_the_state_of_its_interval() -> N
     line = b'{"interval":{"index":7},"state":"FINAL","rows":[{"state":"TENTATIVE"}]}'
     assert _place(line) == (7, False)
     assert _place(line.replace(b"FINAL", b"TENTATIVE")) == (7, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "helps"),
+    [
+        ("refused", SESSIONS, "`elf run` over all the raw logs"),
+        ("refused", "too many wait already", "Ask again in a moment"),
+        ("unknown", "interval 7 has no final record", "`elf results shop/top` lists"),
+    ],
+)
+def test_what_cannot_be_verified_says_what_helps(state: str, error: str, helps: str) -> None:
+    backend = FakeBackend()
+    found = {"job": "shop/top", "interval": 7, "state": state, "error": error}
+    backend.replies["verify"] = Reply(0, 200, found)
+    with served(backend) as api, pytest.raises(RuntimeFailure, match=error) as said:
+        verify_command.main(["shop/top", "--interval", "7", "--api", api], standalone_mode=False)
+    assert helps in said.value.hint
+
+
+def test_a_query_without_a_name_is_refused_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "q.elfql").write_text("-- which\n  SELECT 1 FROM log\n")
+    with pytest.raises(QueryError, match="a query without a name cannot be applied") as said:
+        apply_command.main(["-f", str(tmp_path / "q.elfql")], standalone_mode=False)
+    assert (said.value.line, said.value.column) == (2, 3)

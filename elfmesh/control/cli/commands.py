@@ -105,7 +105,11 @@ def _statements(text: str, source: str) -> list[tuple[str, str]]:
     for statement in statements:
         if statement.job is None:
             hint = "Begin it with CREATE JOB namespace.name AS, or answer it at once with `elf run`."
-            raise QueryError("a query without a name cannot be applied", source=source, hint=hint)
+            place = statement.origin.place(statement.offset)
+            what = "a query without a name cannot be applied"
+            raise with_caret(
+                QueryError(what, line=place.line, column=place.column, source=source, hint=hint), text
+            )
         jobs.append((statement.text, statement.job.qualified))
     return jobs
 

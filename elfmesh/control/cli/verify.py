@@ -40,7 +40,7 @@ def verify_command(job: str, interval: int, output: str, api: str | None) -> Non
         time.sleep(POLL_S)
         found = client.verify(job, interval)
     if found["state"] in ("unknown", "failed", "refused"):
-        raise RuntimeFailure(str(found["error"]), where=job, hint="`elf results` lists what is kept.")
+        raise RuntimeFailure(str(found["error"]), where=job, hint=_what_helps(found, job))
     if output == "json":
         print_json(found)
     elif output == "csv":
@@ -49,6 +49,20 @@ def verify_command(job: str, interval: int, output: str, api: str | None) -> Non
         _show(found)
     if found["state"] != "equal":
         raise click.exceptions.Exit(EXIT_DIFFERENT)
+
+
+def _what_helps(found: dict[str, Any], job: str) -> str:
+    """What to do where nothing was compared."""
+    from elfmesh.control.verify import SESSIONS
+
+    if found["error"] == SESSIONS:
+        return (
+            f"`elf run` over all the raw logs makes them again, or `elf diff {job}` on Spark; "
+            f"`elf describe job {job}` has the text."
+        )
+    if found["state"] == "unknown":
+        return f"`elf results {job}` lists what is kept."
+    return f"Ask again in a moment; `elf why {job}` says who holds the job."
 
 
 def _show(found: dict[str, Any]) -> None:
