@@ -27,6 +27,7 @@ from elfmesh.agent.parsers import (
 )
 from elfmesh.agent.parsers.framing import Framing
 from elfmesh.agent.parsers.lines import Lines
+from elfmesh.agent.sources.bad_lines import newlines
 from elfmesh.agent.sources.blocks import Block, is_compressed, is_pipe, read_blocks
 from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.sources.records import cutter_for
@@ -110,13 +111,15 @@ class LogInput:
         logs = [(stream, path, form) for stream, (paths, form) in self._logs.items() for path in paths]
         for stream, path, formats in logs:
             parser, blocks = self._opened(path, formats, count)
+            before = 0
             with contextlib.closing(blocks) as source:
                 for block in source:
                     wanted = block if self._left is None else self._sampled(block, formats.framing)
                     wanted = replace(wanted, stream=stream)
                     if self._first is None:
                         self._expand(parser, wanted)
-                    parsed = parse_block(parser, wanted, self.statement.fields_of(stream))
+                    parsed = parse_block(parser, wanted, self.statement.fields_of(stream), before)
+                    before += newlines(block.data) + block.overlong
                     self._check(parser, stream)
                     self._say_format(parser, path, parsed)
                     yield parsed, wanted, taken

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
 from elfmesh.agent.parsers.base import SAMPLES_MAX, sample
 from elfmesh.agent.parsers.lines import Lines
+from elfmesh.agent.sources.bad_lines import places
 from elfmesh.agent.sources.blocks import BLOCK_BYTES, POLL_BYTES, Block
 from elfmesh.agent.sources.directives import head_before
 from elfmesh.agent.sources.position import FileKey, FilePosition, Gap, SourceState
@@ -321,12 +322,27 @@ def _parse_any(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
         return replace(parser.parse(b"", columns), lines=lines, errors=lines, samples=[text])
 
 
-def parse_block(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
-    """Parse a block, counting its over-long lines as parse errors."""
+def parse_block(
+    parser: Parser, block: Block, columns: Sequence[str], lines_before: int | None = None
+) -> Parsed:
+    """Parse a block, counting its over-long lines as parse errors; samples say where their lines stand.
+
+    Args:
+        parser: of the block's file.
+        block: what is parsed.
+        columns: those that are made.
+        lines_before: lines of the file before the block, if they were counted.
+    """
     parsed = parser.parse(block.data, columns)
     if block.overlong:
         parsed = _with_overlong(parsed, block)
-    return parsed if parser.hide is None else parser.hide(parser, parsed)
+    where = places(parsed.samples, block, lines_before) if parsed.samples else []
+    if parser.hide is not None:
+        parsed = parser.hide(parser, parsed)
+    if where:
+        said = [f"{place}: {each}" for place, each in zip(where, parsed.samples, strict=True)]
+        parsed = replace(parsed, samples=said)
+    return parsed
 
 
 def _with_overlong(parsed: Parsed, block: Block) -> Parsed:
