@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from elfmesh import run
-from elfmesh.agent.embedded import LogRun
+from elfmesh.agent.embedded import LogRun, answers
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import Block, FilePosition
 from elfmesh.agent.sources.reader import parse_block
@@ -54,7 +53,7 @@ def test_elf_run_leaves_out_the_line_and_says_so(tmp_path: Path, text: str) -> N
     expected, errors = QUERIES[text]
     path = tmp_path / "log"
     path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
-    (result,) = run(text, str(path), format="json")
+    (result,) = answers(text, str(path), format="json")
     assert {row["k"]: row["n"] for row in result.table.to_pylist()} == expected
     assert result.record.counts["parse_error"] == errors
     assert sum(result.record.counts.values()) == len(RECORDS)
@@ -90,7 +89,7 @@ def test_an_agent_leaves_out_the_line_and_counts_every_record_once() -> None:
 def test_a_block_of_hostile_lines_only_is_survived(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text((json.dumps(line(1, LONG, 1)) + "\n") * 5 + json.dumps(line(1, "a", 1)) + "\n")
-    (result,) = run("SELECT k, count(*) AS n FROM t GROUP BY k", str(path))
+    (result,) = answers("SELECT k, count(*) AS n FROM t GROUP BY k", str(path))
     assert result.table.to_pylist() == [{"k": "a", "n": 1}]
     assert result.record.counts["parse_error"] == 5
 
@@ -100,6 +99,6 @@ def test_a_value_too_long_to_be_kept_costs_its_own_line(aggregate: str, tmp_path
     path = tmp_path / "log"
     path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS))
     text = f"SELECT k, count(*) AS n, {aggregate} AS vs FROM t WHERE length(k) < 60000 GROUP BY k"
-    (result,) = run(text, str(path), format="json")
+    (result,) = answers(text, str(path), format="json")
     assert {row["k"]: row["n"] for row in result.table.to_pylist()} == {"a": 2}
     assert (result.record.counts["parse_error"], result.record.counts["filtered"]) == (1, 3)

@@ -112,7 +112,7 @@ def test_every_record_is_in_one_bucket() -> None:
     assert second.index == 2
     assert second.counts == (1, 0, 0, 1, 1, *NOT_COUNTED[5:])
     assert worker.totals == [2, 1, 3, 1, 2, *NOT_COUNTED[5:]]
-    assert worker.samples[0].startswith("JSON is malformed")
+    assert worker.samples[0].startswith("log byte 86: JSON is malformed")
     assert worker.watermark_us < NOW
 
 
