@@ -27,6 +27,9 @@ from typing import Any
 from benchmarks.harness import ROOT
 from elfmesh.control.identity.credentials import default_credentials
 
+CPUCLOCK_SCHED = 2
+"""The kind of clock that counts in nanoseconds what the scheduler gave, in the id of a process's clock."""
+
 PROBE_S = 0.002
 POLL_S = 0.5
 TIMEOUT_S = 300.0
@@ -181,9 +184,8 @@ def _ask(api: str, path: str, body: object = None) -> Any:
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time of a process so far, its children's left out."""
-    ticks = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
-    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    """Processor time of a process so far, by the scheduler's nanoseconds; its children's left out."""
+    return time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED)
 
 
 def _peak_bytes(pid: int) -> int:

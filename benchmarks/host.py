@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.agent import cpu_s
 from benchmarks.harness import Figure
 from elfmesh.agent import host_cost
 from elfmesh.agent.local_agents import AgentProcess, LocalAgents, says_something
@@ -26,17 +27,6 @@ WATCHED_S, WATCHED_SMALL_S = 30.0, 1.0
 RATE, RATE_SMALL = 10_000.0, 1_000.0
 LOAD_S, LOAD_SMALL_S = 20.0, 2.0
 SWARM_READY_S = 120.0
-
-
-def cpu_ns(pid: int) -> int:
-    """Processor time of all threads of a process so far; finer than the ticks of /proc/PID/stat."""
-    total = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            total += int((task / "schedstat").read_text().split()[0])
-        except FileNotFoundError:  # it has ended
-            continue
-    return total
 
 
 def memory_kb(pid: int) -> dict[str, int]:
@@ -54,9 +44,9 @@ def memory_kb(pid: int) -> dict[str, int]:
 
 def _percent(pid: int, seconds: float) -> float:
     """Of one core, over so many seconds."""
-    began, used = time.monotonic(), cpu_ns(pid)
+    began, used = time.monotonic(), cpu_s(pid)
     time.sleep(seconds)
-    return 100 * (cpu_ns(pid) - used) / 1e9 / (time.monotonic() - began)
+    return 100 * (cpu_s(pid) - used) / (time.monotonic() - began)
 
 
 def _agent(agents: LocalAgents, directory: Path, *options: str, engine: str = "job") -> AgentProcess:
@@ -100,11 +90,11 @@ def heartbeats(*, small: bool = False) -> list[Figure]:
                 pid = agent.process.pid
                 time.sleep(SETTLE_SMALL_S if small else SETTLE_S)
                 before, began = _counts(agent), time.monotonic()
-                used, of_swarm = cpu_ns(pid), cpu_ns(swarm.pid)
+                used, of_swarm = cpu_s(pid), cpu_s(swarm.pid)
                 time.sleep(WATCHED_SMALL_S if small else WATCHED_S)
                 seconds = time.monotonic() - began
-                percent = 100 * (cpu_ns(pid) - used) / 1e9 / seconds
-                swarm_percent = 100 * (cpu_ns(swarm.pid) - of_swarm) / 1e9 / seconds
+                percent = 100 * (cpu_s(pid) - used) / seconds
+                swarm_percent = 100 * (cpu_s(swarm.pid) - of_swarm) / seconds
                 after, memory = _counts(agent), memory_kb(pid)
             finally:
                 swarm.terminate()
