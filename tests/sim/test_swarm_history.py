@@ -19,6 +19,8 @@ from elfmesh.control.plan import read_job
 from elfmesh.control.results.records import FIRST, ResultRecord
 from elfmesh.control.terms import Stage
 from elfmesh.errors import DiskFull
+from elfmesh.machine import Contact, Send
+from elfmesh.overlay.messages import Ping
 from elfmesh.srt.events import Unsubscribe
 from tests.control.members import TEXT
 from tests.sim.swarm.aftermath import standing
@@ -83,6 +85,13 @@ def test_what_goes_out_in_front_of_an_epochs_write_does_not_tell_of_it() -> None
     assert goes_out_last([before, epoch, after, roster], behind_an_epoch=True) is after
     assert goes_out_last([before, roster], behind_an_epoch=False) is before
     assert goes_out_last([roster], behind_an_epoch=False) is None
+
+
+def test_what_overtakes_the_writes_before_it_does_not_tell_of_them() -> None:
+    """An agent says that it is there while its disk is busy; a crash behind that may take the write."""
+    after, ping = Unsubscribe(b"b" * 20), Send(Contact(b"p" * 20, "sim", 1), Ping(1))
+    assert goes_out_last([after, ping], behind_an_epoch=False) is after
+    assert goes_out_last([ping], behind_an_epoch=False) is None
 
 
 def test_what_a_worker_is_told_by_its_versions_is_believed_as_far_as_a_register_has_closed() -> None:

@@ -3,8 +3,10 @@
 Owns the round in progress, who has answered it, and when it is said again. Decides nothing about jobs.
 
 Invariants: changes are decided in the order they were submitted, each once; a change is reported as made
-only when a quorum has accepted it; who was not asked is not counted. Nothing is decided by a clock: a
-time-out only repeats what was said, or begins a round with a higher ballot.
+only when a quorum has accepted it, and an incarnation as over only when a quorum has accepted that: what few
+have accepted may never be chosen, and nobody who has buried a job hears of it again. Who was not asked is not
+counted. Nothing is decided by a clock: a time-out only repeats what was said, or begins a round with a higher
+ballot.
 
 Paper: CASPaxos (Rystsov 2018) 2.2, proposers, and 2.2.1, one round trip.
 """
@@ -91,6 +93,7 @@ class Proposer:
         self._rosters: dict[bytes, int] = {}
         self._behind: dict[bytes, None] = {}
         self._settled: Ballot | None = None
+        self._refusal: Refused | None = None
         self.reports: dict[bytes, Report] = {}
 
     @property
@@ -144,12 +147,15 @@ class Proposer:
         assert self._round is not None
         wanted = self._wanted[0]
         found = self._round.found
+        self._refusal = None
         try:
             cell = wanted.change.apply(found, certain=self._round.certain)
         except Refused as refused:
-            self._round = None
-            self._decide(refused)
-            return
+            if found is None or not refused.over or self._round.finds_chosen:
+                self._round = None
+                self._decide(refused)
+                return
+            cell, self._refusal = found, refused  # is proposed as it is, which makes it the register's
         for contact in cell.contacts:
             self._contacts.setdefault(contact.id, contact)
         self._round = self._round.proposed(cell)
@@ -269,7 +275,7 @@ class Proposer:
         if told.chosen:
             self._round, self._won, self._failures = None, told, 0
             self._guess = told.asked
-            self._decide(told.proposal)
+            self._decide(self._refusal or told.proposal)
 
     def refused(self, sender: Contact, message: Conflict) -> None:
         """An acceptor has refused."""

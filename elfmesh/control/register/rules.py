@@ -164,6 +164,16 @@ class Round(Generic[V]):
         return is_quorum(self.groups, tuple(promise.agent for promise in self.promises))
 
     @property
+    def finds_chosen(self) -> bool:
+        """Whether the value found is known to be chosen: a quorum has it, or it is followed."""
+        newest = self.newest
+        if self.certain or newest is None:
+            return self.certain
+        return is_quorum(
+            self.groups, tuple(each.agent for each in self.promises if each.ballot == newest.ballot)
+        )
+
+    @property
     def chosen(self) -> bool:
         """Enough have accepted: the proposal is the register's value."""
         return self.proposal is not None and is_quorum(self.groups, self.accepted)

@@ -92,11 +92,11 @@ class Cell:
 
 
 class Refused(Exception):
-    """The value found does not allow the change; `cell` is that value."""
+    """The value found, `cell`, does not allow the change; `over`: by it the incarnation is over."""
 
-    def __init__(self, reason: str, cell: Cell | None) -> None:
+    def __init__(self, reason: str, cell: Cell | None, *, over: bool = False) -> None:
         super().__init__(reason)
-        self.cell = cell
+        self.cell, self.over = cell, over
 
 
 class Change(Protocol):
@@ -157,7 +157,7 @@ def live(found: Cell | None, incarnation: str) -> RegisterValue:
     if found is None:
         raise Refused("there is no such job", None)
     if found.value.deleted or found.value.incarnation != incarnation:
-        raise Refused("this incarnation of the job is over", found)
+        raise Refused("this incarnation of the job is over", found, over=True)
     return found.value
 
 
@@ -177,7 +177,7 @@ class Create:
         if not old.deleted:
             raise Refused("the job exists", found)
         if old.incarnation == self.value.incarnation:
-            raise Refused("this incarnation of the job is over", found)
+            raise Refused("this incarnation of the job is over", found, over=True)
         epoch = max(self.value.epoch, old.epoch + 1)
         return Cell(replace(self.value, epoch=epoch, acceptors=old.acceptors, former=old.former))
 

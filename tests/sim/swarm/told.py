@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from elfmesh.agent.assembly import LocalAgent
+from elfmesh.agent.at_once import overtakes
 from elfmesh.agent.outbox import Store
 from elfmesh.control.events import Append, Persist
 from elfmesh.control.results.journal import unpack
@@ -22,13 +23,13 @@ Told = list[tuple[float, int]]
 
 
 def goes_out_last(effects: Sequence[Effect], *, behind_an_epoch: bool) -> Effect | None:
-    """The last effect of a step that is not stored; None if there is none.
+    """The last effect of a step that is not stored, and waits for what is; None if there is none.
 
     `behind_an_epoch`: the step has learned one. What it wants before goes out before that is written, and a
     crash in between makes the epoch unknown again, to everybody.
     """
     for effect in reversed(effects):
-        if not isinstance(effect, Store):
+        if not isinstance(effect, Store) and not overtakes(effect, 0.0):
             return effect
         if behind_an_epoch and isinstance(effect, Persist) and effect.kind == "epoch":
             return None
