@@ -49,7 +49,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         version: 1, 2, ... for this name and creator.
         job_id: 20 bytes, key of the job's tree.
         partitions: number of trees, each for one hash range of the keys.
-        created: wall-clock microseconds of the submission, for people only.
+        created: wall-clock microseconds of the job's first submission, for people only.
         incarnation: names one numbering of results.
         since_us: records before this event time count as filtered (`elf empty`); None: all are taken.
         narrowed: labels that an agent must have beside those of the text: a canary's.
@@ -170,10 +170,10 @@ def canary_of(manifest: Manifest, labels: dict[str, str]) -> Manifest:
 
 
 def updated(old: Manifest, new: Manifest) -> Manifest:
-    """`new` as the next version of `old`: the same name and creator, another text."""
+    """`new` as the next version of `old`: the same name, creator and age, another text."""
     if old.job_id != new.job_id:
         raise ValueError(f"{new.qualified} of {new.creator} is not a version of {old.qualified}")
-    return msgspec.structs.replace(new, version=old.version + 1)
+    return msgspec.structs.replace(new, version=old.version + 1, created=old.created)
 
 
 def split_name(text: str) -> tuple[str, str]:

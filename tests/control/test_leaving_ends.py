@@ -6,6 +6,8 @@ from typing import Any
 
 from elfmesh.control.master.judge import EVICT_S
 from tests.control.clicks import BASE, SLIDE
+from tests.control.harness import World
+from tests.control.members import TEXT
 from tests.control.test_leaving import leads, started, states
 
 
@@ -25,6 +27,18 @@ def test_a_delete_counts_who_leaves_and_has_stopped_too() -> None:
     world.run(1.0)
     told = world.ask(world.master(), "delete", {"job": "shop/top"}).body
     assert (told["acknowledged"], told["expected"]) == (3, 3)
+
+
+def test_a_delete_counts_members_and_not_the_root_that_is_none() -> None:
+    world = World(3)
+    world.apply(world[0], TEXT.replace("FROM clicks", "FROM clicks ON (role = 'nobody')"))
+    world.run(1.0)
+    master = world.master()
+    job = leads(world).job
+    world.subscribed[job] = _Rooted({master.me.id: None})
+    world.run(1.0)
+    told = world.ask(master, "delete", {"job": "shop/top"}).body
+    assert (told["acknowledged"], told["expected"]) == (0, 0)
 
 
 def test_who_dies_while_it_leaves_is_forgotten_with_its_last_interval_and_by_nobody_again() -> None:

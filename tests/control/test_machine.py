@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from elfmesh import ids
@@ -131,6 +132,8 @@ def test_a_manifest_has_one_canonical_form_and_growing_versions() -> None:
     assert manifest().canonical() == first.canonical()
     second = updated(first, manifest(TEXT.replace("hits", "n")))
     assert (second.version, second.job_id) == (2, first.job_id)
+    later = msgspec.structs.replace(manifest(), created=first.created + 1)
+    assert updated(first, later).created == first.created, "a new version does not make a job younger"
     with pytest.raises(ValueError, match="not a version"):
         updated(first, manifest(TEXT.replace("shop.top", "shop.other")))
     assert first.trees == (first.job_id,)

@@ -86,7 +86,8 @@ class Ending:
 
     def _over(self, stop: Stop, done: PublishDone | None, over: Callable[[], None]) -> None:
         answered = {agent for agent, _ in done.answers} if done is not None else set()
-        self.stopped = len(answered)
+        members = {entry.contact.id for entry in self._book.entries}  # the root may be none of them
+        self.stopped = len(answered & members)
         for entry in self._book.active:
             if entry.contact.id not in answered:
                 self._office.send(entry.contact, stop)
