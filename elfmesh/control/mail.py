@@ -131,7 +131,7 @@ class Mail:
         if not (
             self._leadership.registers.received(sender, message, payload)
             or self._from_masters(sender, message)
-            or self._to_masters(message)
+            or self._to_masters(sender, message)
             or self._about_jobs(sender, message, payload)
         ):
             self._questions(message, payload)
@@ -172,7 +172,7 @@ class Mail:
                 return False
         return True
 
-    def _to_masters(self, message: Message) -> bool:
+    def _to_masters(self, sender: Contact, message: Message) -> bool:
         masters = self._leadership.masters
         match message:
             case ctl.Announced() | ctl.RosterAck() | ctl.Waiting() | ctl.Rate():
@@ -197,11 +197,11 @@ class Mail:
                 if message.job in masters:
                     masters[message.job].report(message)
             case ctl.Enroll():
-                self._enroll(message)
+                self._enroll(message, sender)
             case ctl.Leaving():
                 master = masters.get(message.job)
                 if master is None or message.incarnation != master.manifest.incarnation:
-                    self._unled(message, message.member)
+                    self._unled(message, message.member, sender)
                 else:
                     master.members.leaving(message)
             case Resign():
@@ -224,25 +224,27 @@ class Mail:
         if done:
             self._office.send(message.voter, Resigned(job, incarnation))
 
-    def _enroll(self, message: ctl.Enroll) -> None:
+    def _enroll(self, message: ctl.Enroll, sender: Contact) -> None:
         master = self._leadership.masters.get(message.job)
         if master is not None:
             master.members.enroll(message)
         else:
-            self._unled(message, message.participant.contact)
+            self._unled(message, message.participant.contact, sender)
 
-    def _unled(self, message: ctl.Enroll | ctl.Leaving, contact: Contact) -> None:
-        """A member asks for the master of a job, or of an incarnation of it, that is not led here."""
+    def _unled(self, message: ctl.Enroll | ctl.Leaving, contact: Contact, sender: Contact) -> None:
+        """A member asks for the master of a job, or of an incarnation of it, that is not led here.
+
+        Who leads answers it, and nobody else: the terms that are held here may be of a change that was voted
+        on and never chosen.
+        """
         if message.job in self._leadership.masters:
             epoch = self._leadership.epoch(message.job)
             self._office.send(contact, ctl.Stop(message.job, message.incarnation, epoch))
             return
         leader = self._leadership.leader(message.job)
         if leader is not None and leader.id not in (self._office.me.id, contact.id):
-            terms, _ = self._leadership.known(message.job)
-            if terms is not None and terms.epoch >= message.epoch:
-                # The member may be asking the wrong agent: it learns from the terms who leads now.
-                self._office.send(contact, ctl.Roster(terms))
+            if sender.id == contact.id:  # once: who was passed on to may not lead any more, either
+                self._office.send(leader, message)
         elif self._leadership.was_deleted(message.job):
             stop = ctl.Stop(message.job, message.incarnation, self._leadership.epoch(message.job))
             self._office.send(contact, stop)

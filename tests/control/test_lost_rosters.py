@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from elfmesh.control.messages import Enroll
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Participant
-from elfmesh.machine import Contact, Message
+from elfmesh.machine import Contact, Message, Received
 from tests.control.clicks import BASE, SLIDE, fill
 from tests.control.harness import World
 from tests.control.members import Agent, agent_id
@@ -56,3 +58,29 @@ def test_a_member_says_with_what_its_worker_has_begun() -> None:
     world.seal_all(BASE + 4 * SLIDE)
     world.run(1.0)
     assert member.start in heard
+
+
+def test_who_does_not_lead_a_job_gives_a_member_no_terms_but_passes_its_question_on() -> None:
+    """It may hold those of a version that was voted on and never chosen."""
+    world = begun()
+    world.seal_all(BASE + 3 * SLIDE)
+    world.run(2.0)
+    led = leads(world)
+    voter, asker = (agent for agent in world.living if led.job not in agent.control.leadership.masters)
+    member = asker.control.carrier.members[led.job]
+    wanted = replace(led.terms.manifest, version=2)
+    voter.control.leadership.keep(replace(led.terms, manifest=wanted, version=led.book.version + 1))
+    known, _ = voter.control.leadership.known(led.job)
+    assert known is not None
+    assert known.manifest.version == 2
+    heard: list[Message] = []
+
+    def lost(source: Agent, target: Agent, message: Message) -> bool:
+        heard.extend([message] if isinstance(message, Enroll) and source is voter else [])
+        return False
+
+    world.lost = lost
+    world.post(0.0, voter, Received(asker.me, member._enrolment()))
+    world.run(1.0)
+    assert len(heard) == 1
+    assert member.manifest.version == 1
