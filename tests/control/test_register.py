@@ -240,42 +240,6 @@ def test_every_change_compares_before_it_sets(change: Any, fields: dict[str, Any
         change.apply(Cell(replace(VALUE, **fields)), certain=True)
 
 
-ENDED = replace(VALUE, deleted=True)
-ANEW = replace(VALUE, incarnation="j", epoch=2)
-
-
-@pytest.mark.parametrize("found", [ENDED, ANEW])
-def test_an_end_that_few_have_accepted_is_not_told_before_a_quorum_has(found: RegisterValue) -> None:
-    """It may never be chosen, and who has buried a job that goes on tells others that it is over."""
-    desk = office()
-    outcomes: list[Cell | Refused] = []
-    proposer = Proposer(desk, JOB, (ME, A, B), 7)
-    proposer.submit(TakeOver("i", B, 1), outcomes.append, TERMS)
-    ballot = Ballot(1, ME.id, 7)
-    proposer.promised(A, Promised(JOB, ballot, Ballot(0, B.id, 2), found, None, None), b"")
-    desk.out.clear()
-    proposer.promised(B, Promised(JOB, ballot, Ballot(0, B.id, 1), VALUE, None, None), b"")
-    assert {message.value for message in sent(desk.out) if isinstance(message, Accept)} == {found}
-    proposer.accepted(A, Accepted(JOB, ballot))
-    assert outcomes == []
-    proposer.accepted(B, Accepted(JOB, ballot))
-    (outcome,) = outcomes
-    assert isinstance(outcome, Refused)
-    assert outcome.cell == Cell(found)
-
-
-def test_an_end_that_a_quorum_has_accepted_is_told_without_another_round() -> None:
-    desk = office()
-    outcomes: list[Cell | Refused] = []
-    proposer = Proposer(desk, JOB, (ME, A, B), 7)
-    proposer.submit(TakeOver("i", B, 1), outcomes.append, TERMS)
-    ballot = Ballot(1, ME.id, 7)
-    for sender in (A, B):
-        proposer.promised(sender, Promised(JOB, ballot, Ballot(0, B.id, 2), ENDED, None, None), b"")
-    assert isinstance(outcomes[0], Refused)
-    assert not any(isinstance(message, Accept) for message in sent(desk.out))
-
-
 def test_a_change_that_is_found_to_be_made_is_not_made_twice() -> None:
     found = Cell(VALUE)
     for change in (TakeOver("i", B, 1), Close("i", 2, 4, 9, None, 8, tail(8)), Delete("i", 2)):

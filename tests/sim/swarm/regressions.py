@@ -102,10 +102,14 @@ REGRESSIONS: dict[str, str] = {
     " master for ever, and never asked it; and where the job's end was known, a member still named a leader",
 }
 
-OPEN: dict[str, str] = {}
+OPEN: dict[str, str] = {
+    "owed-twice-after-a-rejoin": "an agent came back without its disk, missed two versions and was paused"
+    " until it was taken for dead: what intervals were closed without counts as expired once too often; rows"
+    " are right",
+}
 """Scenarios that fail, and why: the suite says when one of them does no longer."""
 
-OPEN_SEEDS: tuple[int, ...] = ()
+OPEN_SEEDS: tuple[int, ...] = (196,)
 """Seeds of the suite that mean a scenario of `OPEN` now."""
 
 
