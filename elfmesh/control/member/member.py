@@ -34,6 +34,7 @@ from elfmesh.control.member.rechecks import Rechecks
 from elfmesh.control.member.revisions import take_revision
 from elfmesh.control.member.safekeeping import Safekeeping
 from elfmesh.control.member.settlement import Settlement
+from elfmesh.control.member.unplaced import Unplaced
 from elfmesh.control.messages import Enroll, Leaving, Mark, Rate, Report, Roster, RosterAck, Waiting, pack
 from elfmesh.control.messages_safety import Verify
 from elfmesh.control.office import Office, Timer
@@ -99,7 +100,7 @@ class Member:
         self.closed: int | None = None
         self._sealed_at: deque[tuple[int, float]] = deque()
         self._pending: deque[Sealed] = deque()
-        self._beginnings = Beginnings()
+        self._beginnings, self._unplaced = Beginnings(), Unplaced()
         self._released: int | None = None
         self._waiting: Timer | None = None
         self._rate, self.rechecks = UsualRate(), Rechecks(office)
@@ -225,6 +226,7 @@ class Member:
         if at is not None:
             self._beginnings.changed(at)
             self.contributions.rewind(at)
+            self._unplaced.rewind(at)
             self.settlement.rewind(at)
             self.safekeeping.rewind(at)
             self._settle_closed()  # ranges that now end where intervals are open
@@ -352,13 +354,9 @@ class Member:
             self._office.emit(PauseWorker(self.job) if held else ResumeWorker(self.job))
 
     def _placed(self, event: Sealed) -> Sealed:
-        """A fresh range, as far as it is ours to contribute.
-
-        Records below our first interval are nobody's; they are counted where our first ones are (D-1).
-        """
+        """A range, as far as it is ours to contribute; records below our first interval are nobody's."""
         first = self.entry.start if self.entry is not None else event.start
-        unplaced = sum(entry.counts[0] for entry in event.parts[0].entries if entry.interval < first)
-        self.settlement.owe_unplaced(unplaced, first)
+        self.settlement.owe_unplaced(self._unplaced.count(event, first), first)
         counted, *others = (since(part, first) for part in event.parts)
         return replace(event, parts=(self.settlement.place(counted, again=event.again), *others))
 
