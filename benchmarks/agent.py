@@ -196,17 +196,16 @@ def _peak_bytes(pid: int) -> int:
 def main(
     stream: str, directory: str, lags: str, name: str = "", probe_s: str = str(PROBE_S), join: str = ""
 ) -> int:
-    """Run an agent with a probe in its loop until SIGTERM."""
+    """Run an agent with a probe in its loop until SIGTERM; `stream` may be several, a line each."""
     from elfmesh.agent import config as configuration
     from elfmesh.agent import runtime
 
-    stream_name, spec = configuration.parse_stream(stream)
     config = configuration.load_config(
         None,
         listen="127.0.0.1:0",
         api="127.0.0.1:0",
         data_dir=directory,
-        streams={stream_name: spec},
+        streams=dict(map(configuration.parse_stream, stream.splitlines())),
         name=name,
         join=[join] if join else [],
     )

@@ -43,6 +43,7 @@ class ProbedFleet(Fleet):
         idle: how long a source may be silent.
         read_from: where jobs begin: "beginning" or "end" of the logs.
         probe_s: between two looks at a loop; where lags are of no interest, they need not cost anything.
+        beside: name of another stream, of JSON too; who writes its logs is not our matter.
     """
 
     def __init__(
@@ -55,16 +56,25 @@ class ProbedFleet(Fleet):
         idle: str = "1 h",
         read_from: str = "beginning",
         probe_s: str = PROBE_S,
+        beside: str = "",
     ) -> None:
         super().__init__(directory, count, seed=seed, rate_per_s=rate_per_s)
-        self._idle, self._read_from, self._probe_s = idle, read_from, probe_s
+        self._idle, self._read_from, self._probe_s, self._beside = idle, read_from, probe_s, beside
+        for path in self.beside.values():
+            path.touch()
+
+    @property
+    def beside(self) -> dict[str, Path]:
+        """The other stream's logs, by agent."""
+        names = self.traffic.paths if self._beside else ()
+        return {name: self.directory / f"{name}.{self._beside}" for name in names}
 
     def command(self, name: str, options: Sequence[str], join: str | None) -> list[str]:
         """The agent of `benchmarks.agent`, whatever the demo's options are."""
-        stream = (
-            f"{STREAM}={self.traffic.paths[name]},format=json,idle={self._idle},read_from={self._read_from}"
-        )
-        words = [stream, str(self.directory / name), str(self._lags(name)), name, self._probe_s]
+        how = f",format=json,idle={self._idle},read_from={self._read_from}"
+        streams = [f"{STREAM}={self.traffic.paths[name]}{how}"]
+        streams += [f"{self._beside}={self.beside[name]}{how}"] if self._beside else []
+        words = ["\n".join(streams), str(self.directory / name), str(self._lags(name)), name, self._probe_s]
         return [sys.executable, "-m", "benchmarks.agent", *words, *([] if join is None else [join])]
 
     def _lags(self, name: str) -> Path:

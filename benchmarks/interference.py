@@ -24,8 +24,10 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from benchmarks import junk
 from benchmarks.fleet import ProbedFleet, latest, until
 from benchmarks.harness import Figure, percentile
+from elfmesh.agent.demo import fleet as fleet_logs
 from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
 from elfmesh.control.client import Client, connect
 from elfmesh.errors import ElfError
@@ -53,7 +55,7 @@ PROBE_S = "0.5"
 PAPER = "ELF, Fig. 12a/b: < 100 ms"
 PAPER_MS = 100.0
 JOB = """CREATE JOB bench.{name} LATENESS '{lateness} ms' ON STRAGGLER WAIT AS
-SELECT {select} FROM clicks {where} GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), {key} {order}"""
+SELECT {select} FROM {stream} {where} GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), {key} {order}"""
 
 OPERATORS = {
     "max": "MAX(clicks_count)",
@@ -83,18 +85,25 @@ BAD = {
     ),
     "poison": (
         "lines it cannot use",
-        "product, sum(CAST(product AS INT)) AS n",
-        "WHERE kind LIKE '%%'",
+        "product, count(*) AS n",
+        "",
         "product",
     ),
 }
 """Part -> what it is, what it selects, where, and by what it groups. The first is no bad one: what any job
 more costs."""
 
+STREAMS = {"poison": junk.STREAM}
+"""Where a bad job reads something else than the others."""
 
-def text(name: str, select: str, where: str, key: str, order: str = "") -> str:
+
+def text(
+    name: str, select: str, where: str, key: str, order: str = "", stream: str = fleet_logs.STREAM
+) -> str:
     """A job with windows of a second."""
-    return JOB.format(name=name, lateness=LATENESS_MS, select=select, where=where, key=key, order=order)
+    return JOB.format(
+        name=name, lateness=LATENESS_MS, select=select, stream=stream, where=where, key=key, order=order
+    )
 
 
 def operator(name: str) -> str:
@@ -145,14 +154,27 @@ class Followers:
 
 @contextmanager
 def live(
-    agents: int = AGENTS, rate_per_s: float = RATE_PER_S, backlog: int = 0, read_from: str = "beginning"
+    agents: int = AGENTS,
+    rate_per_s: float = RATE_PER_S,
+    backlog: int = 0,
+    read_from: str = "beginning",
+    *,
+    with_junk: bool = False,
 ) -> Iterator[tuple[Client, Followers, ProbedFleet]]:
-    """Agents under live traffic, behind so many lines of the time before."""
+    """Agents under live traffic, behind so many lines of the time before; `with_junk` beside it."""
+    beside = junk.STREAM if with_junk else ""
     with (
         tempfile.TemporaryDirectory() as directory,
         ProbedFleet(
-            Path(directory), agents, rate_per_s=rate_per_s, idle="1 s", read_from=read_from, probe_s=PROBE_S
+            Path(directory),
+            agents,
+            rate_per_s=rate_per_s,
+            idle="1 s",
+            read_from=read_from,
+            probe_s=PROBE_S,
+            beside=beside,
         ) as fleet,
+        junk.Junk(list(fleet.beside.values()), rate_per_s, backlog),
     ):
         client = fleet.begin()
         if backlog:
@@ -261,7 +283,7 @@ def bad(part: str, *, small: bool) -> list[Figure]:
     late: dict[str, list[float]] = {"without": [], "its beginning": [], "steady": []}
     took_s = []
     for _ in range(rounds):
-        with live(FEW_AGENTS, backlog=BACKLOG_LINES) as (client, followers, _):
+        with live(FEW_AGENTS, backlog=BACKLOG_LINES, with_junk=part == "poison") as (client, followers, _):
             good = {name: operator(name) for name in OPERATORS}
             for name, text_of in good.items():
                 client.apply(text_of)
@@ -276,11 +298,14 @@ def bad(part: str, *, small: bool) -> list[Figure]:
 
             note("without", seconds / 2)
             began, second = time.monotonic(), int(time.time())
-            client.apply(text("bad", select, where, key))
+            client.apply(text("bad", select, where, key, stream=STREAMS.get(part, fleet_logs.STREAM)))
             until(partial(_tells, client, second), "windows of the bad job that end now", LIVE_S)
             late["its beginning"] += _good(followers.take())
             took_s.append(time.monotonic() - began)
             note("steady", seconds)
+            unused = client.describe("bench/bad")["counts"]["parse_error"]
+            if (part == "poison") != (unused > BACKLOG_LINES):
+                raise RuntimeError(f"{unused} lines were of no use to {what}")
             client.delete("bench/bad")
             note("without", seconds / 2)
     alone = late.pop("without")
