@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages test-deploy try-wheel try-fleet $(SANITIZED) demo test test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
+.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages test-deploy try-wheel try-fleet $(SANITIZED) demo test test-all test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -35,13 +35,17 @@ demo: $(NATIVE) ## run the main job: 8 agents, live top-10, one killed, checked,
 # Files of tests side by side, on all cores but not more than 4; those that need Spark in one process.
 PARALLEL ?= -n auto --maxprocesses 4
 
-test: $(NATIVE) ## all tests
-	@$(BIN)/python -m pytest -q $(PARALLEL)
+test: $(NATIVE) ## every check, the long ones in their short version (12 minutes)
+	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not exhaustive"
+
+test-all: $(NATIVE) ## what `make test` leaves out: the long version of each check that has one
+	@ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q $(PARALLEL) -m "exhaustive or hypothesis" \
+		--hypothesis-profile exhaustive
 
 test-numpy: $(NATIVE) ## the tests of the buffer tree without its native kernel
-	@ELF_KERNEL=numpy $(BIN)/python -m pytest -q $(PARALLEL) --timeout 600 tests/cbt
+	@ELF_KERNEL=numpy $(BIN)/python -m pytest -q $(PARALLEL) tests/cbt
 
-SPARK_ONLY := env ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q --timeout 1800
+SPARK_ONLY := env ELF_SPARK_TESTS=all $(BIN)/python -m pytest -q
 
 test-spark: $(NATIVE) ## every query of the reference and of the peers' cases on Spark and on 4 agents too (20 minutes)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark-connect]' \
@@ -61,7 +65,7 @@ $(SANITIZED): $(NATIVE)
 		$(BIN)/python setup.py --quiet build --build-base $(SANITIZED) --build-lib $(SANITIZED)/lib
 
 sanitize: $(SANITIZED) ## the tests of the C modules under ASan and UBSan, then 20 s of fuzzing
-	@$(SANITIZE) $(BIN)/python -m pytest -q -p no:cacheprovider -o pythonpath="$(SANITIZED)/lib ." --timeout 600 \
+	@$(SANITIZE) $(BIN)/python -m pytest -q -p no:cacheprovider -o pythonpath="$(SANITIZED)/lib ." \
 		$(wildcard tests/cbt/kernel tests/agent/parsers/scanner)
 	@$(SANITIZE) $(BIN)/python -P -m tests.cbt.kernel.fuzz 20
 	@$(SANITIZE) $(BIN)/python -P -m tests.agent.parsers.fuzz_scan 20
@@ -131,7 +135,7 @@ types: $(NATIVE) ## types, strict
 imports: $(NATIVE) ## who may import whom
 	@$(BIN)/lint-imports
 
-check: test seeds test-numpy lint types imports sanitize try-fleet ## everything .ci/run does
+check: lint types imports test test-all seeds test-numpy sanitize try-fleet ## everything .ci/run does
 
 sim: $(NATIVE) ## 1,000 simulated agents and 100 jobs (minutes)
 	ELF_SIM_AGENTS=1000 ELF_SIM_JOBS=100 $(BIN)/python -m pytest -q tests/sim --timeout 3600

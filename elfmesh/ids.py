@@ -10,6 +10,7 @@ name", SHA-1). Deviation: 160-bit ids and the XOR metric instead of Pastry's 128
 from __future__ import annotations
 
 import hashlib
+import re
 
 ID_BITS = 160
 ID_BYTES = ID_BITS // 8
@@ -17,6 +18,8 @@ DIGIT_BITS = 4
 DIGITS = ID_BITS // DIGIT_BITS
 SEPARATOR = b"\x00"
 """Between the hashed parts, so that ("ab", "c") and ("a", "bc") never share an id."""
+JOB_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
+"""A job's name, and its namespace: parts of file names, of keys of requests and of lines of logs."""
 
 
 def _sha1(*parts: bytes) -> bytes:

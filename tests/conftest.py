@@ -13,11 +13,13 @@ from hypothesis import settings
 from elfmesh import spark_bridge
 from elfmesh.agent.cli import entry
 from elfmesh.errors import ElfError
+from tests.exhaustive import fewer_examples
 from tests.scheduling import FileByFile
 from tests.spark_tests import SESSION
 
 # A busy machine is no bug of the code under test.
 settings.register_profile("patient", parent=settings(), deadline=None)
+settings.register_profile("exhaustive", parent=settings.get_profile("patient"))
 settings.load_profile("patient")
 
 # A script that runs us with `&` has SIGINT ignored, and so would everything that tests start and interrupt.
@@ -29,6 +31,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileByFile:
     """Keep what `FileByFile` keeps together, whatever was said to `--dist`."""
     return FileByFile(config, log)
+
+
+@pytest.hookimpl(trylast=True)  # Hypothesis marks its tests in the same hook
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let tests of Hypothesis try fewer examples, unless the profile `exhaustive` is asked for."""
+    if config.getoption("hypothesis_profile") != "exhaustive":
+        fewer_examples(item for item in items if item.get_closest_marker("hypothesis"))
 
 
 @pytest.fixture(autouse=True)

@@ -32,6 +32,8 @@ class FileByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no type
 
         The scheduler of xdist gives one that takes another's place a single file, and waits for it to end.
         """
+        if node not in self.registered_collections:
+            return  # it took another's place and still collects; xdist asks again when it has
         super()._reschedule(node)
         while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
             super()._reschedule(node)

@@ -1,4 +1,4 @@
-"""Which tests of Spark run where: in every run a small version of each, the others by `make test-spark`."""
+"""Which tests of Spark run where: in every run a small version of each, the others by `make test-all`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 EVERYTHING = os.environ.get("ELF_SPARK_TESTS") == "all"
-"""Whether `make test-spark` asks, which has many minutes."""
+"""Whether `make test-all` or `make test-spark` asks, which have many minutes."""
 
-long_spark = pytest.mark.skipif(not EVERYTHING, reason="make test-spark")
+long_spark = pytest.mark.exhaustive
+all_of_spark = pytest.mark.exhaustive if EVERYTHING else pytest.mark.slow
+"""On tests that run more where everything is asked for: `make test-all` repeats them with all they have."""
 
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM of a few minutes spends most of its processor on compiling what it never runs again."""

@@ -16,11 +16,35 @@ pytestmark = pytest.mark.apart
 ROOT = Path(__file__).parents[1]
 
 
+QUICK = {
+    "cbt": "unique",
+    "parse": "combined",
+    "ingest": "clicks",
+    "windows": "invertible",
+    "merge": "count",
+    "update": "simulated",
+    "jobs": "many",
+    "functions": "numbers",
+    "tls": "connections",
+    "host": "idle",
+}
+"""One part of each benchmark that takes a few seconds; `make test-all` runs all parts of all."""
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", QUICK)
+def test_a_part_of_a_benchmark_runs(name: str) -> None:
+    check(name, "--part", QUICK[name])
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_a_benchmark_runs_and_reports_where_its_figures_come_from(name: str) -> None:
-    command = [sys.executable, "-m", "benchmarks", name, "--small", "--json"]
+    check(name)
+
+
+def check(name: str, *options: str) -> None:
+    command = [sys.executable, "-m", "benchmarks", name, "--small", "--json", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)

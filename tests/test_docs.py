@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 pytestmark = pytest.mark.apart
 
 ROOT = Path(__file__).parents[1]
@@ -23,7 +25,6 @@ DOCUMENTS = [
 ]
 """The README shows only `make demo`, run by tests/agent/test_demo.py, and `make test`, which is this run."""
 
-SCRIPT_SECONDS_MAX = 200
 DEFAULT_API = "127.0.0.1:7401"
 
 
@@ -50,7 +51,6 @@ PREAMBLE = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || :' EXIT\n"
 """What fails ends the script, and with it the agents that would keep its output open."""
 
 
-@pytest.mark.timeout(SCRIPT_SECONDS_MAX + 40)
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_commands_in_a_document_run_as_shown(document: Path, tmp_path: Path) -> None:
     blocks = [block for block in shell_blocks(document) if not re.search(r"^make ", block, re.M)]
@@ -76,7 +76,7 @@ def test_commands_in_a_document_run_as_shown(document: Path, tmp_path: Path) -> 
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=SCRIPT_SECONDS_MAX)
+        output, _ = process.communicate(timeout=PATIENCE_S)
     finally:
         # Agents that the document started in the background go with their session.
         with contextlib.suppress(ProcessLookupError):

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[1]
 COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
 MODULES = {"elfmesh/cbt/kernel/_native.abi3.so", "elfmesh/agent/parsers/_scan.abi3.so"}
@@ -24,7 +26,7 @@ ids = table.upsert(kernel.Keys(np.array([0, 1, 2, 3], np.int32), np.frombuffer(b
 print(kernel.active.__name__, ids.tolist(), kernel.fallback_reason, sep="|")
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow]
 
 
 def build(source: Path, into: Path, **environment: str) -> Path:
@@ -34,7 +36,7 @@ def build(source: Path, into: Path, **environment: str) -> Path:
         [sys.executable, *arguments, "--no-build-isolation", "--wheel-dir", str(into), str(source)],
         check=True,
         env={**os.environ, **environment},
-        timeout=240,
+        timeout=PATIENCE_S,
     )
     (wheel,) = into.glob("*.whl")
     return wheel
@@ -55,7 +57,7 @@ def probe(wheel: Path, folder: Path, **environment: str) -> subprocess.Completed
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -73,7 +75,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", "made"],
         cwd=folder,
         check=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         capture_output=True,
     )
     (archive,) = (folder / "made").glob("*.tar.gz")

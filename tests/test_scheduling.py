@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 CONFTEST = """
 from tests.scheduling import FileByFile
 
@@ -63,7 +65,7 @@ def test_a_run_ends_and_names_the_test_when_a_process_has_ended(fine: int, tmp_p
         check=False,
         cwd=tmp_path,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": root},
-        timeout=100,
+        timeout=PATIENCE_S,
     )
     assert f"1 failed, {23 + fine} passed" in done.stdout, done.stdout + done.stderr
     assert "crashed while running 'test_deadly.py::test_deadly'" in done.stdout

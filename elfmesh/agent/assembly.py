@@ -6,6 +6,7 @@ as `Parts`.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,8 +19,10 @@ from elfmesh.agent.authority.gate import Gate, open_gate
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.core import AgentCore
+from elfmesh.agent.disk.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.agent.disk.deadletters import DeadLetters
 from elfmesh.agent.disk.framelog import FrameLog
+from elfmesh.agent.disk.identity import rewritten_by, state_rewritten
 from elfmesh.agent.disk.statelog import StateLog
 from elfmesh.agent.disk.storage import Storage
 from elfmesh.agent.hands import HELD_BYTES_MAX, Results
@@ -83,6 +86,7 @@ class Parts:
         cpu_s: CPU time of the calling thread.
         budget: its processor time; None: as much as it takes.
         gate: decides what runs here; None: everything, but no Python.
+        guard: holds jobs that the process has died of.
         disk_bytes: limit of its frame log; None: no limit.
         fanout: children that it takes in one tree.
         security: how strangers are kept out.
@@ -116,6 +120,7 @@ class Parts:
     cpu_s: Callable[[], float] = lambda: 0.0
     budget: HostBudget | None = None
     gate: Gate | None = None
+    guard: CrashGuard | NoGuard = NO_GUARD
     fanout: int = FANOUT_MAX
     security: Callable[[], Mapping[str, Any]] = dict
     infos: tuple[StreamInfo, ...] | None = None
@@ -137,11 +142,16 @@ class LocalAgent:
         def own() -> random.Random:
             return random.Random(rng.getrandbits(64))
 
+        self._monotonic_s = asyncio.get_running_loop().time
         self.overlay = Overlay(me, rng=own(), digest=self._digest, clock_us=parts.wall_us)
         self.forest = Forest(me, rng=own(), next_hop=self.overlay.next_hop, fanout=parts.fanout)
         gate = self.gate = parts.gate or open_gate(parts.storage, parts.wall_us)
-        self.frames = FrameLog(parts.storage, limit_bytes=parts.disk_bytes)
-        state = StateLog(parts.storage)
+        rewritten = rewritten_by(parts.storage)
+        self.frames = FrameLog(
+            parts.storage, limit_bytes=parts.disk_bytes, owner=me.id, expected=bool(rewritten)
+        )
+        state = StateLog(parts.storage, me.id, me.incarnation, rewritten)
+        state_rewritten(parts.storage, me.incarnation)
         loaded = not parts.late or any(kind in WORK for kind, _, _ in state.items())
         if loaded and parts.late:
             engine.load()  # nobody waits for an answer yet
@@ -181,7 +191,7 @@ class LocalAgent:
         return bool(trees) and all(info.root or info.parent is not None for info in trees)
 
     def facts(self, topic: str) -> dict[str, Any]:
-        """What this agent knows about itself: "agent", "trees", "limits", "functions" or "problem"."""
+        """What this agent knows about itself: "agent", "trees", "limits", "functions", "clock", "problem"."""
         if topic == "problem":
             problem = self.pump.problem or self.host.problem
             parts = self._parts
@@ -194,6 +204,8 @@ class LocalAgent:
             security = parts.security()
             insecure = security["mode"] if is_insecure({"security": security}) else ""
             return {"problem": problem, **found, "insecure": insecure}
+        if topic == "clock":
+            return {"now_us": self._parts.wall_us()}
         if topic == "functions":
             return {"problem": self.gate.functions.problem}
         if topic == "limits":
@@ -222,6 +234,7 @@ class LocalAgent:
             "overlay_stats": self.overlay.stats(),
             "tree_stats": self.forest.stats(),
             "control_stats": self.control.stats(),
+            "votes": self.control.voting(),
             "transport": parts.transport.stats(),
             "memory": _memory(parts.memory),
             "processor": parts.budget.describe() if parts.budget else {},
@@ -240,6 +253,11 @@ class LocalAgent:
                 name: self.pump.counters[name] for name in ("disk_full", "not_sent_disk_full")
             },
         }
+
+    def _agreed_us(self, now_us: int) -> int:
+        """A time of the wall clock, or what the peers' clocks show if that is earlier (D-13)."""
+        peers_us = self.overlay.peers_us(self._monotonic_s())
+        return now_us if peers_us is None else min(now_us, peers_us)
 
     def _fatal(self, error: BaseException) -> None:
         self.pump.fail(error)
@@ -272,6 +290,8 @@ class LocalAgent:
                 cpu_s=parts.cpu_s,
                 budget=parts.budget,
                 gate=self.gate,
+                agreed_us=self._agreed_us,
+                guard=parts.guard,
             )
 
         self.host: WorkerHost | engine.LateWorkers

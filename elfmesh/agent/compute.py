@@ -13,7 +13,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
+
 from elfmesh.agent.job_rows import latest_tables, result_block
+from elfmesh.agent.memory import give_back
 from elfmesh.agent.worker.worker import JobWorker
 from elfmesh.cbt import (
     Content,
@@ -30,7 +33,8 @@ from elfmesh.control.manifest import Manifest
 from elfmesh.control.ql import sessions
 from elfmesh.control.ql.finalise_parts import Reduced
 from elfmesh.control.ql.partials import partial_table
-from elfmesh.control.results.records import NOT_COUNTED, ipc_to_table, table_to_ipc, with_partials
+from elfmesh.control.results.records import NOT_COUNTED, ipc_to_table, packed_partials, table_to_ipc
+from elfmesh.control.results.row_pages import RowLimits, packed
 
 QUERIES_MAX = 256
 """Compiled queries kept: one per job mastered here, and nobody masters so many."""
@@ -68,9 +72,14 @@ class KnownPartials:
 
 
 class PartialCompute:
-    """`Compute` of the pump, and how the workers encode."""
+    """`Compute` of the pump, and how the workers encode.
 
-    def __init__(self) -> None:
+    Args:
+        rows: how large the rows of the records may be that are made here.
+    """
+
+    def __init__(self, rows: RowLimits | None = None) -> None:
+        self._rows = rows or RowLimits()
         self._lock = threading.Lock()  # guards _queries
         self._queries: OrderedDict[tuple[bytes, str, int], ql.Query] = OrderedDict()
         self._known = KnownPartials()
@@ -98,8 +107,32 @@ class PartialCompute:
         self._known.keep(partial, known)
         return partial
 
+    def finalised(self, effect: Finalise) -> Finalised:
+        """The rows of an interval, or the pages that they are.
+
+        Raises:
+            DataError: they are too many.
+            ProtocolError: what they are made of is damaged.
+            QueryError: it does not fit the query.
+            TypeConflict: a column has types without a common one.
+        """
+        if effect.open is not None:
+            return self.close_sessions(effect)
+        counts: tuple[int, ...] = ()
+        if effect.inputs and not effect.parts:
+            table, contents, counts = self._derived(effect)
+        else:
+            table, contents = self._merged(effect)
+        rows, pages = self._packed(effect, table, contents)
+        about = (effect.job, effect.epoch, effect.interval, rows)
+        return Finalised(*about, rev=effect.rev, counts=counts, pages=pages)
+
     def finalise(self, effect: Finalise) -> bytes:
-        """The rows of an interval as an Arrow IPC stream. Partitions hold different keys."""
+        """All rows of an interval as an Arrow IPC stream."""
+        return table_to_ipc(self._merged(effect)[0])
+
+    def _merged(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content]]:
+        """The rows that partials and newest results of other jobs make. Partitions hold different keys."""
         query = self._query(effect.manifest)
         window = query.statement.window
         assert window is not None, "a job has intervals"
@@ -109,8 +142,21 @@ class PartialCompute:
         tables: dict[str, Reduced] = dict(finish_blocks(contents))
         for name, start_us, rows in effect.inputs:
             tables |= latest_tables(query, name, start_us, ipc_to_table(rows))
-        found = table_to_ipc(query.finalise_parts(tables, (start, start + window.size_us)))
-        return _with_partials(query.statement, found, contents)
+        end = start + window.size_us
+        return query.finalise_parts(tables, (start, end), bytes_max=self._rows.most), contents
+
+    def _packed(
+        self, effect: Finalise, table: pa.Table, contents: Mapping[str, Content], open_bytes: int = 0
+    ) -> tuple[bytes, tuple[bytes, ...]]:
+        """Rows as they are published: with what they were made of, where the job keeps that."""
+        statement, tail = self._query(effect.manifest).statement, b""
+        if statement.job is not None and statement.job.partials and effect.open is None:
+            tail = packed_partials(partial_table(statement, contents))
+        what = f"the result of interval {effect.interval} of {effect.manifest.qualified}"
+        self._rows.admit(table.nbytes + len(tail), what)
+        if table.nbytes > self._rows.inline:
+            give_back()  # what the rows were made of: their pages need as much as they do
+        return packed(table, tail, open_bytes, self._rows)
 
     def close_sessions(self, effect: Finalise) -> Finalised:
         """The sessions that end with an interval, and those that are open behind it.
@@ -129,19 +175,16 @@ class PartialCompute:
         pane = merged_parts(parts, self._known.take(parts))
         before = sessions.read_open(effect.open, text)
         step = sessions.step(query.statement, before, pane, effect.completeness)
-        rows = table_to_ipc(query.finalise_parts(step.ended, (start, start + window.size_us)))
+        table = query.finalise_parts(step.ended, (start, start + window.size_us), bytes_max=self._rows.most)
+        left = sessions.write_open(step.open, text)
+        rows, pages = self._packed(effect, table, {}, len(left))
         return Finalised(
             effect.job, effect.epoch, effect.interval, rows, rev=effect.rev,
-            open=sessions.write_open(step.open, text), completeness=step.completeness,
+            open=left, completeness=step.completeness, pages=pages,
         )  # fmt: skip
 
-    def derive(self, effect: Finalise) -> tuple[bytes, tuple[int, ...]]:
-        """The rows of an interval that is made of other jobs' results, and the counts of its records.
-
-        Raises:
-            QueryError: the rows do not fit the query.
-            ProtocolError: they are damaged.
-        """
+    def _derived(self, effect: Finalise) -> tuple[pa.Table, Mapping[str, Content], tuple[int, ...]]:
+        """The rows that are made of other jobs' results, and the counts of their records."""
         statement = self._query(effect.manifest).statement
         window = statement.window
         assert window is not None, "a job has intervals"
@@ -154,8 +197,9 @@ class PartialCompute:
             if interval.index == effect.interval:
                 counts, contents = interval.counts, interval.tables or {}
         start = effect.interval * window.slide_us
-        table = worker.query.finalise_parts(finish_blocks(contents), (start, start + window.size_us))
-        return _with_partials(statement, table_to_ipc(table), contents), counts
+        end = start + window.size_us
+        tables = finish_blocks(contents)
+        return worker.query.finalise_parts(tables, (start, end), bytes_max=self._rows.most), contents, counts
 
     def _query(self, manifest: Manifest) -> ql.Query:
         key = (manifest.job_id, manifest.incarnation, manifest.version)
@@ -165,13 +209,6 @@ class PartialCompute:
             if len(self._queries) > QUERIES_MAX:
                 self._queries.popitem(last=False)
             return query
-
-
-def _with_partials(statement: ql.Statement, rows: bytes, contents: Mapping[str, Content]) -> bytes:
-    """The rows as they are published: with what they were made of, where the job keeps that."""
-    if statement.job is None or not statement.job.partials:
-        return rows
-    return with_partials(rows, partial_table(statement, contents))
 
 
 def _bytes_of(partial: bytes, tables: Mapping[str, SortedContent]) -> int:

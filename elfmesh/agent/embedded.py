@@ -39,6 +39,7 @@ from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.ql import Query, Statement, parse
 from elfmesh.control.ql.compiler import Compiler
 from elfmesh.control.ql.finalise_parts import Reduced
+from elfmesh.control.ql.growth import TooLarge
 from elfmesh.control.ql.lookup import LookupSource
 from elfmesh.control.ql.operand import Env
 from elfmesh.control.ql.python_function import FunctionSource
@@ -255,7 +256,14 @@ def project(query: Query, batch: pa.RecordBatch) -> tuple[pa.Table, int, int]:
     Returns:
         The rows, how many records WHERE dropped, and of how many a Python function made nothing.
     """
-    prepared = query.prepare(batch)
+    try:
+        prepared = query.prepare(batch)
+    except TooLarge:
+        middle = batch.num_rows // 2
+        if not middle:
+            raise
+        first, rest = (project(query, each) for each in (batch.slice(0, middle), batch.slice(middle)))
+        return pa.concat_tables([first[0], rest[0]]), first[1] + rest[1], first[2] + rest[2]
     main = prepared.tables["main"]
     columns = {name: main.column(name) for name in main.schema.names}
     compiler = Compiler({name: array.type for name, array in columns.items()}, query.statement.origin)

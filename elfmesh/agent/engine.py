@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from elfmesh.agent.ingest import Ingest
     from elfmesh.agent.workers import WorkerHost
     from elfmesh.cbt import Content
+    from elfmesh.control.results.row_pages import RowLimits
 
 NEEDED = (
     "pyarrow.compute",
@@ -53,7 +54,8 @@ def load() -> None:
 class LateCompute:
     """`Compute` of the pump; each call may load the engine, and is made in a thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: RowLimits | None = None) -> None:
+        self._rows = rows
         self._made: PartialCompute | None = None
 
     def encode(self, tables: Mapping[str, Content], partitions: int) -> list[bytes]:
@@ -65,23 +67,19 @@ class LateCompute:
         return self._compute.merge(parts)
 
     def finalise(self, effect: ctl.Finalise) -> bytes:
-        """The rows of an interval as Arrow IPC."""
+        """All rows of an interval, whatever their size."""
         return self._compute.finalise(effect)
 
-    def close_sessions(self, effect: ctl.Finalise) -> ctl.Finalised:
-        """The same of a job with session windows, with what is open behind the interval."""
-        return self._compute.close_sessions(effect)
-
-    def derive(self, effect: ctl.Finalise) -> tuple[bytes, tuple[int, ...]]:
-        """The same of an interval that is made of other jobs' results, and the counts of its records."""
-        return self._compute.derive(effect)
+    def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
+        """The rows of an interval, or the pages that they are."""
+        return self._compute.finalised(effect)
 
     @property
     def _compute(self) -> PartialCompute:
         if self._made is None:
             from elfmesh.agent.compute import PartialCompute
 
-            self._made = PartialCompute()
+            self._made = PartialCompute(self._rows)
         return self._made
 
 

@@ -53,6 +53,7 @@ PLACES = {
     "archive.write": "a file of an archive is about to be written",
     "archive.written": "a file of an archive is there, where reading goes on is not behind it yet",
     "files.staged": "compacted files are there, beside the day that they are of",
+    "files.renamed": "compacted files have their names, and are not in the place of the small ones yet",
     "files.swapped": "compacted files are in the place of the small ones, the commit log does not say so",
     "files.named": "the commit log knows the compacted files, the small ones are still on the disk",
     "sink.write": "a result is about to be written to a sink (detail: its type)",

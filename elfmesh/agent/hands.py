@@ -46,12 +46,24 @@ class Workers(Protocol):
 class Results(Records, Protocol):
     """The results logs of the jobs mastered here; synchronous."""
 
-    def drop(self, job: bytes) -> None:
-        """Delete a log."""
+    def keep_page(self, effect: ctl.KeepPage) -> None:
+        """Write a page of rows, durably."""
+        ...
+
+    def drop(self, job: bytes, *, retire: bool = False) -> None:
+        """Delete the logs of a job, or set the present one aside."""
         ...
 
     def read(self, effect: ctl.ReadLog) -> ctl.LogRead:
         """Read a page."""
+        ...
+
+    def mend(self, effect: ctl.MendLog) -> None:
+        """Fill a hole of a log."""
+        ...
+
+    def damaged(self) -> tuple[ctl.LogInfo, ...]:
+        """The logs in which holes were found since this was asked last."""
         ...
 
     def found(self) -> tuple[ctl.LogInfo, ...]:

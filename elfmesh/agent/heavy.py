@@ -22,7 +22,7 @@ from elfmesh.agent import traces
 from elfmesh.agent.host import Executor
 from elfmesh.agent.metrics.timings import timed
 from elfmesh.control import events as ctl
-from elfmesh.errors import ElfError
+from elfmesh.errors import DataError, ElfError
 from elfmesh.machine import Event
 from elfmesh.srt.events import Merged, MergeRequest
 
@@ -56,16 +56,8 @@ class Compute(Protocol):
         """One partial of several."""
         ...
 
-    def finalise(self, effect: ctl.Finalise) -> bytes:
-        """The rows of an interval as Arrow IPC."""
-        ...
-
-    def close_sessions(self, effect: ctl.Finalise) -> ctl.Finalised:
-        """The same of a job with session windows, with what is open behind the interval."""
-        ...
-
-    def derive(self, effect: ctl.Finalise) -> tuple[bytes, tuple[int, ...]]:
-        """The same of an interval that is made of other jobs' results, and the counts of its records."""
+    def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
+        """The rows of an interval."""
         ...
 
 
@@ -163,12 +155,10 @@ class HeavyWork:
     def _finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
         job, epoch, interval, rev = effect.job, effect.epoch, effect.interval, effect.rev
         try:
-            if effect.open is not None:
-                return self._compute.close_sessions(effect)
-            if effect.inputs and not effect.parts:
-                rows, counts = self._compute.derive(effect)
-                return ctl.Finalised(job, epoch, interval, rows, rev=rev, counts=counts)
-            return ctl.Finalised(job, epoch, interval, self._compute.finalise(effect), rev=rev)
+            return self._compute.finalised(effect)
+        except DataError as error:  # it is too large
+            log.warning("interval %d of %s has no rows: %s", interval, effect.manifest.qualified, error)
+            return ctl.Finalised(job, epoch, interval, error=self._peers_fault("finalise", error), rev=rev)
         except Exception as error:  # as above
             return ctl.Finalised(job, epoch, interval, error=self._peers_fault("finalise", error), rev=rev)
 

@@ -1,7 +1,7 @@
-"""What the pump gets from its host: threads, a wall clock and an identity; each can be replaced.
+"""What the pump gets from its host: threads and a wall clock; each can be replaced.
 
-Owns no logic of an agent. In simulation the threads become plain calls, the wall clock a number and the
-identity a seeded one, and the pump above cannot tell.
+Owns no logic of an agent. In simulation the threads become plain calls and the wall clock a number, and the
+pump above cannot tell.
 """
 
 from __future__ import annotations
@@ -9,21 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
-import secrets
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
-
-import msgspec
-
-from elfmesh.agent.disk.storage import Storage
-from elfmesh.errors import ConfigError, StorageError
-from elfmesh.ids import ID_BYTES
 
 T = TypeVar("T")
 Lane: TypeAlias = str
@@ -39,9 +30,6 @@ many they are, and never keep one from the others."""
 INGEST_THREADS_MAX = 4
 APART_THREADS = 2
 SLOW_THREADS_MAX = 16
-IDENTITY_FILE = "id"
-RESTORED_FILE = "restored"
-"""Whose backup a data directory was made of; see `disk/restore.py`."""
 
 
 class Executor(Protocol):
@@ -151,109 +139,3 @@ class InlineExecutor:
 def wall_clock_us() -> int:
     """Microseconds since the epoch, UTC."""
     return time.time_ns() // 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who this agent is.
-
-    Attributes:
-        id: 160 bits, random or by the certificate, kept for the life of the data directory.
-        incarnation: grows with each start, so that others tell this life from the last one.
-        rng: seeded once, for everything random in the cores.
-    """
-
-    id: bytes
-    incarnation: int
-    rng: random.Random
-
-
-class _Stored(msgspec.Struct):
-    id: str
-    incarnation: int
-
-
-class Restored(msgspec.Struct, frozen=True):
-    """What a restored data directory says of the agents whose backups it comes from.
-
-    Attributes:
-        agents: their ids, in hex, the last one first; nobody may come back by them.
-        made_us: wall clock of the backup, for people.
-    """
-
-    agents: tuple[str, ...]
-    made_us: int
-
-
-def identity_of(raw: bytes) -> bytes:
-    """The id that the file of a data directory holds.
-
-    Raises:
-        StorageError: it is damaged.
-    """
-    return _decoded(raw)[0]
-
-
-def _decoded(raw: bytes) -> tuple[bytes, int]:
-    try:
-        stored = msgspec.json.decode(raw, type=_Stored)
-        agent = bytes.fromhex(stored.id)
-        if len(agent) != ID_BYTES:
-            raise ValueError(f"an id has {ID_BYTES} bytes")
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StorageError(
-            f"is damaged: {error}", where=IDENTITY_FILE, hint="Remove the file; the agent becomes a new one."
-        ) from None
-    return agent, stored.incarnation
-
-
-def load_identity(storage: Storage, named: bytes = b"") -> Identity:
-    """Read the identity of a data directory, or make one; the incarnation is raised and stored first.
-
-    Args:
-        storage: the data directory.
-        named: the id by the agent's certificate; b"": there is none, and the directory has an id of its own.
-
-    Raises:
-        ConfigError: the directory is another agent's than the certificate, or was restored from a backup of
-            this one.
-        StorageError: the file is damaged, or cannot be written.
-    """
-    raw = storage.read(IDENTITY_FILE)
-    agent, incarnation = _decoded(raw) if raw else (named or secrets.token_bytes(ID_BYTES), 0)
-    _check_same(agent, named)
-    _check_restored(storage, agent)
-    storage.write(IDENTITY_FILE, msgspec.json.encode(_Stored(agent.hex(), incarnation + 1)))
-    return Identity(agent, incarnation + 1, random.Random(secrets.randbits(64)))
-
-
-def _check_same(stored: bytes, named: bytes) -> None:
-    """Raise ConfigError if a data directory is another agent's than the certificate."""
-    if named and stored != named:
-        raise ConfigError(
-            f"the data directory is agent {stored.hex()}'s, the certificate agent {named.hex()}'s",
-            where="tls.cert",
-            hint=f"Certify this id (`elf ca issue --id {stored.hex()}`), or name another data directory.",
-        )
-
-
-def restored_from(raw: bytes | None) -> tuple[str, ...]:
-    """The agents whose backups a data directory comes from; none if it was not restored.
-
-    Raises:
-        StorageError: the file that says so is damaged.
-    """
-    try:
-        return msgspec.json.decode(raw, type=Restored).agents if raw else ()
-    except msgspec.MsgspecError as error:
-        raise StorageError(f"is damaged: {error}", where=RESTORED_FILE) from None
-
-
-def _check_restored(storage: Storage, agent: bytes) -> None:
-    """Raise ConfigError if an agent would come back by a copy of what it knew some time ago."""
-    if agent.hex() in restored_from(storage.read(RESTORED_FILE)):
-        raise ConfigError(
-            f"the data directory was restored from a backup of agent {agent.hex()}, without its votes",
-            where="tls.cert",
-            hint="Issue a certificate with a new id: the agent has to come back as another one.",
-        )

@@ -211,7 +211,7 @@ class Ingest:
             else:
                 most = pause_max_s(polled.bytes_read, since_us)
                 pause = max(POLL_MIN_S, min(most, self.stream.poll_cost_s / POLL_COST))
-            ahead = (due_us or 0) - self._wall_us()
+            ahead = (due_us or 0) - self.stream.agreed_us(self._wall_us())
             await self._sleep(max(0.001, min(pause, ahead / 1e6)) if ahead > 0 else pause)
 
     def _delay_s(self) -> float:

@@ -21,11 +21,15 @@ from elfmesh.control.ql import Query, Statement
 from elfmesh.control.ql.block import BlockRows
 from elfmesh.control.ql.compiler import read_column
 from elfmesh.control.ql.finalise_parts import Reduced
+from elfmesh.control.ql.refusals import FILE_HINT
 from elfmesh.control.ql.statement import SAME, job_read
 from elfmesh.control.ql.types import TIMESTAMP
 from elfmesh.control.ql.windows import TIME_COLUMN
 
 IMPLICIT = ("_raw", "_source", "_host")
+
+FILE_ENDS = {"log", "json", "ndjson", "csv", "txt", "gz"}
+"""Of a name behind FROM that is a file's rather than a job's."""
 
 
 class JobRows:
@@ -76,10 +80,10 @@ class JobRows:
             job = job_read(name)
             if job not in self._columns:
                 shown = job.replace("/", ".")
-                raise statement.origin.error(
-                    f"no job {shown} stands before this one", statement.offset,
-                    "Jobs of one file run in order: put the job that is read first.",
-                )  # fmt: skip
+                hint = "Jobs of one file run in order: put the job that is read first."
+                if shown.rpartition(".")[2] in FILE_ENDS:
+                    hint = FILE_HINT
+                raise statement.origin.error(f"no job {shown} stands before this one", statement.offset, hint)
             check_result_columns(statement, name, self._columns[job])
         return read
 

@@ -19,8 +19,10 @@ from typing import IO, Any, Self
 
 from elfmesh.errors import RuntimeFailure
 
-READY_TIMEOUT_S = 60.0
-"""Eight interpreters starting at once on a small, busy machine."""
+IDLE_S_MAX = 60.0
+"""An agent that uses no processor time for so long makes no progress. A busy machine only makes it slow."""
+JOIN_TIMEOUT = "10 min"
+"""The agents start at once, so the one that others join may be slow to answer."""
 
 STOP_TIMEOUT_S = 10.0
 
@@ -113,7 +115,7 @@ class LocalAgents:
             *("--name", name, "--listen", "127.0.0.1:0", "--api", "127.0.0.1:0"),
             *("--data-dir", str(self.directory / name), *options),
         ]
-        return command if join is None else [*command, "--join", join]
+        return command if join is None else [*command, "--join", join, "--join-timeout", JOIN_TIMEOUT]
 
     def _spawn(self, name: str, options: Sequence[str], join: str | None) -> AgentProcess:
         errors = self.directory / f"{name}.err"
@@ -136,12 +138,25 @@ def _wait_ready(agent: AgentProcess) -> None:
     """Read `ready api=HOST:PORT overlay=HOST:PORT id=HEX` from an agent's stdout."""
     out: IO[str] | None = agent.process.stdout
     assert out is not None
-    line = out.readline() if says_something(out, READY_TIMEOUT_S) else ""
+    spent_ns, idle = -1, False
+    while not (idle or says_something(out, IDLE_S_MAX)):
+        before_ns, spent_ns = spent_ns, _spent_ns(agent.process.pid)
+        idle = spent_ns == before_ns
+    line = "" if idle else out.readline()
     words = dict(word.split("=", 1) for word in line.split()[1:] if "=" in word)
     if not line.startswith("ready ") or not {"api", "overlay"} <= words.keys():
         said = _last_words(agent) or line.strip()
-        raise RuntimeFailure(f"agent {agent.name} did not become ready", hint=said)
+        why = f": it does nothing for {IDLE_S_MAX:g} s" if idle else ""
+        raise RuntimeFailure(f"agent {agent.name} did not become ready{why}", hint=said)
     agent.api, agent.overlay = words["api"], words["overlay"]
+
+
+def _spent_ns(pid: int) -> int:
+    """Processor time of its main thread; where the kernel does not tell, it passes for busy until it ends."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+    except OSError:
+        return time.monotonic_ns()
 
 
 def says_something(out: IO[Any], timeout_s: float) -> bool:

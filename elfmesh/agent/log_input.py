@@ -24,18 +24,24 @@ from elfmesh.agent.parsers import (
     StreamFormat,
     discover_columns,
     found_columns,
+    static_schema,
 )
 from elfmesh.agent.parsers.framing import Framing
 from elfmesh.agent.parsers.lines import Lines
+from elfmesh.agent.parsers.sniff import bare_csv_names, unreadable
 from elfmesh.agent.sources.bad_lines import newlines
 from elfmesh.agent.sources.blocks import Block, is_compressed, is_pipe, read_blocks
 from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.sources.records import cutter_for
 from elfmesh.control.ql import Query, Statement, expand
-from elfmesh.errors import DataError
+from elfmesh.control.ql.block import BlockRows
+from elfmesh.control.ql.impossible import Doubts
+from elfmesh.errors import DataError, QueryError
 
 BLOCK_BYTES = 2 << 20
 """Smaller than an agent's, which has more jobs to share what a block costs: three are held at a time."""
+
+BARE_CSV = "A csv file without a header needs names for its columns: --format csv:{}."
 
 
 class LogInput:
@@ -75,6 +81,7 @@ class LogInput:
         self._left = sample
         self._stdin = stdin
         self._on_bytes = on_bytes
+        self._doubts: dict[str, Doubts] = {}
         self._checked: set[tuple[str, ...]] = set()
         self._first: tuple[Parser, bytes] | None = None
         for stream, (_, formats) in logs.items():
@@ -82,7 +89,7 @@ class LogInput:
             if schema is not None:
                 if self.statement.star:
                     self.statement = expand(statement, discover_columns(formats.parser(), b""))
-                Query(self.statement).check_schema(schema, stream)
+                self._check_types(schema, stream)
 
     def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
         """All parsed blocks, the next one being read and parsed meanwhile."""
@@ -122,6 +129,7 @@ class LogInput:
                     before += newlines(block.data) + block.overlong
                     self._check(parser, stream)
                     self._say_format(parser, path, parsed)
+                    self._inspect(parsed, wanted, stream)
                     yield parsed, wanted, taken
                     if self._left == 0:
                         return
@@ -152,11 +160,20 @@ class LogInput:
         name = parser.chosen if isinstance(parser, AutoParser) else parser.name
         if not name and parsed.lines:
             sample = parsed.samples[0] if parsed.samples else ""
+            text = self._first[1] if self._first is not None else b""
+            foreign = unreadable(path, text)
+            if foreign is not None:
+                raise foreign
+            hint = "Name it: --format raw takes any line, regex:'(?P<level>\\w+)' cuts columns out of it."
+            if isinstance(parser, AutoParser) and parser.candidates:
+                hint = f"Name it: {' or '.join(f'--format {name}' for name in parser.candidates)}."
+            elif names := bare_csv_names(text):
+                hint = BARE_CSV.format(names)
             raise DataError(
                 "the format of the log cannot be told from its first lines"
                 + (f" ({sample})" if sample else ""),
                 where=path,
-                hint="Name it: --format raw takes any line, regex:'(?P<level>\\w+)' cuts columns out of it.",
+                hint=hint,
             )
         if name:
             self.stats.formats[path] = name
@@ -172,4 +189,29 @@ class LogInput:
         if names is None or (stream, *names) in self._checked:
             return
         self._checked.add((stream, *names))
-        Query(self.statement).check_schema(pa.schema([(name, pa.string()) for name in names]), stream)
+        schema = None
+        if isinstance(parser, AutoParser):
+            schema = static_schema(parser.chosen)
+        try:
+            self._check_types(schema or pa.schema([(name, pa.string()) for name in names]), stream)
+        except QueryError as error:
+            text = self._first[1] if self._first is not None else b""
+            if parser.name == "csv" and (bare := bare_csv_names(text)):
+                error.hint = f"The first line is taken for the header. {BARE_CSV.format(bare)}"
+            raise
+
+    def _check_types(self, schema: pa.Schema, stream: str) -> None:
+        query = Query(self.statement)
+        query.check_schema(schema, stream)
+        query.check_constants(schema, stream)
+
+    def _inspect(self, parsed: Parsed, block: Block, stream: str) -> None:
+        """Note times that cannot be read, and the comparisons that the types of a block make impossible."""
+        doubts = self._doubts.get(stream)
+        if doubts is None:
+            doubts = self._doubts[stream] = Query(self.statement).doubts(stream)
+        rows = BlockRows(parsed.arrays, parsed.rows)
+        if self.statement.window is None and "ts" in self.statement.fields_of(stream):
+            times = rows.column("ts")
+            self.stats.undated += rows.rows if times is None else times.null_count
+        self.stats.doubts += doubts.found(rows.column, block.source)

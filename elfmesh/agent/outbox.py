@@ -28,7 +28,7 @@ from elfmesh.errors import DiskFull
 from elfmesh.machine import Effect, Event, Send
 
 log = logging.getLogger("elf.agent")
-Store = Write | ctl.DeadLetter | ctl.DropLog | ctl.ReadLog
+Store = Write | ctl.KeepPage | ctl.DeadLetter | ctl.DropLog | ctl.MendLog | ctl.ReadLog
 """Effects that go to the disk: those behind them wait."""
 
 FULL_RETRY_S = 0.5
@@ -130,17 +130,31 @@ class Outbox:
                 appended = [each for each in writes if isinstance(each, ctl.Append)]
                 await self._with_room(partial(self._write, writes))  # takes out what is written
                 self._observe_closed(appended)
+                self._say_damage()
+            case ctl.KeepPage():
+                await self._with_room(partial(self._results.keep_page, effect))
             case ctl.DropLog():
-                await self._executor.run("store", partial(self._results.drop, effect.job))
+                await self._executor.run(
+                    "store", partial(self._results.drop, effect.job, retire=effect.retire)
+                )
             case ctl.ReadLog():
                 self._stored.set()  # a read keeps its place in the thread's queue and holds up nobody
                 self._drain()
-                self._step(await self._executor.run("store", partial(self._results.read, effect)))
+                read = await self._executor.run("store", partial(self._results.read, effect))
+                self._say_damage()
+                self._step(read)
                 return
+            case ctl.MendLog():
+                await self._with_room(partial(self._results.mend, effect))
             case ctl.DeadLetter():
                 await self._executor.run("store", partial(self._dead_letter, effect))
         self._stored.set()
         self._drain()
+
+    def _say_damage(self) -> None:
+        """Records that could not be read any more are fetched from other agents."""
+        for found in self._results.damaged():
+            self._step(ctl.LogDamaged(found))
 
     def _more_writes(self) -> list[Write]:
         """Take the writes out of the effects that wait, up to one of another kind: earlier is harmless."""

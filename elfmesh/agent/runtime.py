@@ -10,7 +10,6 @@ import asyncio
 import gc
 import glob
 import logging
-import signal
 import socket
 import sys
 import threading
@@ -32,9 +31,11 @@ from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.budget.priority import lower
 from elfmesh.agent.config import AgentConfig, StreamConfig
 from elfmesh.agent.core import codec
+from elfmesh.agent.disk.crashes import CrashGuard
+from elfmesh.agent.disk.identity import load_identity
 from elfmesh.agent.disk.spill import SpillStore
-from elfmesh.agent.disk.storage import DiskStorage
-from elfmesh.agent.host import ThreadExecutor, load_identity, wall_clock_us
+from elfmesh.agent.disk.storage import DiskStorage, check_private
+from elfmesh.agent.host import ThreadExecutor, wall_clock_us
 from elfmesh.agent.inputs.host import Inputs
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.memory import Seldom
@@ -43,6 +44,7 @@ from elfmesh.agent.net.tcp import TcpTransport
 from elfmesh.agent.security import Security
 from elfmesh.agent.service.notify import Notifier
 from elfmesh.agent.service.service import Service
+from elfmesh.agent.service.stopping import Stopping
 from elfmesh.agent.sinks.host import Sinks
 from elfmesh.agent.stream_infos import in_a_child
 from elfmesh.agent.tap import Taps
@@ -50,6 +52,7 @@ from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.authority.fields import FieldRules
 from elfmesh.control.events import Recompute, Recomputed, StreamInfo
 from elfmesh.control.results.logs import ResultsLogs
+from elfmesh.control.results.row_pages import RowLimits
 from elfmesh.control.web.programs import ProgramHost
 from elfmesh.errors import ElfError, RuntimeFailure, Unreachable
 from elfmesh.machine import Contact
@@ -91,6 +94,7 @@ def run(
     Raises:
         ElfError: it could not start, join or go on.
     """
+    check_private(config.directory)
     if config.limits.engine == "start":
         engine.load()
     infos, slower = in_a_child(partial(_look_at_formats, config), tuple[tuple[StreamInfo, ...], list[str]])
@@ -166,25 +170,16 @@ def _look_at_formats(config: AgentConfig) -> tuple[tuple[StreamInfo, ...], list[
     return infos, fallback_reasons()
 
 
-def _told_to_stop() -> asyncio.Event:
-    """Set by SIGTERM and SIGINT."""
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    return stopping
-
-
 async def _main(
     config: AgentConfig, infos: tuple[StreamInfo, ...], storage: DiskStorage, ready: Ready, service: Service
 ) -> None:
-    stopping = _told_to_stop()
     async with AsyncExitStack() as stack:
+        guard, security = CrashGuard(config.directory, time.time), Security(config)
+        stopping = stack.enter_context(Stopping(guard.stop))
         memory, audit = _memory(config, stack), open_audit(config.audit, storage, wall_clock_us)
         stack.callback(audit.close)
-        gate = gate_of(config, storage, wall_clock_us, audit)
-        executor = ThreadExecutor()
+        gate, executor = gate_of(config, storage, wall_clock_us, audit), ThreadExecutor()
         stack.callback(executor.close)
-        security = Security(config)
         transport, bound = await _transport(config, security, stack)
         api = ApiServer(config, security, stack)
         inputs, archives, sinks = _ways(config, executor, stack)
@@ -201,7 +196,7 @@ async def _main(
                 transport=transport,
                 storage=storage,
                 executor=executor,
-                compute=engine.LateCompute(),
+                compute=engine.LateCompute(RowLimits(most=limits.memory_bytes // 2)),
                 results=ResultsLogs(config.directory / "results"),
                 open_reader=_readers(config, inputs),
                 wall_us=wall_clock_us,
@@ -219,6 +214,7 @@ async def _main(
                 cpu_s=time.thread_time,
                 budget=HostBudget(limits.cores, limits.job_share),
                 gate=gate,
+                guard=guard,
                 security=security.describe,
                 infos=infos,
                 late=config.limits.engine == "job",
@@ -228,7 +224,7 @@ async def _main(
         stack.push_async_callback(sinks.close)  # before the pump: they ask it
         stack.push_async_callback(inputs.close)  # before the pump: making room asks the frame log
         agent.start(config.join_addresses)
-        if not await _joined(agent, config, stopping):
+        if not await _joined(agent, config, stopping.asked):
             return
         taps = Taps(inputs.streams, _formats_of(config), executor, gate.policy)
         programs = ProgramHost(agent.pump.programs, inputs.inserts)
@@ -243,7 +239,7 @@ async def _main(
         ready(api.address, f"[{host}]:{port}" if ":" in host else f"{host}:{port}", me.id)
         stack.push_async_callback(service.close)
         service.start(agent, memory, f"api {api.address}")
-        await _ended(agent, stopping)
+        await _ended(agent, stopping.asked)
 
 
 async def _ended(agent: LocalAgent, stopping: asyncio.Event) -> None:
@@ -347,7 +343,8 @@ async def _joined(agent: LocalAgent, config: AgentConfig, stopping: asyncio.Even
     except TimeoutError:
         raise Unreachable(
             f"no agent answers at {', '.join(config.join)}",
-            hint=f"Tried for {config.join_timeout}. Start that agent first, or check --join.",
+            hint=f"Tried for {config.join_timeout}. Start that agent first, or check --join. If this data"
+            " directory was copied from that agent, use an empty one: two agents cannot have one id.",
         ) from None
     if agent.pump.failed.done():
         raise _fatal(agent.pump.failed.result())

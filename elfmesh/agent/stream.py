@@ -14,6 +14,7 @@ from time import perf_counter, time_ns
 
 from elfmesh.agent import traces
 from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.disk.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.agent.metrics.timings import observe, timed
 from elfmesh.agent.several import check_apart
 from elfmesh.agent.slowness import Slowness
@@ -58,6 +59,7 @@ class Polled:
 
     Attributes:
         now_us: the wall clock before the poll.
+        agreed_us: the same, not ahead of what most agents' clocks show.
         deliveries: parsed blocks, in order.
         places: by job.
         shedding: whether the blocks are to be left out and counted.
@@ -65,6 +67,7 @@ class Polled:
     """
 
     now_us: int
+    agreed_us: int
     deliveries: list[Delivery]
     places: Mapping[str, Place]
     shedding: bool = False
@@ -103,12 +106,16 @@ class Stream:
         name: str,
         config: StreamConfig,
         reader: Reader,
-        *,
         memory: MemoryBudget | None = None,
+        *,
         seed: int = 0,
         encode: Encode = encode_parts,
         cpu_s: Callable[[], float] = lambda: 0.0,
+        agreed_us: Callable[[int], int] = lambda now_us: now_us,
+        guard: CrashGuard | NoGuard = NO_GUARD,
     ) -> None:
+        self.agreed_us = agreed_us
+        self._guard = guard
         self._cpu_s, self._slowness = cpu_s, Slowness()
         self.name, self.config, self.reader = name, config, reader
         self.memory, self.seed, self.encode = memory, seed, encode
@@ -121,18 +128,22 @@ class Stream:
     def poll(self, wall_us: Callable[[], int], shedding: bool = False, bytes_max: int = POLL_BYTES) -> Polled:
         """Read and parse what is there, about `bytes_max` of it."""
         now_us = wall_us()  # before the poll: what is written after this may be missed, see watermark.py
+        agreed_us = self.agreed_us(now_us)
         began = self._cpu_s()
         with timed("poll"):
             deliveries = self.reader.poll(bytes_max)
-        return self._polled(now_us, deliveries, shedding, self._cpu_s() - began)
+        return self._polled(now_us, agreed_us, deliveries, shedding, self._cpu_s() - began)
 
     def look(self, wall_us: Callable[[], int]) -> Polled:
         """Read nothing, only see which sources are at their end."""
         now_us = wall_us()
+        agreed_us = self.agreed_us(now_us)
         self.reader.look()
-        return self._polled(now_us, [], False)
+        return self._polled(now_us, agreed_us, [], False)
 
-    def _polled(self, now_us: int, deliveries: list[Delivery], shedding: bool, cpu_s: float = 0.0) -> Polled:
+    def _polled(
+        self, now_us: int, agreed_us: int, deliveries: list[Delivery], shedding: bool, cpu_s: float = 0.0
+    ) -> Polled:
         self._tell_problems()
         reader = self.reader
         places = {
@@ -140,7 +151,7 @@ class Stream:
             for name, job in self.jobs.items()
             if not job.held
         }
-        return Polled(now_us, deliveries, places, shedding, cpu_s)
+        return Polled(now_us, agreed_us, deliveries, places, shedding, cpu_s)
 
     def evaluate(self, polled: Polled) -> Iterator[Evaluated]:
         """Feed every job, seal what is due. What several jobs compute of a block is computed once.
@@ -153,7 +164,7 @@ class Stream:
         late = {
             name for name in polled.places if self.jobs[name].cost.seal_s >= LONG_SEAL_S and not is_backlog
         }
-        outcome, is_early = Evaluated(), True
+        outcome, is_early, where = Evaluated(), True, _where(polled)
         try:
             for name in sorted(polled.places, key=late.__contains__):
                 if is_early and name in late and outcome.frames:
@@ -161,7 +172,8 @@ class Stream:
                     yield outcome
                     outcome, is_early = Evaluated(), False
                 began, began_s, frames = perf_counter(), self._cpu_s(), len(outcome.frames)
-                self._evaluate(name, polled.places[name], polled, shared, outcome)
+                with self._guard.evaluating(guarded(self.jobs[name]), where):
+                    self._evaluate(name, polled.places[name], polled, shared, outcome)
                 costs[name] = self._cpu_s() - began_s
                 took_s += perf_counter() - began
                 if len(outcome.frames) > frames:
@@ -204,10 +216,11 @@ class Stream:
                     sheds = polled.shedding or job.cost.is_beyond or (job.sheds and job.cost.is_in_the_way)
                     take = job.worker.shed if sheds else job.worker.feed
                     take(delivery.parsed, delivery.block, polled.now_us, records)
+                    job.doubt(records, delivery.block.source, delivery.block.stream or self.name)
                     job.cost.lines += delivery.parsed.lines
                     job.cost.lines_shed += delivery.parsed.lines if sheds else 0
             job.functions.check_groups(job.worker)
-            job.worker.observe(place.sources, polled.now_us)
+            job.worker.observe(place.sources, polled.now_us, polled.agreed_us)
             began, frames = perf_counter(), len(outcome.frames)
             job.seal(place.positions, polled.now_us, outcome, self.spool_bytes_max)
             if len(outcome.frames) > frames:
@@ -259,3 +272,16 @@ class Stream:
             if self._problems.get(path) != why:
                 log.warning("stream %s: cannot read %s: %s", self.name, path, why)
         self._problems = problems
+
+
+def guarded(job: LocalJob) -> str:
+    """What the crash guard calls a job: another version is tried again."""
+    return f"{job.manifest.qualified} version {job.manifest.version} {job.key}"
+
+
+def _where(polled: Polled) -> str:
+    """Where the records of a poll begin: the same after a restart that reads them again."""
+    if not polled.deliveries:
+        return "the end of an interval"
+    block = polled.deliveries[0].block
+    return f"byte {block.end - len(block.data)} of {block.source}"

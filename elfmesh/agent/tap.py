@@ -70,12 +70,16 @@ class Taps:
         # Loaded for the first one who looks: an agent without jobs has no parsers in memory.
         from elfmesh.agent.sources import StreamReader
         from elfmesh.agent.tap_lines import READER, Filter, Tap, part_of
-        from elfmesh.control.ql import parse
+        from elfmesh.control.ql import Query, parse
 
         statements = [parse(text) for text in request.texts]
         stream = self._stream(statements[0], request.stream)
         for statement in statements:
             self._check(statement, statements[0])
+        schema = self._new_format(stream, self._streams[stream]).static_schema
+        if schema is not None:
+            for statement in statements:
+                Query(statement).check_schema(schema, stream)
         filters = [Filter(part_of(statement, stream)) for statement in statements]
         if self._open >= TAPS_MAX:
             raise RuntimeFailure(
@@ -105,7 +109,7 @@ class Taps:
             now = time.monotonic()
             if tap.counts != told or now - heard > QUIET_S:
                 told, heard = dict(tap.counts), now
-                yield told
+                yield {**told, "unseen": tap.unseen} if tap.unseen else told
             if tap.left == 0 or now >= end:
                 return
             await asyncio.sleep(min(max(POLL_S, (now - began) / BUSY_SHARE), max(0.0, end - now)))

@@ -42,6 +42,9 @@ class Tap:
         self.left = request.limit
         self.counts = dict.fromkeys(("read", "matched", "shown", "parse_errors", "jumps"), 0)
 
+        self.unseen = list(dict.fromkeys(name for each in filters for name in each.fields))
+        """Fields of the filters in which no record had a value so far."""
+
     def start(self) -> None:
         """Begin at the end of the stream, or at its beginning."""
         columns = dict.fromkeys((RAW, SOURCE, *(name for each in self._filters for name in each.fields)))
@@ -72,6 +75,7 @@ class Tap:
         mask = np.ones(parsed.rows, bool)
         for each in self._filters:
             mask &= each.passed(parsed)
+        self.unseen = [name for name in self.unseen if parsed.arrays[name].null_count == parsed.rows]
         (matched,) = np.nonzero(mask)
         self.counts["matched"] += len(matched)
         number = min(len(matched), int(self._tokens), self.left)

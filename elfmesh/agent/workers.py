@@ -21,6 +21,7 @@ from elfmesh.agent.authority.gate import Gate
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.budget.watchdog import Cost, Verdict
 from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.disk.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Forgotten, Released
 from elfmesh.agent.frame_writer import FrameWriter
@@ -31,7 +32,7 @@ from elfmesh.agent.ingest import Ingest
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.places import Places
 from elfmesh.agent.several import SeveralReader, together
-from elfmesh.agent.stream import Stream
+from elfmesh.agent.stream import Stream, guarded
 from elfmesh.agent.turns import Turns
 from elfmesh.agent.worker.describing import describe_job
 from elfmesh.agent.worker.jobs import MOVING, LocalJob
@@ -56,6 +57,7 @@ class WorkerHost:
         frames: the frame log; only used in the "store" lane.
         executor: where reading, evaluation and syncing run.
         wall_us: wall clock.
+        agreed_us: what of a time of the wall clock most agents' clocks show at most.
         fatal: told of an error that must end the agent.
         held_bytes_max: see HELD_BYTES_MAX.
         memory: the budget of all panes; None: without limit.
@@ -64,7 +66,7 @@ class WorkerHost:
         encode: see `JobWorker`.
         labels, lookups: of this agent.
         cpu_s: CPU time of the calling thread; constant: no job is ever found to be slow.
-        budget, gate: see `Parts`.
+        budget, gate, guard: see `Parts`.
     """
 
     def __init__(
@@ -87,21 +89,23 @@ class WorkerHost:
         cpu_s: Callable[[], float] = lambda: 0.0,
         budget: HostBudget | None = None,
         gate: Gate | None = None,
+        agreed_us: Callable[[int], int] = int,
+        guard: CrashGuard | NoGuard = NO_GUARD,
     ) -> None:
         self._emit, self._wall_us = emit, wall_us
         self._streams, self._open_reader = streams, open_reader
         self._frames, self._executor = frames, executor
-        self.held_bytes_max = held_bytes_max
-        self._labels, self._lookups = labels, lookups
-        self._budget, self._gate = budget, gate
+        self._labels, self._lookups, self.held_bytes_max = labels, lookups, held_bytes_max
+        self._budget, self._gate, self._guard = budget, gate, guard
         self._jobs: dict[bytes, LocalJob] = {}
         self._closing = False
         self._turns = Turns(fatal)
         self._writer = FrameWriter(frames, executor, self._turns.spawn)
+        stream = partial(Stream, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s, guard=guard)
 
         def ingest(name: str, config: StreamConfig, reader: Reader, **how: Any) -> Ingest:
             return Ingest(
-                Stream(name, config, reader, memory=memory, seed=seed, encode=encode, cpu_s=cpu_s),
+                stream(name, config, reader, agreed_us=agreed_us),
                 executor,
                 wall_us=wall_us,
                 write=self._writer.write,
@@ -217,6 +221,7 @@ class WorkerHost:
         job: LocalJob | None = None
         try:
             job = LocalJob(manifest, effect.start, self._labels, effect.stages, self._lookups, effect.begun)
+            self._guard.check(guarded(job))
             if self._gate is not None:
                 admit = partial(job.functions.admit, self._gate, job.stages, self._wall_us)
                 await self._executor.run("store", admit)

@@ -75,10 +75,11 @@ class Acquaintances:
             self.lost(contact.id)
         self.heard(contact.id)
 
-    def lost(self, agent: bytes) -> None:
-        """An agent is away."""
+    def lost(self, agent: bytes) -> Contact | None:
+        """An agent is away; None: it has left for good, or was not met."""
         if agent in self._met:
             self._away.setdefault(agent, self._office.now)
+        return self._met.get(agent)
 
     def departed(self, contact: Contact) -> None:
         """An agent says that this was its last life for now; said late, it is nothing to a later life."""
@@ -105,6 +106,10 @@ class Acquaintances:
             self._office.stats["control.malformed"] += 1
             return
         self._away[agent] = self._office.now
+
+    def away(self) -> list[Contact]:
+        """Who has been met, is away and is not forgotten."""
+        return [self._met[agent] for agent in self._away]
 
     def away_s(self, agent: bytes) -> float:
         """For how long an agent has been away, 0.0 while it is there."""

@@ -14,11 +14,14 @@ address, gets nothing; a handler sees only what `authority.web` has authorised b
     GET    /v1/jobs/NS/NAME/why            what holds its first open interval
     POST   /v1/jobs/NS/NAME/verify         ?interval=I&again=1: made again from the raw logs; ask until done
     DELETE /v1/jobs/NS/NAME
+    POST   /v1/jobs/NS/NAME/recover        ?accept_loss=1: other voters, without a majority of the old ones
     POST   /v1/jobs/NS/NAME/pause|resume|empty
     GET    /v1/jobs/NS/NAME/rollout        how the last change went; POST .../undo|promote, see web/rollout.py
     GET    /v1/jobs/NS/NAME/results        ?from=I&to=J&limit=N&wait=S&state=all or &follow=1: JSON lines
     GET    /v1/jobs/NS/NAME/schema         ?wait=S&view=pao -> {"ddl", "arrow"}
     GET    /v1/jobs/NS/NAME/offsets        ?after=I&wait=S -> {"earliest", "latest", "expired", "incarnation"}
+                                           and "earlier", the numberings of intervals before this one, if any
+                                           (results and arrow of one of them: &incarnation=NAME)
     GET    /v1/jobs/NS/NAME/arrow          ?from=I&to=J&state=all&only=FINAL&view=pao&types=own: Arrow, (I, J]
     POST   /v1/agent/leave                 ?wait=S: end all jobs here at a declared interval, then the agent
     POST   /v1/tap                         live lines of a stream of this agent, see web/tap.py
@@ -104,7 +107,8 @@ def make_app(
     calls: `request[PRINCIPAL]`; agents have one, and without it everybody is an operator.
     """
     known = undistinguished if identifier is None else identifying(identifier, disbelieved)
-    middlewares = [(door or Door()).middleware, _errors, _local_only, known, authorised]
+    door = door or Door()
+    middlewares = [door.middleware, _errors, _local_only, known, door.shares, authorised]
     app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=middlewares)
     app.on_response_prepare.append(_as_it_is_called)
     app[BACKEND] = backend
@@ -119,6 +123,7 @@ def make_app(
     app.router.add_post(f"{job}/verify", _verify)
     app.router.add_delete(job, _about("delete"))
     app.router.add_post(f"{job}/{{verb:pause|resume|empty}}", _pause)
+    app.router.add_post(f"{job}/recover", _recover)
     app.router.add_get(f"{job}/rollout", _rollout)
     app.router.add_post(f"{job}/rollout/{{verb:undo|promote}}", _rollout)
     app.router.add_get(f"{job}/results", _results)
@@ -166,7 +171,9 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         if error.status < 400:
             raise
         hint = (
-            "`GET /v1/health` answers; the routes are in docs/operations.md." if error.status == 404 else ""
+            "`GET /v1/health` answers; the documentation has the routes, under operations."
+            if error.status == 404
+            else ""
         )
         return json_response(error.status, error_body(error.reason, where=request.path, hint=hint))
     except QueryError as error:
@@ -284,12 +291,17 @@ async def _verify(request: web.Request) -> web.StreamResponse:
     return await _passed_on(request, "verify", body | {"again": again})
 
 
+async def _recover(request: web.Request) -> web.StreamResponse:
+    accepted = request.query.get("accept_loss") in ("1", "true")
+    return await _passed_on(request, "recover", _job(request) | {"accept_loss": accepted})
+
+
 async def _results(request: web.Request) -> web.StreamResponse:
-    body = _job(request) | _numbers(request, "from", "to", "limit", "wait", "revision")
-    body["state"] = _state(request)
+    body = _numbered(request) | _numbers(request, "from", "to", "limit", "wait", "revision")
+    body |= {"state": _state(request)} | ({"rows": False} if request.query.get("rows") == "0" else {})
     if request.query.get("follow") in ("1", "true"):
         return await follow(request, _asker(request), body)
-    return await results(_asker(request), body)
+    return await results(request, _asker(request), body)
 
 
 async def _schema(request: web.Request) -> web.StreamResponse:
@@ -305,7 +317,7 @@ async def _arrow(request: web.Request) -> web.StreamResponse:
         question["revision"] = int(bounds.get("revision", 0))
     only = frozenset(request.query["only"].split(",")) if "only" in request.query else None
     view, own = _view(request), _types(request) == "own"
-    return await arrow(request, _asker(request), _job(request), question, view=view, only=only, own=own)
+    return await arrow(request, _asker(request), _numbered(request), question, view=view, only=only, own=own)
 
 
 def _view(request: web.Request) -> str:
@@ -366,6 +378,12 @@ def _job(request: web.Request) -> dict[str, Any]:
     if request.query.get("creator"):
         body["creator"] = request.query["creator"]
     return body
+
+
+def _numbered(request: web.Request) -> dict[str, Any]:
+    """A job, and which numbering of its intervals is meant if it need not be the present one."""
+    name = request.query.get("incarnation")
+    return _job(request) | ({"incarnation": name} if name else {})
 
 
 def _numbers(request: web.Request, *names: str) -> dict[str, Any]:

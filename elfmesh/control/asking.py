@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from elfmesh.control import ql
 from elfmesh.control.answers import NOT_FOUND, OK, decode_body, read_answer
@@ -19,10 +20,11 @@ from elfmesh.control.manifest import Manifest
 from elfmesh.control.messages import Answered
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import check_result_columns
-from elfmesh.control.reads import Read
+from elfmesh.control.reads import HELD_BYTES_MAX, Read
 from elfmesh.control.results.pages import decode_page
 from elfmesh.control.results.records import encode_json
 from elfmesh.control.seats import ask_named
+from elfmesh.control.whole_records import Records, WholeRecords
 from elfmesh.errors import ElfError
 
 WAIT_S = 2.0
@@ -101,10 +103,35 @@ class Asking:
             pause, read.waits = self._refused(message, payload)
         else:
             try:
-                pause = self._take(read, verb, message, payload)
+                body, page = read_answer(message, payload)
+                then = partial(self._whole, read, verb, body)
+                WholeRecords(self._office, read.seats, decode_page(page), HELD_BYTES_MAX, then).go_on()
+            except ElfError as error:
+                pause = self._unreadable(read, error)
+            else:
+                return
+        self._go_on(read, pause)
+
+    def _whole(self, read: Read, verb: str, body: dict[str, Any], records: Records | None) -> None:
+        """The records of an answer are here with all their rows; None: not now."""
+        if self.stopped:
+            return
+        pause = AGAIN_S
+        if records is None:
+            read.waits = "its master does not give the rows of a record"
+        else:
+            try:
+                pause = self._take(read, verb, body, records)
             except (ElfError, KeyError, TypeError, ValueError) as error:
-                self._office.stats["control.malformed"] += 1
-                pause, read.waits = UNKNOWN_AGAIN_S, f"what it says cannot be read: {error}"
+                pause = self._unreadable(read, error)
+        self._go_on(read, pause)
+
+    def _unreadable(self, read: Read, error: Exception) -> float:
+        self._office.stats["control.malformed"] += 1
+        read.waits = f"what it says cannot be read: {error}"
+        return UNKNOWN_AGAIN_S
+
+    def _go_on(self, read: Read, pause: float) -> None:
         if pause:
             self._pauses[read.name] = self._office.after(pause, lambda: self._ask(read))
         self._heard()
@@ -119,9 +146,8 @@ class Asking:
             reason = "its master cannot answer"
         return (UNKNOWN_AGAIN_S if unknown else AGAIN_S), reason
 
-    def _take(self, read: Read, verb: str, message: Answered, payload: bytes) -> float:
+    def _take(self, read: Read, verb: str, body: dict[str, Any], records: Records) -> float:
         """What an answer has; returns when to ask again."""
-        body, page = read_answer(message, payload)
         if body["incarnation"] != read.incarnation:  # a new numbering, perhaps with other columns
             try:
                 for statement in self._statements:
@@ -140,6 +166,6 @@ class Asking:
         if begin_us is not None:
             read.lost(int(begin_us), expired=body.get("expired") is not None)
             read.begin_us = int(begin_us)
-        read.take(decode_page(page), read.slide_us)
+        read.take(records, read.slide_us)
         read.until_us = until_us if read.until_us is None else max(until_us, read.until_us)
         return 0.0

@@ -27,6 +27,7 @@ from elfmesh.control.answers import (
 )
 from elfmesh.control.asks_versions import CHANGING_VERBS, VERBS, Versions, changes, runs_already
 from elfmesh.control.carrier import Carrier
+from elfmesh.control.dead import DeadAgents
 from elfmesh.control.describe import agent_row, description, job_row, stream_row
 from elfmesh.control.doubts import Doubts
 from elfmesh.control.election import Lost
@@ -35,12 +36,14 @@ from elfmesh.control.manifest import Manifest, updated
 from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
 from elfmesh.control.messages import Ask, AskAll, Question, Submit
+from elfmesh.control.no_majority import NoMajority
 from elfmesh.control.office import Office
 from elfmesh.control.placing import VERB as SEAT
 from elfmesh.control.placing import Placing
 from elfmesh.control.plan import read_plan, reads_jobs
 from elfmesh.control.readable import Problem, check_reads, not_for_readers, refused_with_readers
 from elfmesh.control.results.records import FIRST, encode_json
+from elfmesh.control.terms import Numbering
 from elfmesh.control.why import explanation
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
@@ -61,6 +64,7 @@ RESET_S = 1.0
 LEAD_AGAIN_S = 1.0
 """When a job is sought again that this agent should lead and does not lead yet."""
 
+NO_MASTER = "the job has no master now; ask again soon"
 NEW_MASTER = "the job has another master since a moment ago; ask again"
 
 ANSWER_BYTES_MAX = 64 << 10
@@ -74,13 +78,15 @@ class Asks:
         office: clock and way out.
         leadership: who leads what.
         carrier: what this agent carries.
+        dead: the agents that it has lost sight of.
     """
 
-    def __init__(self, office: Office, leadership: Leadership, carrier: Carrier) -> None:
-        self._office, self._leadership, self._carrier = office, leadership, carrier
+    def __init__(self, office: Office, leadership: Leadership, carrier: Carrier, dead: DeadAgents) -> None:
+        self._office, self._leadership, self._carrier, self.dead = office, leadership, carrier, dead
         self._busy: dict[bytes, list[Submit]] = {}
         self._once, self._doubts = office.once, Doubts(office, leadership)
         self._versions = Versions(office, self._once, self._reset, self._again)
+        self.no_majority = NoMajority(office, leadership)
         self._placing = Placing(office, leadership, self._busy, self._check, self.submit)
 
     # -- apply -----------------------------------------------------------------------------------------
@@ -101,7 +107,7 @@ class Asks:
                 self._busy[job].append(message)
         elif problem := not_for_readers(manifest, master) or runs_already(message, master):
             self._refuse(message.origin, message.token, CONFLICT, problem)
-        elif self._once.was_passed(message.origin, message.token, job) and self._leads(job):
+        elif self._versions.in_doubt(master, message, job) and self._leads(job):
             ask_anew(self._office, message.origin, message.token)
         elif master is not None:
             self._change(master, message)
@@ -173,7 +179,9 @@ class Asks:
         self._office.send(leader, replace(message, hops=message.hops + 1))
 
     def _create(self, message: Submit) -> None:
-        if message.update:
+        if message.update and self._leadership.leader(message.manifest.job_id) is not None:
+            self._refuse(message.origin, message.token, UNAVAILABLE, NO_MASTER)  # it is known here
+        elif message.update:
             text = f"there is no such job: {message.manifest.qualified}"
             self._refuse(message.origin, message.token, NOT_FOUND, text)
         elif message.dry_run:
@@ -185,7 +193,7 @@ class Asks:
             self._busy[message.manifest.job_id] = [message]
             self._begin(message.manifest, message.start, "new")
 
-    def _begin(self, manifest: Manifest, start: int, state: str) -> None:
+    def _begin(self, manifest: Manifest, start: int, state: str, earlier: tuple[Numbering, ...] = ()) -> None:
         """Have a job registered; who asked for it meanwhile is answered after whoever asked first."""
 
         def begun(outcome: Master | Lost) -> None:
@@ -198,7 +206,7 @@ class Asks:
             for waiting in others:  # what arrived meanwhile may say something else again
                 self.submit(waiting)
 
-        self._leadership.begin(manifest, begun, start)
+        self._leadership.begin(manifest, begun, start, earlier)
 
     def _not_begun(self, message: Submit, lost: Lost) -> None:
         """The register knows the job already, or said nothing."""
@@ -225,13 +233,14 @@ class Asks:
         def ended(over: bool) -> None:
             if over:
                 self._leadership.ended(master)
-                self._office.after(RESET_S, lambda: self._begin(manifest, start, "reset"))
+                earlier = master.numberings
+                self._office.after(RESET_S, lambda: self._begin(manifest, start, "reset", earlier))
             else:
                 self._once.undone(message.origin, message.token)
                 for waiting in self._busy.pop(master.job):
                     self._refuse(waiting.origin, waiting.token, UNAVAILABLE, NEW_MASTER)
 
-        master.end(ended)
+        master.end(ended, retire=True)
 
     def _again(self, message: Submit | Ask) -> None:
         if isinstance(message, Submit):
@@ -255,12 +264,14 @@ class Asks:
         except ProtocolError:
             self._office.stats["control.malformed"] += 1
             return
-        if changes(ask) and self._once.was_passed(ask.origin, ask.token, ask.job):
+        if changes(ask) and self._versions.in_doubt(master, ask, ask.job):
             ask_anew(self._office, ask.origin, ask.token)
         elif problem := refused_with_readers(master, ask.verb):
             respond(self._office, ask.origin, ask.token, *problem)
         elif ask.verb in ("results", "feed", "readable", "offsets", "schema"):
             master.desk.ask(ask, body)
+        elif ask.verb == "rows":
+            master.desk.ask_page(ask, body)
         elif ask.verb == "describe":
             respond(self._office, ask.origin, ask.token, OK, description(self._office, master))
         elif ask.verb in VERBS:
@@ -270,13 +281,7 @@ class Asks:
         elif ask.verb == "why":
             respond(self._office, ask.origin, ask.token, OK, explanation(self._office, master))
         elif ask.verb in ("pause", "resume"):
-            if self._versions.waits(master, ask):
-                return
-            if self._once.of(ask.origin, ask.token) is None:
-                self._once.made(ask.origin, ask.token, master.manifest.incarnation)
-                master.pause(ask.verb == "pause")
-            state = "paused" if master.paused else "running"
-            master.committer.confirm(lambda: master.activation.applied(ask.origin, ask.token, state))
+            self._versions.pause(master, ask)
         elif ask.verb == "delete":
             self._delete(master, ask)
         else:
@@ -323,7 +328,7 @@ class Asks:
         elif ask.verb == "delete" and self._leadership.was_deleted(ask.job):
             respond(self._office, ask.origin, ask.token, OK, {"state": "deleted", "earlier": True})
         elif leader is not None:
-            self._refuse(ask.origin, ask.token, UNAVAILABLE, "the job has no master now; ask again soon")
+            self._refuse(ask.origin, ask.token, UNAVAILABLE, NO_MASTER)
         else:
             self._refuse(ask.origin, ask.token, NOT_FOUND, "there is no such job")
 
@@ -365,14 +370,11 @@ class Asks:
         masters = self._leadership.masters.values()
         if message.verb in ("list", "whose"):
             wanted = self._named(message, "job") if message.verb == "whose" else None
-            items = [
-                job_row(self._office, master)
-                for master in masters
-                if wanted is None or master.manifest.qualified == wanted
-            ]
+            items = [job_row(self._office, master) for master in masters] + self.no_majority.rows()
+            items = [row for row in items if wanted in (None, row["job"])]
         elif message.verb == "agents":
             leads = [master.manifest.qualified for master in masters]
-            items = [agent_row(self._office, self._carrier, leads)]
+            items = [agent_row(self._office, self._carrier, leads), *self.dead.rows()]
         elif message.verb == "streams":
             items = [stream_row(self._office, stream) for stream in self._carrier.streams.values()]
         elif message.verb == "trees":

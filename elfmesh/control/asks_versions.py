@@ -111,6 +111,16 @@ class Versions:
             respond(self._office, message.origin, message.token, CONFLICT, text)
         return True
 
+    def in_doubt(self, master: Master | None, message: Submit | Ask, job: bytes) -> bool:
+        """Whether a request was passed on from here, and the job does not say that a master carried it out.
+
+        If one did, another request for the same would change what others have asked for since.
+        """
+        origin, token = message.origin, message.token
+        if master is not None and word(origin, token) in master.manifest.asked:
+            return False
+        return self._once.was_passed(origin, token, job)
+
     def _begin(self, master: Master, wanted: Wanted) -> None:
         """Have a change made that a client wants; one that is refused may be asked for again."""
         origin, token = wanted.origin, wanted.token
@@ -141,6 +151,25 @@ class Versions:
             manifest = replace(master.manifest, version=master.manifest.version + 1)
             now = self._office.now
             self._begin(master, Wanted(manifest, ql.RESET, ask.origin, ask.token, now, empties=True))
+
+    def pause(self, master: Master, ask: Ask) -> None:
+        """Have members stop reading, or go on: once, by a master that the register confirms.
+
+        One that another has followed changes nothing; if it leads again, the request is still to be obeyed.
+        """
+        if self.waits(master, ask):
+            return
+        origin, token = ask.origin, ask.token
+        asked = word(origin, token)
+        if self._once.of(origin, token) is None and asked not in master.obeyed:
+            master.obeyed.add(asked)
+            master.pause(ask.verb == "pause")
+
+        def confirmed() -> None:
+            self._once.made(origin, token, master.manifest.incarnation)
+            master.activation.applied(origin, token, "paused" if master.paused else "running")
+
+        master.committer.confirm(confirmed)
 
     def waits(self, master: Master, message: Submit | Ask) -> bool:
         """Whether a change is under way; the message comes again when it is through."""

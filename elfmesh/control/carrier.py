@@ -171,7 +171,7 @@ class Carrier:
             return Rehearsed(me, frontier, True)  # as before its restart; its streams are to come
         if not self._meant(manifest):
             return Rehearsed(me, frontier, False)
-        return Rehearsed(me, frontier, True, self._error(manifest, plan))
+        return Rehearsed(me, frontier, True, self._error(manifest, plan, is_new=True))
 
     def _meant(self, manifest: Manifest) -> bool:
         """Whether this agent's labels are those that a version of a job wants."""
@@ -310,7 +310,7 @@ class Carrier:
         mine = self.labels.items()
         return bool(plan.read_at(self.streams, self.labels)) and all(label in mine for label in narrowed)
 
-    def _error(self, manifest: Manifest, plan: Plan) -> str:
+    def _error(self, manifest: Manifest, plan: Plan, *, is_new: bool = False) -> str:
         """Why this agent cannot evaluate a version of a job, "" if it can."""
         if error := self.trials.error(manifest) or self._office.policy.refusal(manifest, self.streams):
             return error
@@ -318,5 +318,6 @@ class Carrier:
         if unknown:
             return f"there is no lookup table {unknown[0]} here"
         names = plan.read_at(self.streams, self.labels)
-        errors = (check_columns(manifest.text, self.streams[name].schema, name) for name in names)
+        texts = ((manifest.text, self.streams[name].schema, name) for name in names)
+        errors = (check_columns(*each, is_new=is_new) for each in texts)
         return next(filter(None, errors), "")

@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 from elfmesh.control.client_base import api_address, error_from, job_path, parse_json, unreachable
 from elfmesh.control.identity.credentials import Credentials, default_credentials
+from elfmesh.control.line_parts import Parts, ends, place_of, whole
 from elfmesh.control.web.unix_socket import HOST, PREFIX, UnixConnection, socket_path
 from elfmesh.errors import Unreachable, UsageError
 
@@ -212,6 +213,15 @@ class Client:
         query = urlencode({"interval": interval, "again": int(again)})
         return self._ask("POST", f"{job_path(job)}/verify?{query}")
 
+    def recover(self, job: str, *, accept_loss: bool = False) -> dict[str, Any]:
+        """Have a job go on with other voters, without a majority of the old ones; see `control.recovery`.
+
+        Args:
+            job: its name.
+            accept_loss: do it; else only what may be lost is told.
+        """
+        return self._ask("POST", f"{job_path(job)}/recover?{urlencode({'accept_loss': int(accept_loss)})}")
+
     def delete(self, job: str) -> dict[str, Any]:
         """End a job and forget its results."""
         return self._ask("DELETE", job_path(job))
@@ -241,8 +251,11 @@ class Client:
         start: int | None = None,
         limit: int | None = None,
         state: str = "final",
+        rows: bool = True,
     ) -> Iterator[dict[str, Any]]:
         """The intervals of a job, oldest first, as the objects `elf results -o json` prints.
+
+        A record that comes in several lines is given whole.
 
         Args:
             job: its name.
@@ -250,9 +263,10 @@ class Client:
             start: index of the first interval; default: the oldest kept.
             limit: at most so many.
             state: "final", or "all": also what open intervals look like so far, again with each revision.
+            rows: False: without the rows.
         """
-        for line in self.lines(job, follow=follow, start=start, limit=limit, state=state):
-            yield json.loads(line)
+        lines = self.lines(job, follow=follow, start=start, limit=limit, state=state, rows=rows)
+        yield from whole(map(json.loads, lines))
 
     def lines(
         self,
@@ -262,24 +276,25 @@ class Client:
         start: int | None = None,
         limit: int | None = None,
         state: str = "final",
+        rows: bool = True,
     ) -> Iterator[bytes]:
-        """As `results`, but the JSON text as it came: numbers lose nothing."""
-        left, retry_until, heard = limit, 0.0, start is not None
+        """As `results`, but the JSON text as it came, which loses nothing; a record may be several lines."""
+        left, retry_until, heard, had = limit, 0.0, start is not None, Parts()
         while left is None or left > 0:
             query: dict[str, Any] = {} if start is None else {"from": start}
             query |= {"follow": 1} if follow else {"limit": 1000 if left is None else min(left, 1000)}
-            query |= {"state": state}
+            query |= {"state": state} | ({} if rows else {"rows": 0})
             got = False
             try:
                 for line in self._stream(f"{job_path(job)}/results?{urlencode(query)}"):
-                    got = True
-                    heard = True
-                    index, tentative = _place(line)
-                    if not (follow and tentative):  # a follower may see it again
-                        start = index + 1 if start is None else max(start, index + 1)
-                    retry_until = 0.0
-                    left = None if left is None else left - 1
-                    yield line
+                    got = heard = True
+                    found, retry_until = json.loads(line), 0.0
+                    last, following = ends(found), place_of(found)[0] + 1
+                    if last and not (follow and found.get("state") == "TENTATIVE"):  # that comes again
+                        start = following if start is None else max(start, following)
+                    left = left - 1 if last and left is not None else left
+                    if had.is_new(found):
+                        yield line
                     if left == 0:
                         return
             except Unreachable:
@@ -383,9 +398,3 @@ class Client:
         if context is None:
             return http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
         return http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=context)
-
-
-def _place(line: bytes) -> tuple[int, bool]:
-    """The interval index of a result line, and whether it may still be corrected."""
-    found = json.loads(line)
-    return int(found["interval"]["index"]), found.get("state") == "TENTATIVE"

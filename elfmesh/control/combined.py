@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from elfmesh.control.answers import decode_body
+from elfmesh.control.dead import one_each
 from elfmesh.errors import ProtocolError
 
 
@@ -36,6 +37,8 @@ def combine(verb: str, summary: dict[str, Any], payload: bytes) -> dict[str, Any
         return {"jobs": sorted(newest.values(), key=lambda item: str(item.get("job"))), **summary}
     if verb == "streams":
         return {"streams": _streams(items), **summary}
+    if verb == "agents":
+        items = one_each(items)
     key = "name" if verb == "agents" else "tree"
     return {verb: sorted(items, key=lambda item: str(item.get(key))), **summary}
 

@@ -9,6 +9,7 @@ Invariant: pieces are sorted, adjacent ones differ, the last one reaches to the 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 
 END = 2**62
 """One past every interval there can be."""
@@ -23,6 +24,14 @@ def numbers(mask: int) -> list[int]:
         found.append(number)
         mask >>= step + 1
         number += 1
+    return found
+
+
+def bits(numbers: Iterable[int]) -> int:
+    """The bit set of roster numbers."""
+    found = 0
+    for number in numbers:
+        found |= 1 << number
     return found
 
 

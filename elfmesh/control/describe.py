@@ -9,6 +9,8 @@ from typing import Any
 
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.cover import END
+from elfmesh.control.dead import ALIVE
+from elfmesh.control.election import MAJORITY_S
 from elfmesh.control.events import StreamInfo
 from elfmesh.control.gathered import frontier_in_all
 from elfmesh.control.master.master import Master
@@ -21,6 +23,10 @@ MISSING_SHOWN = 8
 """Missing agents named in a list of jobs; a result names all."""
 
 
+NO_MAJORITY = "no majority"
+"""State of a job of which most voters do not answer."""
+
+
 def job_row(office: Office, master: Master) -> dict[str, Any]:
     """A job in a list."""
     manifest = master.manifest
@@ -29,7 +35,7 @@ def job_row(office: Office, master: Master) -> dict[str, Any]:
         "job": manifest.qualified,
         "creator": manifest.creator,
         "version": manifest.version,
-        "state": master.state,
+        "state": NO_MAJORITY if master.committer.asking_s > MAJORITY_S else master.state,
         "stream": ", ".join((*master.plan.streams, *master.plan.reads, *master.plan.latest)),
         "agents": len(master.book.active),
         "latest": master.copy.latest,
@@ -77,14 +83,21 @@ def description(office: Office, master: Master) -> dict[str, Any]:
         "closed_below": shown_interval(closer.closed),
         "collecting": waiting,
         "voters": [f"{voter.host}:{voter.port}" for voter in master.committer.cell.contacts],
+        "voters_without_votes": voters_without_votes(master),
         "roster": {"version": master.book.version, "agents": [_member(master, n) for n in _numbers(master)]},
         "counts": dict(master.tally.totals),
         "parse_error_samples": list(master.tally.samples),
         "errors": [*closer.errors, *(f"{name}: {text}" for name, text in master.tally.worker_errors.items())],
         "spent": master.closer.spent.describe(),
-        "results": [_summary(record) for record in master.tally.recent],
+        "results": [summary(record) for record in master.tally.recent],
         "tree": tree,
     }
+
+
+def voters_without_votes(master: Master) -> list[str]:
+    """Addresses of the voters that have lost their votes."""
+    lost = master.proposer.lost
+    return [f"{each.host}:{each.port}" for each in master.committer.cell.contacts if each.id in lost]
 
 
 def _labels(plan: Plan) -> dict[str, Any]:
@@ -123,7 +136,8 @@ def _start(master: Master, index: int) -> str | None:
     return None if shown is None else iso_us(master.plan.window(shown)[0])
 
 
-def _summary(record: ResultRecord) -> dict[str, Any]:
+def summary(record: ResultRecord) -> dict[str, Any]:
+    """A record in short."""
     return {
         "index": record.index,
         "start": iso_us(record.start_us),
@@ -138,6 +152,7 @@ def agent_row(office: Office, carrier: Carrier, leads: list[str]) -> dict[str, A
     """An agent as `elf get agents` shows it; `leads` are the jobs whose master it is."""
     return {
         "name": office.name,
+        "status": ALIVE,
         "id": office.me.id.hex(),
         "address": f"{office.me.host}:{office.me.port}",
         "labels": carrier.labels,

@@ -14,16 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import replace
 
 from elfmesh.control.first_acceptors import Survey
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.office import Office
+from elfmesh.control.office import Office, Timer
 from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.proposer import Proposer, newest_terms, plan_of
 from elfmesh.control.register.value import Cell, Change, Create, Refused, RegisterValue, TakeOver, plan_digest
-from elfmesh.control.terms import Terms
+from elfmesh.control.terms import Numbering, Terms
 from elfmesh.machine import Contact
 
 CREATE_S = 6.0
@@ -31,6 +32,12 @@ CREATE_S = 6.0
 
 TAKE_OVER_S = 30.0
 """When a new term is given up that no majority has agreed to: who is the root by then asks around again."""
+
+MAJORITY_S = 5.0
+"""Voters that have not agreed for so long are worth a word: a master that has died is followed sooner."""
+
+AGAIN_S = 15.0
+"""How long an attempt that failed says that there is no majority: by then its root tries again."""
 
 NO_MAJORITY = "a majority of the agents that vote on the job does not answer"
 
@@ -69,6 +76,42 @@ class Lost:
     terms: Terms | None = None
 
 
+@dataclass(slots=True)
+class Attempt:
+    """A wish for a new term that no majority has answered yet.
+
+    Attributes:
+        terms: of the job.
+        proposer: what asks the voters.
+        since: when it was first asked, over all attempts.
+        ended: when the last one was given up, None while one is open.
+    """
+
+    terms: Terms
+    proposer: Proposer
+    since: float
+    ended: float | None = None
+
+    def answers(self, voter: Contact) -> bool:
+        """Whether a voter has answered of late, and votes."""
+        return self.proposer.answers(voter.id) and voter.id not in self.proposer.lost
+
+    def voters(self) -> list[dict[str, Any]]:
+        """Each voter, and whether it answers, for people."""
+        return [
+            {
+                "address": f"{voter.host}:{voter.port}",
+                "id": voter.id.hex(),
+                "state": "lost its votes"
+                if voter.id in self.proposer.lost
+                else "answers"
+                if self.answers(voter)
+                else "does not answer",
+            }
+            for voter in self.terms.acceptors
+        ]
+
+
 Elected = Callable[[Won | Lost], None]
 
 
@@ -83,7 +126,26 @@ class Elections:
 
     def __init__(self, office: Office, registers: Registers, epoch: Callable[[bytes], int]) -> None:
         self._office, self._registers, self._epoch = office, registers, epoch
-        self._running: dict[bytes, None] = {}
+        self._running: dict[bytes, tuple[Timer, Proposer]] = {}
+        self._attempts: dict[bytes, Attempt] = {}
+
+    def without_majority(self) -> dict[bytes, Attempt]:
+        """The jobs that this agent tries to lead, and whose voters have not agreed for a while."""
+        now = self._office.now
+        self._attempts = {
+            job: each
+            for job, each in self._attempts.items()
+            if each.ended is None or now - each.ended < AGAIN_S
+        }
+        return {job: each for job, each in self._attempts.items() if now - each.since >= MAJORITY_S}
+
+    def give_up(self, job: bytes) -> None:
+        """Forget an attempt: nobody hears how it ends."""
+        self._attempts.pop(job, None)
+        if (running := self._running.pop(job, None)) is not None:
+            timer, proposer = running
+            timer.cancel()
+            proposer.drop()
 
     def is_running(self, job: bytes) -> bool:
         """Whether an attempt is open."""
@@ -91,7 +153,14 @@ class Elections:
 
     # -- a new job -------------------------------------------------------------------------------------
 
-    def create(self, manifest: Manifest, start: int, survey: Survey, then: Elected) -> None:
+    def create(
+        self,
+        manifest: Manifest,
+        start: int,
+        survey: Survey,
+        then: Elected,
+        earlier: tuple[Numbering, ...] = (),
+    ) -> None:
         """Register a new job, or a new incarnation of one that is over, with the voters that were found."""
         job = manifest.job_id
         if job in self._running:
@@ -100,10 +169,15 @@ class Elections:
         if survey.problem:
             then(Lost(survey.problem, open=True))
             return
-        self._running[job] = None
         me, acceptors, epoch = self._office.me, survey.acceptors, self._epoch(job) + 1
         terms = Terms(
-            manifest=manifest, master=me, epoch=epoch, start=start, closed=start, acceptors=acceptors
+            manifest=manifest,
+            master=me,
+            epoch=epoch,
+            start=start,
+            closed=start,
+            acceptors=acceptors,
+            earlier=earlier,
         )
         value = RegisterValue(
             job=job,
@@ -126,12 +200,16 @@ class Elections:
 
         def late() -> None:
             proposer.drop()
+            if job in self._attempts:
+                self._attempts[job].ended = self._office.now
             self._end(job, then, Lost(NO_MAJORITY, open=True))
 
         timer = self._office.after(within_s, late)
+        self._running[job] = (timer, proposer)
 
         def decided(outcome: Cell | Refused) -> None:
             timer.cancel()
+            self._attempts.pop(job, None)
             self._end(job, then, self._outcome(terms, proposer, outcome))
 
         proposer.submit(change, decided, terms)
@@ -143,8 +221,10 @@ class Elections:
         job = terms.manifest.job_id
         if job in self._running:
             return
-        self._running[job] = None
         proposer = self._registers.proposer(job, terms.acceptors)
+        before = self.without_majority().get(job)
+        since = self._office.now if before is None else before.since
+        self._attempts[job] = Attempt(terms, proposer, since)
         change = TakeOver(terms.manifest.incarnation, self._office.me, terms.epoch, self._epoch(job))
         self._submit(proposer, change, terms, TAKE_OVER_S, then)
 

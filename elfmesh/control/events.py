@@ -11,6 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elfmesh.control.events_functions import FunctionsTried, TryFunctions
+from elfmesh.control.events_results import LOG_PAGE_BYTES_MAX as LOG_PAGE_BYTES_MAX
+from elfmesh.control.events_results import Append as Append
+from elfmesh.control.events_results import DropLog as DropLog
+from elfmesh.control.events_results import KeepPage as KeepPage
+from elfmesh.control.events_results import LogDamaged as LogDamaged
+from elfmesh.control.events_results import LogInfo as LogInfo
+from elfmesh.control.events_results import LogRead as LogRead
+from elfmesh.control.events_results import MendLog as MendLog
+from elfmesh.control.events_results import ReadLog as ReadLog
 from elfmesh.control.finalising import Finalise as Finalise
 from elfmesh.control.finalising import Finalised as Finalised
 from elfmesh.control.manifest import Manifest
@@ -18,7 +27,6 @@ from elfmesh.control.programs.events import ProgramAttached as ProgramAttached
 from elfmesh.control.programs.events import ProgramGone as ProgramGone
 from elfmesh.control.programs.events import ProgramSaid as ProgramSaid
 from elfmesh.control.programs.events import ToProgram as ToProgram
-from elfmesh.control.results.records import ResultRecord
 from elfmesh.control.stream_info import StreamInfo as StreamInfo
 from elfmesh.control.terms import Stage
 from elfmesh.machine import Effect, Event, Received, Send, Tick
@@ -52,9 +60,6 @@ from elfmesh.srt.events import (
     Unsubscribe,
 )
 from elfmesh.srt.messages import Entry
-
-LOG_PAGE_BYTES_MAX = 4 << 20
-"""Records read from a results log at a time: bounds a reply and keeps a bulk lane moving."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,16 +223,6 @@ class Recomputed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Append(Effect):
-    """Add a record to the results log of a job; the same or a lower index again changes nothing."""
-
-    job: bytes
-    incarnation: str
-    record: ResultRecord
-    rows: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class DeadLetter(Effect):
     """Keep what an interval was closed without: this agent's partials, and the counts that go with them.
 
@@ -239,65 +234,6 @@ class DeadLetter(Effect):
     counts: tuple[int, ...]
     payloads: tuple[bytes, ...]
     unknown: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DropLog(Effect):
-    """Delete the results log of a job."""
-
-    job: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLog(Effect):
-    """Read records with start <= index < stop, at most `limit` and about LOG_PAGE_BYTES_MAX bytes.
-
-    Attributes:
-        incarnation: of the job; the log of another one is as if it were not there. "": whichever is there.
-    """
-
-    token: int
-    job: bytes
-    start: int | None
-    stop: int | None
-    limit: int
-    incarnation: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LogRead(Event):
-    """The outcome of a `ReadLog`.
-
-    Attributes:
-        token: of the question.
-        page: records and rows, as `pages.encode_page` writes them.
-        next: index to go on from; None if there was nothing.
-        earliest: first index held, None if the log is empty.
-        latest: last index held.
-        expired: highest index that retention has dropped, None if none was.
-        schema: serialised Arrow schema of the results so far, b"" while unknown.
-        partials: the same of the partial aggregates that are kept, b"" where none are.
-        error: why it could not be read, "" if it could.
-    """
-
-    token: int
-    page: bytes = b""
-    next: int | None = None
-    earliest: int | None = None
-    latest: int | None = None
-    expired: int | None = None
-    schema: bytes = b""
-    partials: bytes = b""
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LogInfo:
-    """A results log found on disk."""
-
-    job: bytes
-    incarnation: str
-    latest: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +295,7 @@ INPUTS: tuple[type[Event], ...] = (
     WorkerReport,
     Finalised,
     LogRead,
+    LogDamaged,
     Recomputed,
     FunctionsTried,
     Restored,
@@ -390,8 +327,10 @@ OUTPUTS: tuple[type[Effect], ...] = (
     Recompute,
     TryFunctions,
     Append,
+    KeepPage,
     DeadLetter,
     DropLog,
+    MendLog,
     ReadLog,
     Persist,
     Left,

@@ -38,6 +38,7 @@ class Finalised(Event):
     """The rows of an interval as an Arrow IPC stream, or why there are none.
 
     Attributes:
+        pages: of the rows, if they are too large to travel with their record: `rows` is the table of these.
         open: the sessions that are open behind the interval.
         completeness: the least of the intervals that may have had records of the sessions among the rows.
         counts: of records, if there were `inputs`.
@@ -52,3 +53,4 @@ class Finalised(Event):
     open: bytes = b""
     completeness: float = 1.0
     counts: tuple[int, ...] = ()
+    pages: tuple[bytes, ...] = ()

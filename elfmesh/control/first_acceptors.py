@@ -6,7 +6,9 @@ Invariants: no register is founded by an agent that has not joined, nor unless a
 near the job, those that are away included, has said what it knows: the job's register may be with the others,
 and two registers would be two masters (D-4). Who has met nobody is a fleet of one. Where terms of the job are
 known, those vote whom they name, whether they are there or not. Else the voters are the nearest of the known;
-who has been away for a short time only is one of them, so that all who found a job name the same ones.
+who has been away for a short time only is one of them, so that all who found a job name the same ones. Who
+has lost its votes is none of them: other voters of the same job share one with every majority that is without
+it. An agent of which that leaves nobody votes alone.
 
 Paper: CASPaxos (Rystsov 2018) takes the first acceptors for given.
 """
@@ -89,12 +91,18 @@ class FirstAcceptors:
         there = {self._office.me.id, *answered}
         near = self.acquaintances.nearest(job, ALL_NEAR)
         recent = [each for each in near if each.id in there or self.acquaintances.away_s(each.id) < GONE_S]
-        acceptors = self._registers.voters(tuple(recent))
+        acceptors = self._registers.voters(tuple(filter(self.may_vote, recent)) or (self._office.me,))
         if not _most(near, there):
             return self._refused(terms, SILENT)
         if not _most(acceptors, there):
             return self._refused(terms, FEW_VOTERS)
         return Survey(terms, acceptors)
+
+    def may_vote(self, contact: Contact) -> bool:
+        """Whether an agent votes first on a job: one that has lost its votes may have voted on it already."""
+        if contact.id == self._office.me.id:
+            return self._registers.acceptors.lost.loss is None
+        return contact.id not in self._inquiry.lost_votes
 
     def _refused(self, terms: Terms | None, problem: str) -> Survey:
         self._office.stats["control.not_founded"] += 1

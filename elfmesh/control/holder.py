@@ -3,22 +3,28 @@
 Owns what this agent knows of jobs it does not lead, and how a copy of a log is completed. Decides nothing
 about who leads.
 
-Invariant: the copy has no hole: what is appended follows what is there, or was fetched from an agent whose
-copy has none. Only records whose interval the control register has closed are appended (D-5).
+Invariant: the copy has no hole but those that damage left, which are known and filled (`mending.py`): what
+is appended follows what is there, or was fetched from an agent whose copy has none; a record whose rows are
+pages is appended when all of them are here, unless every source has lost one. Only records whose interval
+the control register has closed are appended (D-5).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from elfmesh.control.events import Append, DropLog, Persist
+from elfmesh.control.events import Append, DropLog, LogInfo, Persist
+from elfmesh.control.mending import Mending
 from elfmesh.control.messages import pack
 from elfmesh.control.messages_succession import Fetch, Page, Replica
 from elfmesh.control.office import Office, Timer
+from elfmesh.control.page_copies import PageCopies, Pages
 from elfmesh.control.plan import has_no_members
-from elfmesh.control.results.pages import decode_page
+from elfmesh.control.register.value import Cell
+from elfmesh.control.results.pages import decode_page, names_pages
 from elfmesh.control.results.records import ResultRecord
 from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact
@@ -42,23 +48,75 @@ class LogCopy:
         office: the way out.
         job: whose log.
         incarnation: of the log.
-        latest: last index held here.
+        latest: last index held here, or that this agent has vouched for.
+        voters: who else may have a copy; None as soon as nobody needs this one any more.
+        first: first index that the job ever had, None if it is not known.
+        pages: index and digest of the row pages that are here without their record.
     """
 
-    def __init__(self, office: Office, job: bytes, incarnation: str, latest: int | None) -> None:
+    def __init__(
+        self,
+        office: Office,
+        job: bytes,
+        incarnation: str,
+        latest: int | None,
+        voters: Callable[[], tuple[Contact, ...] | None],
+        first: int | None = None,
+        cell: Callable[[], Cell | None] = lambda: None,
+        pages: tuple[tuple[int, bytes], ...] = (),
+    ) -> None:
+        self.pages = PageCopies(office, job, incarnation, pages)
         self._office, self.job, self.incarnation = office, job, incarnation
-        self.latest = latest
+        self.latest, self.first = latest, first
+        self.mending = Mending(office, job, incarnation, voters, cell)
+        self.lacking: list[tuple[int, int]] = []
+        """Where records lack since before this agent was started."""
         self._epoch = 0
         self._tokens: dict[int, None] = {}
         self._timer: Timer | None = None
         self._tries = 0
         self._sources: list[Contact] = []
         self._done: list[Callable[[], None]] = []
+        self._taking = False
+
+    @classmethod
+    def restored(
+        cls,
+        office: Office,
+        terms: Terms,
+        log: LogInfo | None,
+        cell: Callable[[bytes], Cell | None],
+        held: Callable[[bytes], tuple[Terms | None, LogCopy | None]],
+    ) -> LogCopy:
+        """The copy of a log as it is on disk.
+
+        Args:
+            office: the way out.
+            terms: of the job.
+            log: what is on disk of the job, if anything.
+            cell: what this agent has accepted of a job's register: its log must have what is before the tail.
+            held: what is held of a job, when it matters.
+        """
+        job, incarnation = terms.manifest.job_id, terms.manifest.incarnation
+        mine = log if log is not None and log.incarnation == incarnation else LogInfo(job, incarnation, None)
+        holes, latest = list(mine.holes), mine.latest
+        vouched = _vouched(cell(job), incarnation)
+        if vouched is not None and (latest is None or latest < vouched):
+            holes.append((terms.start if latest is None else latest + 1, vouched + 1))
+            latest = vouched
+
+        def voters() -> tuple[Contact, ...] | None:
+            known, other = held(job)
+            return known.acceptors if known is not None and other is copy else None
+
+        copy = cls(office, job, incarnation, latest, voters, mine.first, lambda: cell(job), mine.pages)
+        copy.lacking = holes
+        return copy
 
     @property
     def fetching(self) -> bool:
-        """A page is on its way."""
-        return bool(self._tokens)
+        """Records, or the pages of their rows, are on their way."""
+        return bool(self._tokens) or self._taking
 
     def reaches(self, index: int | None) -> bool:
         """Whether the copy has every record up to this one."""
@@ -114,14 +172,33 @@ class LogCopy:
 
     def page(self, sender: Contact, page: Page, payload: bytes) -> None:
         """A page came; raises ProtocolError if it is damaged."""
-        if page.token not in self._tokens or page.incarnation != self.incarnation:
+        if page.incarnation != self.incarnation or self.mending.page(sender, page, payload):
             return
-        before = self.latest
-        self.append(payload)
+        if page.token not in self._tokens:
+            return
+        records = deque(decode_page(payload))
         if self._timer is not None:
             self._timer.cancel()
         self._tries = 0
         self._tokens.clear()
+        self._take(records, sender, page, self.latest)
+
+    def _take(
+        self, records: deque[tuple[ResultRecord, bytes]], sender: Contact, page: Page, before: int | None
+    ) -> None:
+        """Append what came; before a record whose row pages are not here, fetch them."""
+        self._taking = False
+        while records:
+            record, rows = records[0]
+            lacking = self._lacking(record, rows)
+            if lacking.keys() - self.pages.gone:
+                self._taking = True
+                asked = (sender, *self._sources)
+                self.pages.obtain(lacking, asked, lambda: self._took(records, sender, page, before))
+                return
+            if lacking:
+                self._office.stats["control.row_pages_lost"] += len(lacking)
+            self._append(*records.popleft(), page.first)
         known = [source for source in self._sources if source.id == sender.id]
         others = [source for source in self._sources if source.id != sender.id]
         self._sources = others if page.done or self.latest == before else known + others
@@ -130,6 +207,14 @@ class LogCopy:
         else:
             self._finish()
 
+    def _took(
+        self, records: deque[tuple[ResultRecord, bytes]], sender: Contact, page: Page, before: int | None
+    ) -> None:
+        """The pages are here; if they do not come, another source is asked for what is left."""
+        if self._lacking(*records[0]).keys() - self.pages.gone:
+            records.clear()
+        self._take(records, sender, page, before)
+
     def _finish(self) -> None:
         self._tokens.clear()
         self._sources.clear()
@@ -137,19 +222,78 @@ class LogCopy:
         for done in waiting:
             done()
 
-    def append(self, page: bytes) -> None:
-        """Append the records of a page that are behind `latest`; raises ProtocolError if it is damaged."""
-        for record, rows in decode_page(page):
-            self.add(record, rows)
+    def settle(
+        self,
+        tail: bytes,
+        sources: tuple[Contact, ...],
+        done: Callable[[], None],
+        wanted: Callable[[], bool],
+    ) -> None:
+        """Append the records of a tail once their pages are here, if that is wanted still; call `done`."""
+        if not (self.missing_pages(tail).keys() - self.pages.gone):
+            for record, rows in decode_page(tail):
+                self._append(record, rows)
+            done()
+        elif wanted():
 
-    def add(self, record: ResultRecord, rows: bytes) -> None:
-        """Append a record if it is behind `latest`; one of an epoch below the last one's is refused (D-5)."""
+            def fetched() -> None:
+                pause = NEXT_SOURCE_S if self.missing_pages(tail) else 0.0
+                self._office.after(pause, lambda: self.settle(tail, sources, done, wanted))
+
+            self.pages.obtain(self.missing_pages(tail), sources, fetched)
+
+    def missing_pages(self, tail: bytes) -> Pages:
+        """The row pages that the records of a tail need, which was checked, and that are not here."""
+        found: Pages = {}
+        for record, rows in decode_page(tail) if names_pages(tail) else ():
+            found |= self._lacking(record, rows)
+        return found
+
+    def _lacking(self, record: ResultRecord, rows: bytes) -> Pages:
+        """Of a record that is here already, none."""
+        return {} if self.reaches(record.index) else self.pages.lacking(record.index, rows)
+
+    def append(self, page: bytes, first: int | None = None) -> None:
+        """Append the records of a page that are behind `latest`; raises ProtocolError if it is damaged.
+
+        Not from a record on whose row pages are not here: it is fetched with them.
+        """
+        for record, rows in decode_page(page):
+            if not self.add(record, rows, first):
+                return
+
+    def add(self, record: ResultRecord, rows: bytes, first: int | None = None) -> bool:
+        """Append a record if it is behind `latest`; returns False if pages of its rows are not here."""
+        if self._lacking(record, rows):
+            self._office.stats["control.row_pages_lacking"] += 1
+            return False
+        self._append(record, rows, first)
+        return True
+
+    def _append(self, record: ResultRecord, rows: bytes, first: int | None = None) -> None:
+        """Append a record if it is behind `latest`; one of an epoch below the last one's is refused (D-5).
+
+        `first` is the first record that the job ever had, if it is known: the copy may begin later.
+        """
         if record.epoch < self._epoch:
             self._office.stats["control.fenced"] += 1
         elif self.latest is None or record.index > self.latest:
             self._epoch = record.epoch
-            self._office.emit(Append(self.job, self.incarnation, replace(record, open=b""), rows))
+            if self.latest is None:
+                self.first = record.index if first is None else min(first, record.index)
+            self._office.emit(Append(self.job, self.incarnation, replace(record, open=b""), rows, self.first))
+            if self.latest is not None and record.before is not None and record.before > self.latest:
+                self.mending.found([(self.latest + 1, record.before + 1)])
             self.latest = record.index
+            self.pages.passed(record.index)
+
+
+def _vouched(cell: Cell | None, incarnation: str) -> int | None:
+    """The last record that a log must have by what its agent has accepted, None if there is none."""
+    value = None if cell is None else cell.value
+    return (
+        value.before if value is not None and value.incarnation == incarnation and not value.deleted else None
+    )
 
 
 class Holder:
@@ -184,6 +328,7 @@ class Holder:
     def begin(self) -> None:
         """Remember it, and be in its tree: a job that reads others has no members to find its master."""
         self.persist()
+        self.copy.mending.found(self.copy.lacking)
         if has_no_members(self.terms.manifest.text):
             self._office.emit(Subscribe(self.copy.job))
 

@@ -54,6 +54,8 @@ class Inquiry:
     def __init__(self, office: Office, known: Callable[[bytes], tuple[Terms | None, int | None]]) -> None:
         self._office, self._known = office, known
         self._open: dict[bytes, _Open] = {}
+        self.lost_votes: dict[bytes, None] = {}
+        """Agents whose last answer was that they have lost their votes."""
 
     def ask(self, job: bytes, extra: tuple[Contact, ...], then: Informed) -> None:
         """Begin an inquiry among the closest neighbours and some others, or wait for the one that is open."""
@@ -128,6 +130,9 @@ class Inquiry:
         inquiry.heard[sender.id] = sender
         if message.terms is not None and message.terms.manifest.job_id == message.job:
             inquiry.answers.append((message.terms, sender.id))
+        self.lost_votes.pop(sender.id, None)
+        if message.lost_votes:
+            self.lost_votes[sender.id] = None
         if not message.leads:
             inquiry.idle.append(sender.id)
         self._end_if_heard(message.job, inquiry)

@@ -38,7 +38,7 @@ from elfmesh.control.remembered import Epochs, Tombstones
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.roots import Roots
 from elfmesh.control.succession import Succession
-from elfmesh.control.terms import Terms
+from elfmesh.control.terms import Numbering, Terms
 from elfmesh.errors import QueryError
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Subscribe, Unsubscribe
@@ -63,7 +63,7 @@ class Leadership:
         self.holders: dict[bytes, Holder] = {}
         self._succession = Succession(office, self.masters)
         self.registers = Registers(office, self, acceptors)
-        self._elections = Elections(office, self.registers, self.epoch)
+        self.elections = Elections(office, self.registers, self.epoch)
         self._epochs = Epochs(office)
         self._logs: dict[bytes, LogInfo] = {}
         self._tombstones = Tombstones()
@@ -154,13 +154,23 @@ class Leadership:
         if job not in self.masters and not self.is_dead(terms.manifest):
             self._holder(terms).keep(terms, roster)
 
+    def give_up(self, job: bytes) -> None:
+        """Lead a job no more, and try to lead it no more, since another numbering of it begins here."""
+        self.elections.give_up(job)
+        if (master := self.masters.get(job)) is not None:
+            self._step_down(master)
+
+    def look_again(self, job: bytes) -> None:
+        """Find out who leads a job, after a pause."""
+        self._looking.later(job)
+
     def leads(self, job: bytes) -> bool:
         """Whether this agent leads a job, or is about to."""
         return job in self.masters or self.elects(job)
 
     def elects(self, job: bytes) -> bool:
         """Whether an attempt of this agent to lead a job is open."""
-        return self._elections.is_running(job)
+        return self.elections.is_running(job)
 
     def leader(self, job: bytes) -> Contact | None:
         """Who leads a job, as far as this agent knows; of one that is over, no member knows that."""
@@ -196,20 +206,29 @@ class Leadership:
 
     # -- beginning and ending --------------------------------------------------------------------------
 
-    def begin(self, manifest: Manifest, then: Callable[[Master | Lost], None], start: int = FIRST) -> None:
+    def begin(
+        self,
+        manifest: Manifest,
+        then: Callable[[Master | Lost], None],
+        start: int = FIRST,
+        earlier: tuple[Numbering, ...] = (),
+    ) -> None:
         """Lead a new job, or a new incarnation of one; `then` hears whether the register agreed."""
 
         def elected(outcome: Won | Lost) -> None:
             self._offered.pop(manifest.job_id, None)
-            if isinstance(outcome, Lost):
-                return then(outcome)
-            if (master := self.masters.get(manifest.job_id)) is None:
-                master = self._lead(outcome, read_plan(manifest.text))
-                master.begin()
-            return then(master)
+            then(outcome if isinstance(outcome, Lost) else self.lead_new(outcome))
 
         job = manifest.job_id
-        self.first.survey(job, lambda found: self._elections.create(manifest, start, found, elected))
+        self.first.survey(job, lambda found: self.elections.create(manifest, start, found, elected, earlier))
+
+    def lead_new(self, won: Won) -> Master:
+        """Lead a job that the register knows since now."""
+        manifest = won.terms.manifest
+        if (master := self.masters.get(manifest.job_id)) is None:
+            master = self._lead(won, read_plan(manifest.text))
+            master.begin()
+        return master
 
     def _lead(self, won: Won, plan: Plan) -> Master:
         """The master of a term that the register has chosen; its copy of the log may lack something yet."""
@@ -274,7 +293,7 @@ class Leadership:
             self._office.stats["control.malformed"] += 1
             self._looking.later(terms.manifest.job_id)
             return
-        self._elections.take_over(terms, lambda outcome: self._elected(terms, plan, outcome))
+        self.elections.take_over(terms, lambda outcome: self._elected(terms, plan, outcome))
 
     def _elected(self, terms: Terms, plan: Plan, outcome: Won | Lost) -> None:
         job = terms.manifest.job_id
@@ -306,12 +325,21 @@ class Leadership:
         job, incarnation = terms.manifest.job_id, terms.manifest.incarnation
         holder = self.holders.get(job)
         if holder is None or holder.terms.manifest.incarnation != incarnation:
-            log = self._logs.get(job)
-            latest = log.latest if log is not None and log.incarnation == incarnation else None
-            copy = LogCopy(self._office, job, incarnation, latest)
+            copy = LogCopy.restored(self._office, terms, self._logs.get(job), self._cell, self.held)
             holder = self.holders[job] = Holder(self._office, terms, copy)
             holder.begin()
         return holder
+
+    def _cell(self, job: bytes) -> Cell | None:
+        """What is known of a job's register: as its master, or as an acceptor."""
+        master = self.masters.get(job)
+        return self.registers.acceptors.vote(job).value if master is None else master.committer.cell
+
+    def damaged(self, log: LogInfo) -> None:
+        """Records of a log cannot be read any more."""
+        _, copy = self.held(log.job)
+        if copy is not None and copy.incarnation == log.incarnation:
+            copy.mending.found(log.holes)
 
     # -- handing over ----------------------------------------------------------------------------------
 
@@ -322,7 +350,7 @@ class Leadership:
             return
         if self.is_dead(message.terms.manifest):
             return
-        if self._elections.is_running(job):
+        if self.elections.is_running(job):
             self._offered[job] = message.terms
             return
         self._office.emit(Subscribe(job))

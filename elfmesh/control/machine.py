@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from elfmesh import ids
-from elfmesh.control import acquaintances, carrier
+from elfmesh.control import acquaintances, carrier, dead
 from elfmesh.control.answers import UNAVAILABLE, error_body
 from elfmesh.control.asks import Asks
 from elfmesh.control.authority.policy import OPEN, Policy
@@ -30,6 +30,7 @@ from elfmesh.control.events import (
     Finalised,
     Left,
     LocalStreams,
+    LogDamaged,
     LogRead,
     ProgramAttached,
     ProgramGone,
@@ -54,11 +55,13 @@ from elfmesh.control.messages_versions import Rehearse
 from elfmesh.control.office import Office
 from elfmesh.control.programs import beside
 from elfmesh.control.programs.messages import Broadcast
+from elfmesh.control.register import acceptor, lost_votes, vote_counts
 from elfmesh.control.rendezvous import Rendezvous
 from elfmesh.control.requests import JOB_VERBS, REQUEST_S, Requests
 from elfmesh.control.roots import Roots
 from elfmesh.control.terms import Terms
 from elfmesh.control.verify import REV
+from elfmesh.control.voting import voting
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Effect, Event, Message, Received, Rng, Tick
 from elfmesh.overlay.events import Joined, LookupDone, PeerDown, PeerUp, ProbeDone, Remember, RouteDelivered
@@ -80,6 +83,9 @@ def no_facts(topic: str) -> dict[str, Any]:
     """A host that tells nothing about itself."""
     return {}
 
+
+SEEN_AGAIN_S = 60.0
+"""How long after its start an agent takes those that it has met before, and does not see again, for dead."""
 
 EARLY_MAX = 256
 """Questions of clients that wait until this agent has joined the overlay."""
@@ -116,9 +122,12 @@ class Control:
         self.rendezvous = Rendezvous(self.office)
         self.requests = Requests(self.office, self.carrier)
         self.leadership = Leadership(self.office, self.carrier, self.roots)
-        self.asks = Asks(self.office, self.leadership, self.carrier)
+        self.dead = dead.DeadAgents(self.office, self._name_of)
+        self.requests.dead = self.dead.rows
+        self.asks = Asks(self.office, self.leadership, self.carrier, self.dead)
         self.programs = beside.Programs(self.office, self.leadership.masters)
         self.departure = Departure(self.office, self.leadership)
+        self.requests.voting = self.voting = partial(voting, self.office, self.leadership)
         self.carrier.departed, self.carrier.votes_on = self.departure.over, self.departure.jobs
         self.mail = Mail(
             self.office,
@@ -181,6 +190,8 @@ class Control:
                     self.programs.delivered(event, message)
                 else:
                     self._delivered(event, message)
+            case LogDamaged():
+                self.leadership.damaged(event.log)
             case PublishDone() | LookupDone() | ProbeDone() | LogRead():
                 self.office.answer(event.token, event)
             case ClientRequest() if self._joined or event.verb not in ("apply", *JOB_VERBS):
@@ -230,13 +241,14 @@ class Control:
             case PeerUp():
                 self.office.grown(event.contact.id)
                 self.leadership.first.acquaintances.met(event.contact)
+                self.dead.gone(event.contact.id)
             case PeerDown():
                 self.office.lost(event.id)
-                self.leadership.first.acquaintances.lost(event.id)
+                self.dead.lost(self.leadership.first.acquaintances.lost(event.id))
                 self.leadership.lost(event.id)
                 self.programs.rendezvous.lost(event.id)
                 for master in masters.values():
-                    master.closer.judge.suspect(event.id)
+                    master.closer.judge.lost_sight(event.id)
             case Sealed():
                 if event.job in members:
                     members[event.job].sealed(event)
@@ -311,6 +323,12 @@ class Control:
                 epochs[key] = int.from_bytes(data)
             elif kind == "vote":
                 self.leadership.registers.acceptors.restored(key, data)
+            elif kind == acceptor.COUNT:
+                self.leadership.registers.acceptors.counted(data)
+            elif kind == vote_counts.KIND:
+                self.leadership.registers.counts.restored(key, data)
+            elif kind == lost_votes.KIND:
+                self.leadership.registers.acceptors.lost.restored(data)
             elif kind == "job":
                 message = self._unpacked(data)
                 if isinstance(message, Replica) and message.terms.manifest.job_id == key:
@@ -323,6 +341,8 @@ class Control:
                 self.carrier.was_stopped(key, data.decode(errors="replace"))
             elif kind == acquaintances.KIND:
                 self.leadership.first.acquaintances.restored(key, data)
+            elif kind == dead.KIND:
+                self.dead.restored(key, data)
             elif kind == carrier.LEAVING:
                 self.carrier.was_leaving(lambda jobs: self.office.emit(Left()))
             elif kind == KIND:
@@ -333,8 +353,22 @@ class Control:
                 self.carrier.ledgers[key] = data
         if known := self.leadership.first.acquaintances.known():
             self.office.emit(Remember(known))
+            self.office.after(SEEN_AGAIN_S, self._missed)
+        self.leadership.registers.acceptors.lost_since()
         self.carrier.restored(kept)
         self.leadership.restored(epochs, terms, event.logs)
+
+    def _name_of(self, agent: bytes) -> str:
+        """What people call an agent, as rosters say that are known here."""
+        rosters = [master.book.entries for master in self.leadership.masters.values()]
+        rosters += [holder.terms.members for holder in self.leadership.holders.values()]
+        rosters += [each.terms.members for each in self.carrier.members.values() if each.terms is not None]
+        return next((each.name for roster in rosters for each in roster if each.contact.id == agent), "")
+
+    def _missed(self) -> None:
+        """Agents that died while this one was away are lost by nobody's word."""
+        for contact in self.leadership.first.acquaintances.away():
+            self.dead.lost(contact)
 
     def _unpacked(self, body: bytes) -> Message | None:
         try:

@@ -263,13 +263,20 @@ class Mail:
                 terms, latest = leadership.known(message.job)
                 leads = leadership.leads(message.job)
                 known = succession.Known(
-                    message.job, message.token, terms, latest, leads, leadership.epoch(message.job)
+                    message.job,
+                    message.token,
+                    terms,
+                    latest,
+                    leads,
+                    leadership.epoch(message.job),
+                    leadership.registers.acceptors.lost.loss is not None,
                 )
                 self._office.send(sender, known)
             case succession.Known():
                 leadership.answered(sender, message)
             case Departed():
                 leadership.first.acquaintances.departed(sender)
+                self._asks.dead.gone(sender.id)
             case succession.Fetch():
                 serve_fetch(self._office, sender, message)
             case succession.Page():
@@ -326,7 +333,10 @@ class Mail:
         if copy is None:
             return
         try:
-            copy.page(sender, message, payload)
+            if message.part:
+                copy.pages.came(sender, message, payload)
+            else:
+                copy.page(sender, message, payload)
         except ProtocolError:
             self._office.stats["control.malformed"] += 1
 
@@ -353,6 +363,8 @@ class Mail:
     def _confirmed(self, message: ctl.Submit | ctl.Ask) -> None:
         if self._is_late(message):
             ask_anew(self._office, message.origin, message.token)
+        elif self._asks.no_majority.answered(message):
+            pass
         elif isinstance(message, ctl.Submit):
             self._leading.submitted(message, self._asks.submit)
         else:

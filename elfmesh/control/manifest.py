@@ -9,7 +9,6 @@ columns of the results start anew, so that a reader's stored position is never a
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Protocol, TypeAlias
 
 import msgspec
@@ -28,8 +27,7 @@ CREATOR = "local"
 TEXT_BYTES_MAX = 128 << 10
 """ELF-QL text of one job: it travels in headers and to every agent of the stream."""
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
-# Of what peers send: names become parts of file names, of keys of requests and of lines of logs.
+# Of what peers send, a little wider than JOB_NAME.
 Name: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_-]*\Z", max_length=140)]
 Creator: TypeAlias = Annotated[str, msgspec.Meta(max_length=1024)]
 Incarnation: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9_-]*\Z", max_length=64)]
@@ -184,6 +182,6 @@ def split_name(text: str) -> tuple[str, str]:
     """
     namespace, _, name = text.strip().replace(".", "/", 1).rpartition("/")
     namespace = namespace or NAMESPACE
-    if not _NAME.fullmatch(name) or not _NAME.fullmatch(namespace):
+    if not ids.JOB_NAME.fullmatch(name) or not ids.JOB_NAME.fullmatch(namespace):
         raise ValueError(f"{text!r} is not the name of a job")
     return namespace, name

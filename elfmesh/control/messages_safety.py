@@ -66,8 +66,12 @@ class Kept(Message, frozen=True, tag="ctl.kept"):
     epoch: Count = 0
 
 
-class Surrender(Message, frozen=True, tag="ctl.surrender"):
-    """The master, multicast: whoever keeps contributions of this member from `start` on, send them to me."""
+class Surrender(Message, frozen=True, tag="ctl.surrender", omit_defaults=True):
+    """The master, multicast: whoever keeps contributions of these members from `start` on, send them to me.
+
+    `members` is the bitmap of all their numbers and empty if there is one; `number` is the first. An agent
+    that does not know `members` answers for the first one.
+    """
 
     job: Id
     incarnation: str
@@ -75,6 +79,7 @@ class Surrender(Message, frozen=True, tag="ctl.surrender"):
     epoch: Count
     number: Count
     start: Index
+    members: bytes = b""
 
 
 class KeptCopy(Message, frozen=True, tag="ctl.kept_copy"):

@@ -25,6 +25,7 @@ class Known(Message, frozen=True, tag="ctl.known"):
         terms: None if nothing is known.
         leads: the answering agent leads the job.
         epoch: the highest it has seen of it, in any incarnation.
+        lost_votes: the answering agent has lost its votes: it shall not vote first on a job.
     """
 
     job: Id
@@ -33,6 +34,7 @@ class Known(Message, frozen=True, tag="ctl.known"):
     latest: Index | None
     leads: bool = False
     epoch: Count = 0
+    lost_votes: bool = False
 
 
 class Replica(Message, frozen=True, tag="ctl.replica"):
@@ -46,21 +48,37 @@ class Replica(Message, frozen=True, tag="ctl.replica"):
 
 
 class Fetch(Message, frozen=True, tag="ctl.fetch"):
-    """Send me your records of this incarnation with an index above `after`."""
+    """Send me your records of this incarnation with an index above `after` and, if given, below `until`.
+
+    `part`: no record, but the page of rows of interval `after` that has this digest.
+    """
 
     job: Id
     incarnation: str
     after: Index | None
     token: Count
+    until: Index | None = None
+    part: bytes = b""
 
 
 class Page(Message, frozen=True, tag="ctl.page"):
-    """Records in answer to `Fetch` (the payload); `done` if there are no more now."""
+    """Records in answer to `Fetch` (the payload).
+
+    Attributes:
+        done: there are no more now.
+        hole: the sender's own log lacks records from the first index up to the second, which is why the page
+            ends there.
+        first: index of the first record that the job ever had, None if the sender does not know it.
+        part: digest of the page of rows that was asked for and is the payload; without one it is not here.
+    """
 
     job: Id
     incarnation: str
     token: Count
     done: bool
+    first: Index | None = None
+    hole: tuple[Index, Index] | None = None
+    part: bytes = b""
 
 
 class Handover(Message, frozen=True, tag="ctl.handover"):

@@ -160,9 +160,11 @@ class Office:
         stop: int | None,
         limit: int,
         then: Callable[[LogRead | None], None],
+        *,
+        digest: bytes = b"",
     ) -> None:
-        """Read records of a job's results log, if that is one of this incarnation."""
-        self.out.append(ReadLog(self._ask(then, QUESTION_S), job, start, stop, limit, incarnation))
+        """Read records of a job's results log, if that is one of this incarnation, or a page of rows."""
+        self.out.append(ReadLog(self._ask(then, QUESTION_S), job, start, stop, limit, incarnation, digest))
 
     def ask_job(
         self,

@@ -47,6 +47,7 @@ class Plan:
         functions: whether it brings Python functions along.
         joined: how many inputs a row is put together of: 1 without a join of streams.
         sessions: whether an interval's rows are the sessions that ended.
+        lateness_us: how far an agent's watermark is behind the newest record that it has read.
     """
 
     inputs: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
@@ -63,6 +64,7 @@ class Plan:
     latest: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     functions: bool = False
+    lateness_us: int = 0
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -140,6 +142,7 @@ def read_job(text: str, *, source: str = "query") -> tuple[JobNames, Plan]:
         functions=bool(statement.functions),
         horizon_s=None if job.horizon_us is None else job.horizon_us / MICROS,
         sessions=statement.has_sessions,
+        lateness_us=job.lateness_us,
     )
     return job, plan
 
@@ -211,12 +214,17 @@ def read_plan(text: str) -> Plan:
     return read_job(text)[1]
 
 
-def check_columns(text: str, schema: pa.Schema | None, stream: str) -> str:
-    """Why a stream cannot serve the job, "" if it can; `schema` None: only the data shows its columns."""
+def check_columns(text: str, schema: pa.Schema | None, stream: str, *, is_new: bool = False) -> str:
+    """Why a stream cannot serve the job, "" if it can; `schema` None: only the data shows its columns.
+
+    Constants that no value can equal are refused of new jobs: one that runs must not end by an upgrade.
+    """
     try:
         query = ql.Query(ql.parse(text))
         if schema is not None:
             query.check_schema(schema, stream)
+            if is_new:
+                query.check_constants(schema, stream)
     except QueryError as error:
         return str(error)
     return ""

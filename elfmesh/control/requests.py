@@ -39,6 +39,7 @@ from elfmesh.control.messages import Answered, Ask, AskAll, Submit
 from elfmesh.control.messages_versions import Coming
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import read_job
+from elfmesh.control.register.lost_votes import voting_text
 from elfmesh.control.results.records import FIRST, encode_json
 from elfmesh.control.resuming import resumed_at
 from elfmesh.control.signing import decode_envelope
@@ -50,7 +51,7 @@ LOADING_S = 10.0
 """How much longer who applies waits: to load what evaluates jobs takes seconds where hosts are busy. So does
 who else is answered with the last acknowledgement, or without it after `activation.APPLY_S`."""
 
-ACKNOWLEDGED_VERBS = ("pause", "resume", *CHANGING_VERBS)
+ACKNOWLEDGED_VERBS = ("pause", "resume", "recover", *CHANGING_VERBS)
 
 ASK_AGAIN_S = 0.5
 """When a question about a job is asked again that nobody has answered: as soon as its master, or a new one,
@@ -61,10 +62,11 @@ ASK_AGAIN_MAX_S = 2.5
 seconds to answer, is asked again after this from the beginning."""
 
 JOB_VERBS = (
-    *("describe", "why", "verify", "delete", "pause", "resume", "results", "schema", "offsets"),
+    *("describe", "why", "verify", "delete", "pause", "resume", "recover", "results", "rows"),
+    *("schema", "offsets"),
     *VERSION_VERBS,
 )
-PATIENT_VERBS = ("describe", "why", "results", "schema", "offsets")
+PATIENT_VERBS = ("describe", "why", "results", "rows", "schema", "offsets")
 """What reads one job: a refusal while its master changes is taken for silence, and asked again."""
 
 ALL_VERBS = ("list", "agents", "streams", "trees", "whose")
@@ -104,6 +106,10 @@ class Requests:
     def __init__(self, office: Office, carrier: Carrier) -> None:
         self._office, self._carrier = office, carrier
         self._open: dict[int, _Open] = {}
+        self.voting: Callable[[], dict[str, Any]] = lambda: {"lost": None, "without_majority": []}
+        """What this agent knows of its votes."""
+        self.dead: Callable[[], list[dict[str, Any]]] = list
+        """Dead agents that this one knows."""
 
     def request(self, event: ClientRequest) -> None:
         """Take a client's request."""
@@ -124,6 +130,10 @@ class Requests:
             functions = self._office.facts("functions").get("problem")
             if functions and not problem:
                 health |= {"status": "degraded", "problem": functions}
+            if not problem and (said_of_votes := voting_text(self.voting())):
+                health |= {"status": "degraded", "problem": said_of_votes}
+            if dead := [row["name"] for row in self.dead()]:  # which a restart of this agent would not mend
+                health |= {"dead_agents": dead}
             self._reply(event.token, OK, health | {"agent": self._office.name})
         elif event.verb == "leave":
             self._leave(event)

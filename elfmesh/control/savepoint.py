@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import msgspec
 import zstandard
 
+from elfmesh.control.line_parts import ends
 from elfmesh.control.results.segment import private_file
 from elfmesh.errors import DataError, StorageError
 
@@ -69,7 +70,7 @@ def write(path: Path, head: Head, lines: Iterable[bytes]) -> int:
     Args:
         path: replaced if it is there.
         head: of the job.
-        lines: its results, ascending; a JSON object each.
+        lines: its results, ascending; a JSON object each, or one for each part of a result.
 
     Raises:
         StorageError: the disk refuses; an earlier file is as it was.
@@ -81,7 +82,7 @@ def write(path: Path, head: Head, lines: Iterable[bytes]) -> int:
             file.write(_packed(msgspec.msgpack.encode(head)))
             for line in lines:
                 block += line + b"\n"
-                count += 1
+                count += ends(msgspec.json.decode(line))
                 if len(block) >= BLOCK_BYTES:
                     file.write(_packed(bytes(block)))
                     block.clear()

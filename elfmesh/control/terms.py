@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from elfmesh.control.manifest import Manifest
+from elfmesh.control.manifest import Incarnation, Manifest
 from elfmesh.control.results.records import FIRST
 from elfmesh.machine import Contact, Count, Index
 
@@ -74,6 +74,24 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     usual: float = 0.0
 
 
+class Numbering(msgspec.Struct, frozen=True, kw_only=True):
+    """An earlier numbering of a job's intervals, ended by an update; readers may still be behind in it.
+
+    Attributes:
+        incarnation: its name.
+        first: index of its first record, None if it is not known.
+        latest: index of its last record.
+    """
+
+    incarnation: Incarnation
+    first: Index | None
+    latest: Index
+
+
+EARLIER_MAX = 32
+"""Earlier numberings that terms name; each is some 60 bytes in every copy of them."""
+
+
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a master and its successor must agree on; also what every member knows.
 
@@ -91,6 +109,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         evaluated: see `Stage`; 0: its own text.
         older: the versions before it, as long as one of their intervals may be open or they may come back.
         rollout: how the last change of the version went, for people.
+        earlier: the numberings before this one, oldest first, as far as they had records.
     """
 
     manifest: Manifest
@@ -106,6 +125,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     evaluated: Count = 0
     older: tuple[Stage, ...] = ()
     rollout: Rollout | None = None
+    earlier: tuple[Numbering, ...] = ()
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -21,6 +21,7 @@ from elfmesh.control.manifest import Manifest
 from elfmesh.control.master.roster import RosterBook
 from elfmesh.control.messages_safety import Verified, Verify
 from elfmesh.control.office import Office, Timer
+from elfmesh.control.page_reads import read_rows
 from elfmesh.control.plan import read_plan
 from elfmesh.control.results.pages import decode_page
 from elfmesh.control.results.records import (
@@ -31,6 +32,7 @@ from elfmesh.control.results.records import (
     ipc_to_table,
     rows_to_json,
 )
+from elfmesh.control.results.row_pages import joined, table_of
 from elfmesh.control.stages import stage_at
 from elfmesh.control.terms import RosterEntry, Stage
 from elfmesh.errors import ProtocolError
@@ -176,12 +178,15 @@ class Verifier:
         except ProtocolError as error:
             self._end(index, "failed", error=str(error))
             return
-        if not page:
+        if not page and read.hole is not None:
+            self._end(index, "unknown", error=f"interval {index} is damaged on disk and is being fetched")
+        elif not page:
             expired = read.expired is not None and index <= read.expired
             text = "is not kept any more" if expired else "has no final record"
             self._end(index, "unknown", error=f"interval {index} {text}")
         elif page[0][0].state == "SKIPPED":
-            self._end(index, "unknown", error=f"interval {index} was skipped: there is nothing to compare")
+            why = page[0][0].reason or "there is nothing to compare"
+            self._end(index, "unknown", error=f"interval {index} was skipped: {why}")
         else:
             self._begin(*page[0])
 
@@ -303,8 +308,28 @@ class Verifier:
             check.errors["the root"] = event.error
             self._conclude("incomplete")
             return
-        published, again = ipc_to_table(check.rows), ipc_to_table(event.rows)
-        differences = [] if check.rows == event.rows else differing(published, again)
+        if check.rows == event.rows:
+            table = table_of(check.rows)
+            count = sum(page.rows for page in table.pages) if table else len(ipc_to_table(check.rows))
+            self._conclude("equal", rows=count)
+            return
+
+        def read(rows: bytes | None) -> None:
+            if check is not self._check:
+                return
+            if rows is None:
+                check.errors["the results log"] = "a page of the rows cannot be read"
+                self._conclude("incomplete")
+            else:
+                made = table_of(event.rows)
+                again = event.rows if made is None else joined(event.pages[: len(made.pages)])
+                self._compare(check, ipc_to_table(rows), ipc_to_table(again))
+
+        about = (self._manifest.job_id, self._manifest.incarnation, check.index)
+        read_rows(self._office, *about, check.rows, read)
+
+    def _compare(self, check: _Check, published: pa.Table, again: pa.Table) -> None:
+        differences = differing(published, again)
         lost = check.latest.lacks(check.index) if differences and check.latest is not None else []
         if lost:
             check.errors.update(dict.fromkeys(lost, "what it said before this interval is not kept any more"))

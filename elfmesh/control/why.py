@@ -1,4 +1,7 @@
-"""Why a job's root does not go on: which interval holds it, who it waits for, and what is known of them.
+"""Why a job's root does not go on, and which agents its results lack.
+
+Names the interval that is held, the agents that are waited for or dead, and those that the newest record
+lacks.
 
 Reads a master; changes nothing. The answer is for people first: `because` says it in a sentence.
 """
@@ -7,12 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from elfmesh.control.cover import numbers
-from elfmesh.control.describe import shown_interval
-from elfmesh.control.gathered import frontier_in_all
+from elfmesh.control.cover import bits, numbers
+from elfmesh.control.describe import shown_interval, summary, voters_without_votes
+from elfmesh.control.gathered import covered_in_all, frontier_in_all
 from elfmesh.control.master.master import Master
 from elfmesh.control.office import Office
-from elfmesh.control.results.records import iso_us
+from elfmesh.control.results.records import ResultRecord, iso_us
 from elfmesh.units import format_duration
 
 SHOWN_MAX = 256
@@ -20,6 +23,12 @@ SHOWN_MAX = 256
 
 CONTRIBUTING = "waiting for agents to contribute"
 """The stage in which agents are what holds the root."""
+
+IN_TIME = "in time"
+"""The stage in which no interval is due."""
+
+NAMED = 3
+"""Agents named in the sentence; `agents` has all."""
 
 READING = "waiting for the job that it reads"
 """The stage of a job that reads others while these have not closed what it needs."""
@@ -33,16 +42,22 @@ def explanation(office: Office, master: Master) -> dict[str, Any]:
 
     Returns:
         job, state, stage; interval: {index, start, end} or null; held_for_seconds: since somebody was seen
-        beyond it; tentative_rev: the revision that is shown of it, 0 if none is; in, expected: members;
-        agents: one object per member that is waited for, {agent, state, frontier, behind, dead_for_seconds,
-        error}; reads: what a job that reads others waits for; because: all that in a sentence.
+        beyond it; tentative_rev: the revision that is shown of it, 0 if none is; in: members whose
+        contribution to it is here, expected: all members; agents: one object per member that is waited for or
+        is dead and not in, {agent, state, frontier, behind, dead_for_seconds, error}; newest: the newest
+        record, {index, start, state, completeness, missing, counts} or null; missing: the agents that the
+        newest record lacks and those in `agents`; reads: what a job that reads others waits for;
+        voters_without_votes: addresses; because: all that in a sentence.
     """
     closer, book = master.closer, master.book
     index = closer.held
     due = closer.due_since(index)
-    missing = closer.missing() if closer.idle and due is not None else 0
+    is_due = closer.idle and due is not None
+    required, inside = book.required(index), covered_in_all(closer.trees, index)
+    missing = closer.missing() if is_due else required & ~inside & bits(closer.judge.dead)
+    newest = master.tally.recent[-1] if master.tally.recent else None
     agents = [_agent(office, master, number, index) for number in numbers(missing)[:SHOWN_MAX]]
-    stage = _stage(master, due, missing)
+    stage = _stage(master, due, missing if is_due else 0)
     shown = shown_interval(index)
     start, end = master.plan.window(shown) if shown is not None else (None, None)
     held = None if due is None else round(office.now - due, 3)
@@ -53,12 +68,35 @@ def explanation(office: Office, master: Master) -> dict[str, Any]:
         "held_for_seconds": held,
         "stage": stage,
         "tentative_rev": closer.tentative.rev(index),
-        "in": (book.required(index) & ~missing).bit_count(),
-        "expected": book.required(index).bit_count(),
+        "in": (required & (~missing if is_due else inside)).bit_count(),
+        "expected": required.bit_count(),
         "agents": agents,
+        "newest": None if newest is None else summary(newest),
+        "missing": sorted({*book.names(missing), *(newest.missing if newest is not None else ())}),
         "reads": closer.waits_for(),
-        "because": _sentence(stage, agents, len(numbers(missing)), held, master),
+        "voters_without_votes": voters_without_votes(master),
+        "because": _sentence(stage, agents, len(numbers(missing)), held, master)
+        + _lacking(newest)
+        + _voters(master),
     }
+
+
+def _lacking(newest: ResultRecord | None) -> str:
+    """What the newest record lacks, for people."""
+    if newest is None or not newest.missing:
+        return ""
+    named = ", ".join(newest.missing[:NAMED])
+    more = f" and {len(newest.missing) - NAMED} more" if len(newest.missing) > NAMED else ""
+    inside = f"{newest.agents_in} of {newest.agents_expected} agents"
+    return (
+        f"; the newest record (interval {newest.index}, {newest.state}) has {inside} and lacks {named}{more}"
+    )
+
+
+def _voters(master: Master) -> str:
+    """That voters have lost their votes, for people."""
+    lost = voters_without_votes(master)
+    return f"; lost their votes, and are being replaced: {', '.join(lost)}" if lost else ""
 
 
 def _stage(master: Master, due: float | None, missing: int) -> str:
@@ -80,7 +118,7 @@ def _stage(master: Master, due: float | None, missing: int) -> str:
     if closer.waits_for() and not missing:
         return READING
     if due is None:
-        return "in time"
+        return IN_TIME
     return CONTRIBUTING if missing else "closing"
 
 
@@ -118,9 +156,16 @@ def _sentence(
 ) -> str:
     if stage == READING:
         return f"{stage}: {'; '.join(master.closer.waits_for())}"
+    if stage == IN_TIME and agents:
+        dead = ", ".join(each["agent"] for each in agents[:NAMED])
+        others = f" and {missing - NAMED} more" if missing > NAMED else ""
+        verb = "does" if missing == 1 else "do"
+        return (
+            f"no agent has sealed the next interval yet; it expects {dead}{others}, which {verb} not answer"
+        )
     if not agents or stage != CONTRIBUTING:
         return {
-            "in time": "nothing is held: no agent has sealed the next interval yet",
+            IN_TIME: "nothing is held: no agent has sealed the next interval yet",
             "waiting for a majority": "most of the agents that vote on the job do not answer: see `voters`"
             " in `elf describe`",
             "finishing": "its rows are being made or its record is being written",
@@ -130,7 +175,7 @@ def _sentence(
             "fetching earlier results": "a new master fetches the results that it lacks",
             "founding": "the job begins: agents that carry its stream are still being gathered",
         }.get(stage, stage)
-    named = [f"{each['agent']} {_MEANING[each['state']]}" for each in agents[:3]]
+    named = [f"{each['agent']} {_MEANING[each['state']]}" for each in agents[:NAMED]]
     more = f", and {missing - len(named)} more" if missing > len(named) else ""
     since = "" if held is None else f"; due for {format_duration(round(held * 1_000_000))}"
     return f"{'; '.join(named)}{more}{since} (ON STRAGGLER {master.plan.on_straggler.upper()})"

@@ -124,7 +124,7 @@ class Heartbeats:
         if sender.id in self._members.watched:
             self._hold_back(sender.id, HELD_BACK * self._every_s)
         if accepted:
-            if message.ahead_us is not None and sender.id in self._members.watched:
-                self._skew.told(sender.id, message.ahead_us)
+            if sender.id in self._members.watched:
+                self._skew.answering(sender.id, message.ahead_us, context.now)
             context.emit(Digest(sender.id, message.digest))
             self._members.hear_obituaries(message.obituaries)

@@ -46,7 +46,7 @@ class Overlay:
         me: this agent's contact, as others shall reach it.
         rng: seeded source of randomness.
         digest: the upper layer's bytes for a heartbeat to the peer of this id.
-        clock_us: wall clock, for people only: see `skew`; 0 if there is none.
+        clock_us: wall clock, for `skew`; 0 if there is none.
         k: agents sought by a look-up.
         alpha: requests in flight per look-up.
         cell_contacts: contacts per cell of the table, the active one included.
@@ -299,6 +299,10 @@ class Overlay:
     def skew_s(self) -> float | None:
         """By how much this agent's wall clock is ahead of its peers', None if that is not known (D-13)."""
         return self._skew.seconds
+
+    def peers_us(self, now: float) -> int | None:
+        """What the median of the peers' wall clocks shows, None if that is not known; from any thread."""
+        return self._skew.peers_us(now)
 
     def stats(self) -> dict[str, int | float | str]:
         """Gauges and counters, by name."""

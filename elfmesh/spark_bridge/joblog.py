@@ -29,6 +29,7 @@ from elfmesh.errors import ConfigError, DataError, ElfError, RuntimeFailure, Unr
 JOB_UNKNOWN = "ELF_JOB_UNKNOWN"
 UNREACHABLE = "ELF_UNREACHABLE"
 INTERVALS_EXPIRED = "ELF_INTERVALS_EXPIRED"
+INTERVALS_LOST = "ELF_INTERVALS_LOST"
 JOB_RECREATED = "ELF_JOB_RECREATED"
 SCHEMA_MISMATCH = "ELF_SCHEMA_MISMATCH"
 BAD_OPTION = "ELF_BAD_OPTION"
@@ -51,19 +52,54 @@ PATIENCE_S = 30.0
 PAUSE_S = 0.3
 
 
+BEFORE_ALL = -(2**62)
+"""In front of all intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """One numbering of a job's intervals, by the name of its incarnation, and its last interval.
+
+    `before` is the interval in front of the first that it ever had.
+    """
+
+    incarnation: str
+    before: int
+    latest: int
+
+
 @dataclass(frozen=True, slots=True)
 class Offsets:
     """Which intervals a job's results log holds; `latest` is `earliest - 1` while there is none.
 
     `earliest` is the first one held, not the first one wanted: intervals before it may have expired, or have
     never been, because numbers are aligned to the epoch. Only a read tells (INTERVALS_EXPIRED). `revision` is
-    the number of the newest tentative result, for who reads those, too.
+    the number of the newest tentative result, for who reads those, too. `before` is the interval in front of
+    the first that there ever was, `numberings` are those before an update of the windows' distance.
     """
 
     earliest: int
     latest: int
     incarnation: str
     revision: int | None = None
+    before: int = BEFORE_ALL
+    numberings: tuple[Numbering, ...] = ()
+
+    def following(self, incarnation: str, interval: int) -> Numbering | None:
+        """The earlier numbering that has what comes after an interval; None: the present one has it.
+
+        Raises:
+            KeyError: that numbering is not one of this job's.
+        """
+        names = [each.incarnation for each in self.numberings]
+        if incarnation == self.incarnation:
+            return None
+        if incarnation not in names:
+            raise KeyError(incarnation)
+        at = names.index(incarnation)
+        if interval < self.numberings[at].latest:
+            return replace(self.numberings[at], before=interval)
+        return self.numberings[at + 1] if at + 1 < len(names) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,14 +188,21 @@ class JobLog:
             int(answer["latest"]),
             str(answer["incarnation"]),
             None if newest is None else int(newest),
+            _before(answer),
+            tuple(
+                Numbering(str(each["incarnation"]), _before(each), int(each["latest"]))
+                for each in answer.get("earlier", ())
+            ),
         )
 
-    def nth_after(self, after: int, count: int) -> int:
+    def nth_after(self, after: int, count: int, incarnation: str = "") -> int:
         """The index of the `count`-th interval published after `after`, or of the last if there are fewer.
 
         Numbers may have gaps, hours long or years: quiet times are no intervals. Cost: one answer, unread.
         """
-        with self._open("results", **{"from": after + 1, "limit": count}) as response:
+        query: dict[str, Any] = {"from": after + 1, "limit": count}
+        query |= {"incarnation": incarnation} if incarnation else {}
+        with self._open("results", **query) as response:
             return int(response.headers[NEXT]) - 1
 
     def batches(
@@ -185,6 +228,8 @@ class JobLog:
             Unreachable: the answer broke off.
         """
         query: dict[str, Any] = {"from": after, "to": upto, **self._viewed}
+        if incarnation:
+            query["incarnation"] = incarnation
         if only is not None:
             query["only"] = ",".join(sorted(only))
         if revision is not None:
@@ -276,6 +321,13 @@ class JobLog:
                 f"{NO_RESULT_YET}: job {self.job!r} has no result yet, so its columns' types are not known. "
                 "Try again when its first interval has closed, or give a schema of your own."
             )
+        if response.status == http.client.GONE and " lost: " in said:
+            return RuntimeFailure(
+                f"{INTERVALS_LOST}: job {self.job!r}: {said}. Read what is before and behind with "
+                "startingInterval and endInterval; a stream needs a new checkpoint that begins behind."
+            )
+        if response.status == http.client.GONE and "no such numbering" in said:
+            return recreated(self.job, str(query.get("incarnation")), self.offsets().incarnation)
         if response.status == http.client.GONE:
             first = int(str(query["from"])) + 1
             return RuntimeFailure(
@@ -285,6 +337,11 @@ class JobLog:
         return RuntimeFailure(
             f"{AGENT_ERROR}: the agent refused with status {response.status}: {said or response.reason}"
         )
+
+
+def _before(said: dict[str, Any]) -> int:
+    """The interval in front of the first that a log ever had; agents did not always say it."""
+    return BEFORE_ALL if said.get("first") is None else int(said["first"]) - 1
 
 
 def recreated(job: str, was: str, now: str) -> RuntimeFailure:

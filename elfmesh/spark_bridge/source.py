@@ -31,7 +31,7 @@ from elfmesh.control.results.records import PAO
 from elfmesh.errors import ConfigError
 from elfmesh.spark_bridge.conform import arrow_schema, conform
 from elfmesh.spark_bridge.filters import Bounds, narrow
-from elfmesh.spark_bridge.joblog import BAD_OPTION, SCHEMA_WAIT_S, JobLog, Offsets, recreated
+from elfmesh.spark_bridge.joblog import BAD_OPTION, SCHEMA_WAIT_S, JobLog, Numbering, Offsets, recreated
 
 try:  # PySpark 4.2 brought admission control and availableNow to Python sources.
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -213,13 +213,16 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     State of the planner (never used in `read`): `initial` is the one answer of initialOffset, `target` the
     last interval of an availableNow query, `held` what latestOffset has just heard, `seen` and `shown` the
-    last interval and revision planned: only PySpark before 4.2 needs them, as it does not tell.
+    last offset and revision planned: only PySpark before 4.2 needs them, as it does not tell.
+
+    An update of the windows' distance begins another numbering of intervals. What is left of the one before
+    is planned first, in batches of its own, so that a batch has intervals of one numbering only.
     """
 
     initial: dict[str, Any] | None = None
     target: int | None = None
     held: Offsets | None = None
-    seen: int | None = None
+    seen: dict[str, Any] | None = None
     shown: int = 0
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -229,8 +232,7 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self.initial
         held = self.log.offsets()
         after = self.options.first(earliest=held.earliest, latest=held.latest + 1) - 1
-        self.seen = after
-        self.initial = self._offset(after, held, first=True)
+        self.initial = self.seen = self._offset(after, held, first=True)
         return self.initial
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
@@ -243,20 +245,46 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The last interval of the next batch; waits up to longPoll for a new one."""
-        after = self.seen if start is None else int(start["interval"])
+        start = self.seen if start is None else start
+        after = None if start is None else int(start["interval"])
         wait_s = self.options.long_poll_s if self.target is None else 0.0
         revision = self.shown if start is None else start.get("revision")
         held = self.log.offsets(after=after, wait_s=wait_s, revision=revision)
         self.held = held
-        if start is not None:
-            _same_job(self.log, start, held)
         capped = self.options.limit if ReadMaxFiles is None else getattr(limit, "max_files", None)
+        if start is not None and after is not None and start["incarnation"] != held.incarnation:
+            numbering = self._following(start, held)
+            if numbering is not None:
+                self.seen = {**start, **self._rest(numbering, capped)}
+                return self.seen
+            if held.latest < held.earliest:  # the present numbering has no interval yet
+                return start
+            after = held.before
         bounds = (held.latest, self.target, self.options.end)
         last = min(bound for bound in bounds if bound is not None)
         if after is not None and capped is not None and last - max(after, held.earliest - 1) > capped:
             last = min(last, self.log.nth_after(after, capped))
-        self.seen = last if after is None else max(last, after)
-        return self._offset(self.seen, held)
+        self.seen = self._offset(last if after is None else max(last, after), held)
+        return self.seen
+
+    def _following(self, start: dict[str, Any], held: Offsets) -> Numbering | None:
+        """See `Offsets.following`. Raises RuntimeFailure: the job was deleted and made again."""
+        try:
+            return held.following(start["incarnation"], int(start["interval"]))
+        except KeyError:
+            raise recreated(self.log.job, start["incarnation"], held.incarnation) from None
+
+    def _rest(self, numbering: Numbering, capped: int | None) -> dict[str, Any]:
+        """The next batch's end within an earlier numbering: all of it, or as many intervals as are wanted."""
+        last = numbering.latest
+        if capped is not None:
+            found = self.log.nth_after(numbering.before, capped, numbering.incarnation)
+            last = (
+                min(last, found) if found > numbering.before else last
+            )  # not kept any more: reading says so
+        if self.options.end is not None:
+            last = max(numbering.before, min(last, self.options.end))
+        return {"interval": last, "incarnation": numbering.incarnation}
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """The newest interval there is, for the query's progress report."""
@@ -269,19 +297,31 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             RuntimeFailure: the job was re-created.
         """
+        same = start["incarnation"] == end["incarnation"]
         after, upto = int(start["interval"]), int(end["interval"])
         before, newest = start.get("revision", 0), end.get("revision", 0)
-        if after >= upto and before >= newest:
+        if same and after >= upto and before >= newest:
             return []
         # A batch is planned as soon as its end is known; one of a checkpoint before anybody has asked.
         held = self.log.offsets() if self.held is None or self.held.latest < upto else self.held
-        _same_job(self.log, start, held)
-        self.seen, self.shown = upto, newest
-        ranges = self.options.ranges(after, upto, held.earliest)
+        whose = self._numbering(end, held)
+        if not same:  # what was before is read to its end
+            after = whose.before
+        self.seen, self.shown = end, newest
+        earliest = held.earliest if whose.incarnation == held.incarnation else whose.before + 1
+        ranges = self.options.ranges(after, upto, earliest)
         if newest > before:
             last = END if self.options.end is None else self.options.end
             ranges.append(Range(upto, last, len(ranges), revision=before, only=frozenset({TENTATIVE})))
-        return [replace(each, incarnation=held.incarnation) for each in ranges]
+        return [replace(each, incarnation=whose.incarnation) for each in ranges]
+
+    def _numbering(self, offset: dict[str, Any], held: Offsets) -> Numbering:
+        """The numbering of an offset. Raises RuntimeFailure: the job has none of this name."""
+        present = Numbering(held.incarnation, held.before, held.latest)
+        for each in (*held.numberings, present):
+            if each.incarnation == offset["incarnation"]:
+                return each
+        raise recreated(self.log.job, offset["incarnation"], held.incarnation)
 
     def _offset(self, interval: int, held: Offsets, *, first: bool = False) -> dict[str, Any]:
         """An offset as a checkpoint holds it; those of final intervals know no revisions."""
@@ -290,11 +330,6 @@ class StreamReader(_Reads, DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.shown = max(self.shown, 0 if first else held.revision or 0)
             offset["revision"] = self.shown
         return offset
-
-
-def _same_job(log: JobLog, offset: dict[str, Any], held: Offsets) -> None:
-    if offset["incarnation"] != held.incarnation:
-        raise recreated(log.job, offset["incarnation"], held.incarnation)
 
 
 def _word(options: Any, name: str, *known: str) -> str:

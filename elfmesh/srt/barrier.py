@@ -336,7 +336,8 @@ class Barrier:
         pieces, oversize = part.without_oversize(self._payload_bytes_max)
         for item in oversize:
             self._count("entry_oversize")
-            error = f"a payload of {len(item.payload)} bytes is over {self._payload_bytes_max}"
+            size, most = len(item.payload), self._payload_bytes_max
+            error = f"its partial has {size} bytes, more than {most}; more PARTITIONS make it smaller"
             self._above.fault(item.interval, item.interval + 1, part.coverage, error)
         return pieces
 

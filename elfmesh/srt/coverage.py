@@ -30,6 +30,11 @@ def bitmap_of(bits: int) -> bytes:
     return bits.to_bytes((bits.bit_length() + 7) // 8, "little")
 
 
+def is_in(bitmap: bytes, number: int) -> bool:
+    """Whether a roster number is in a bitmap, in constant time."""
+    return number < 8 * len(bitmap) and bool(bitmap[number >> 3] >> (number & 7) & 1)
+
+
 class Verdict(Enum):
     """What a partial is to those already counted."""
 

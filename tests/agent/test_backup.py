@@ -21,10 +21,10 @@ from elfmesh.agent.disk.backup import FORMAT, HEAD_NAME, SUMS_NAME, backup
 from elfmesh.agent.disk.durable import Durable
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Released, Sealed, SealedInterval
+from elfmesh.agent.disk.identity import load_identity
 from elfmesh.agent.disk.restore import restore
 from elfmesh.agent.disk.statelog import StateLog
 from elfmesh.agent.disk.storage import DiskStorage, MemoryStorage
-from elfmesh.agent.host import load_identity
 from elfmesh.control.events import Append, Persist, ReadLog
 from elfmesh.control.results.log import ResultsLog
 from elfmesh.control.results.logs import ResultsLogs
@@ -262,6 +262,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "wrong sums": lambda: packed([head(), entry("functions"), entry(SUMS_NAME, b'{"functions": "0"}')]),
     "behind sums": lambda: packed([head(), entry(SUMS_NAME, b"{}"), entry("functions")]),
     "behind the archive": lambda: sealed(head(), behind=b"more"),
+    "a bomb": lambda: sealed(head(), entry("sinks/a", bytes(64 << 20))),
     "newer": lambda: sealed(head(FORMAT + 1)),
     "no zstd": lambda: b"not a backup",
     "nothing": lambda: b"",

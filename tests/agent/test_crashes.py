@@ -15,6 +15,7 @@ from elfmesh.agent import failpoints
 from elfmesh.control.results.records import BUCKETS
 from tests.agent import crashing
 from tests.agent.rotation.station import Station
+from tests.exhaustive import few
 
 ROOT = Path(__file__).parents[2]
 PLACES = [
@@ -63,7 +64,7 @@ def play(room: Path, begin: int, end: int, failpoint: str = "") -> int:
     return done.returncode
 
 
-@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("nth", few((1, 2), 1))
 def test_a_kill_at_any_place_repeats_and_loses_nothing(tmp_path: Path, nth: int) -> None:
     writer, calm = Station(tmp_path / "hit"), Station(tmp_path / "calm")
     undisturbed = crashing.Told(tmp_path / "calm")

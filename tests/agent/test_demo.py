@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow]
 COMMAND = [sys.executable, "-m", "elfmesh.agent", "demo", "--agents", "3", "--seconds", "10", "--no-spark"]
 
 

@@ -43,7 +43,7 @@ class Power:
     def cut(self, rng: random.Random) -> None:
         for path in sorted(self.directory.rglob("*")):
             status = path.stat()
-            if path.is_file() and path.name != "meta":
+            if path.is_file() and not path.name.startswith("meta"):
                 safe = min(self.synced.get(status.st_ino, 0), status.st_size)
                 left = rng.choice([safe, rng.randint(safe, status.st_size), status.st_size])
                 garbage = rng.choice([b"", rng.randbytes(min(9, status.st_size - left))])

@@ -20,6 +20,7 @@ from elfmesh.agent.log_input import BLOCK_BYTES
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
 from tests.agent import app_log
 from tests.agent.app_log import PER_WINDOW
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -277,7 +278,7 @@ def test_standard_input_is_the_log_when_none_is_named(log: Path) -> None:
 def script(*arguments: str | Path, closed: bool = False) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "elfmesh.agent.cli.run", *map(str, arguments)]
     before = partial(os.close, 0) if closed else None
-    return subprocess.run(command, capture_output=True, check=False, timeout=60, preexec_fn=before)
+    return subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_S, preexec_fn=before)
 
 
 def test_the_module_runs_as_a_script_and_says_when_stdin_is_closed(log: Path) -> None:
@@ -291,7 +292,7 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text('{"a":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}\n' * 100_000)
     command = f"{sys.executable} -m elfmesh.agent.cli.run 'SELECT a FROM log' {path} -o csv | head -1"
-    done = subprocess.run(command, shell=True, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(command, shell=True, capture_output=True, check=False, timeout=PATIENCE_S)
     assert (done.stdout, done.stderr) == (b"a\n", b"")
 
 
@@ -352,7 +353,7 @@ def test_a_named_pipe_is_read_whole_by_the_one_who_opens_it(tmp_path: Path) -> N
     with pipe.open("wb") as file:
         time.sleep(0.3)  # a reader that only looked in has gone by now
         file.write(b'{"k":"a"}\n' * 500_000)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, (tmp_path / "out").read_text(), err) == (0, "n\n500000\n", b"")
 
 
@@ -364,12 +365,12 @@ def test_a_limit_or_an_interrupt_does_not_wait_for_who_writes_into_a_pipe(tmp_pa
     with pipe.open("wb") as file:
         file.write(b'{"k":"a"}\n' * lines)
         file.flush()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_S)
     assert len((tmp_path / "out").read_text().split()) == lines - 199
     process = start(tmp_path / "none", "SELECT count(*) AS n FROM log", pipe)
     with pipe.open("wb") as file:
         file.write(b'{"k":"a"}\n' * lines)
         file.flush()
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -9,10 +8,15 @@ from hypothesis import strategies as st
 
 from elfmesh.agent import failpoints
 from elfmesh.agent.disk import framescan
-from elfmesh.agent.disk.framelog import FILE_NAME, FrameLog
+from elfmesh.agent.disk.framelog import DAMAGED, FILE_NAME, FrameLog
 from elfmesh.agent.disk.frames import Forgotten, Frame, Released, Sealed, SealedInterval
 from elfmesh.agent.disk.storage import DiskStorage, MemoryStorage
+from elfmesh.agent.worker.recovered import recover
+from elfmesh.control.results.records import FIRST, SOURCE_GAP
+from elfmesh.control.terms import Stage
 from elfmesh.errors import ConfigError, DiskFull, StorageError
+from tests.agent.rot.station import MANIFEST
+from tests.hostile.cost import cut_off
 
 
 def sealed(job: str, index: int, size: int = 20) -> Sealed:
@@ -51,7 +55,7 @@ def test_what_was_not_synced_is_gone_after_a_power_cut_and_what_was_is_not() -> 
 def test_a_torn_tail_is_cut_to_the_last_whole_frame(count: int, data: st.DataObject) -> None:
     storage = MemoryStorage()
     log = FrameLog(storage)
-    ends = []
+    ends = [log.size]
     for index in range(count):
         log.append(sealed("j", index))
         ends.append(log.size)
@@ -59,7 +63,7 @@ def test_a_torn_tail_is_cut_to_the_last_whole_frame(count: int, data: st.DataObj
     storage.files[FILE_NAME].cut(cut)
     again = FrameLog(storage)
     whole = [end for end in ends if end <= cut]
-    assert list(again.unreleased("j")) == [sealed("j", index) for index in range(len(whole))]
+    assert list(again.unreleased("j")) == [sealed("j", index) for index in range(len(whole) - 1)]
     assert again.recovery.cut_bytes == cut - (whole[-1] if whole else 0)
     assert again.recovery.gaps == []
     again.append(sealed("j", 77))
@@ -71,7 +75,7 @@ def test_a_torn_tail_is_cut_to_the_last_whole_frame(count: int, data: st.DataObj
 def test_a_bad_frame_in_the_middle_is_a_declared_gap(bad: int, data: st.DataObject) -> None:
     storage = MemoryStorage()
     log = FrameLog(storage)
-    ends = [0]
+    ends = [log.size]
     for index in range(5):
         log.append(sealed("j", index))
         ends.append(log.size)
@@ -230,10 +234,9 @@ def test_false_marks_everywhere_cost_no_more_than_reading() -> None:
     storage = MemoryStorage()
     head = framescan.MARK + (200 << 20).to_bytes(4)
     storage.write(FILE_NAME, (head * 300_000)[: 2 << 20])
-    begin = time.process_time()
-    log = FrameLog(storage)
+    with cut_off():
+        log = FrameLog(storage)
     assert log.recovery.cut_bytes == 2 << 20
-    assert time.process_time() - begin < 20
 
 
 def test_a_full_disk_leaves_the_log_as_it_was_and_usable(tmp_path: Path) -> None:
@@ -283,3 +286,64 @@ def test_a_crash_at_any_step_of_a_rewrite_loses_nothing(tmp_path: Path, place: s
     again = FrameLog(DiskStorage(tmp_path))
     assert list(again.unreleased("j")) == [sealed("j", 48), sealed("j", 49)]
     assert again.released("j") == 48
+
+
+def test_an_end_that_was_whole_once_is_damage_and_not_a_torn_write(caplog: pytest.LogCaptureFixture) -> None:
+    """Somebody may have been told of it: each job that goes on declares a gap, and the file is kept."""
+    storage = MemoryStorage()
+    log = FrameLog(storage)
+    for index in range(3):
+        log.append(sealed("j", index))
+    log.sync()
+    storage.files[FILE_NAME].data[-1] ^= 1
+    damaged = bytes(storage.files[FILE_NAME].data)
+    again = FrameLog(storage)
+    assert (again.recovery.rotten, again.recovery.cut_bytes > 0) == (True, True)
+    assert list(again.unreleased("j")) == [sealed("j", 0), sealed("j", 1)]
+    assert bytes(storage.files[DAMAGED].data) == damaged
+    assert f"{FILE_NAME} is damaged at byte" in caplog.text
+    caplog.clear()
+    assert not FrameLog(storage).recovery.rotten
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("end", [b"", bytes(20)])
+def test_a_torn_end_is_no_damage(end: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    log = FrameLog(storage)
+    log.append(sealed("j", 0))
+    whole = log.size
+    log.append(sealed("j", 1))
+    storage.files[FILE_NAME].cut(whole + 9)
+    storage.files[FILE_NAME].append(end)
+    again = FrameLog(storage)
+    assert (again.recovery.rotten, list(again.unreleased("j"))) == (False, [sealed("j", 0)])
+    assert not caplog.records
+
+
+def test_frames_of_another_agent_are_nobodys(caplog: pytest.LogCaptureFixture) -> None:
+    storage = MemoryStorage()
+    log = FrameLog(storage, owner=b"other")
+    log.append(sealed("j", 0))
+    assert FrameLog(storage, owner=b"other").last("j") is not None
+    again = FrameLog(storage, owner=b"me")
+    assert again.jobs == []
+    assert again.recovery.rotten
+    again.append(sealed("j", 7))
+    kept = FrameLog(storage, owner=b"me").last("j")
+    assert kept is not None
+    assert (kept.start, kept.owner) == (sealed("j", 7).start, b"me")
+    assert DAMAGED in storage.files
+
+
+def test_a_job_declares_a_gap_where_the_end_of_the_frame_log_was_damaged() -> None:
+    storage = MemoryStorage()
+    log = FrameLog(storage)
+    for index in range(3):
+        log.append(sealed("j", index))
+    storage.files[FILE_NAME].data[-1] ^= 1
+    found = recover(FrameLog(storage), "j", 0, (Stage(FIRST, MANIFEST, 1),), 1)
+    assert found.last is not None
+    ((interval, _, counts),) = found.last.carried
+    assert (interval, counts[SOURCE_GAP]) == (2, 1)
+    assert "damaged" in found.lost[0]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -15,6 +16,7 @@ from elfmesh.agent import heavy
 from elfmesh.agent.heavy import HeavyWork
 from elfmesh.cbt import Content
 from elfmesh.control import events as ctl
+from elfmesh.control.results.row_pages import too_large
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Event
 from elfmesh.srt.events import Merged, MergeRequest
@@ -33,22 +35,11 @@ class Compute:
             raise ZeroDivisionError
         return b"".join(parts)
 
-    def finalise(self, effect: ctl.Finalise) -> bytes:
-        return b"rows of %d" % effect.interval
-
-    def close_sessions(self, effect: ctl.Finalise) -> ctl.Finalised:
+    def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
         if effect.open == b"bad":
             raise ProtocolError("damaged")
-        return ctl.Finalised(effect.job, effect.epoch, effect.interval, b"sessions", open=b"open")
-
-    def derive(self, effect: ctl.Finalise) -> tuple[bytes, tuple[int, ...]]:
-        return b"".join(rows for _, _, rows in effect.inputs), (len(effect.inputs),)
-
-
-def test_results_of_other_jobs_are_worked_on_like_partials() -> None:
-    request = ctl.Finalise(b"job", 1, cast(Any, None), 7, (), inputs=(("a/b", 0, b"x"), ("a/b", 1, b"y")))
-    outcomes, *_ = run([request], [])
-    assert outcomes == [ctl.Finalised(b"job", 1, 7, b"xy", counts=(2,))]
+        rows = b"rows of %d" % effect.interval
+        return ctl.Finalised(effect.job, effect.epoch, effect.interval, rows)
 
 
 class Turns:
@@ -125,11 +116,11 @@ def test_much_is_not_done_in_one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(run([finalise(at, small) for at in range(5)])[1].lanes) == 3
 
 
-def test_sessions_are_closed_with_what_is_open() -> None:
+def test_an_interval_whose_payloads_are_damaged_costs_no_other_one() -> None:
     asked = [replace(finalise(at, b"x"), open=data) for at, data in enumerate((b"", b"bad"))]
     outcomes, _, counters = run(asked)
     first, second = (each for each in outcomes if isinstance(each, ctl.Finalised))
-    assert (first.rows, first.open, first.error) == (b"sessions", b"open", "")
+    assert (first.rows, first.open, first.error) == (b"rows of 0", b"", "")
     assert (second.rows, second.open, second.error) == (b"", b"", "damaged")
     assert counters["finalise_failed"] == 1
 
@@ -198,3 +189,15 @@ class Held(Turns):
         if lane == "bulk":
             await self.bulk.wait()
         return await super().run(lane, work)
+
+
+def test_a_result_that_is_too_large_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    class TooLarge(Compute):
+        def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
+            raise too_large(11, 10)
+
+    effect = replace(finalise(7, b"x"), manifest=cast(Any, SimpleNamespace(qualified="shop/words")))
+    work = HeavyWork(TooLarge(), Turns(), lambda work: work.close(), lambda event: None, Counter())
+    outcome = work._finalised(effect)
+    assert "limits.memory" in outcome.error
+    assert "interval 7 of shop/words has no rows" in caplog.text

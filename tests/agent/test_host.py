@@ -6,29 +6,7 @@ from functools import partial
 
 import pytest
 
-from elfmesh.agent.disk.storage import MemoryStorage
-from elfmesh.agent.host import InlineExecutor, ThreadExecutor, load_identity
-from elfmesh.errors import StorageError
-
-
-def test_an_identity_is_kept_and_each_life_has_a_higher_incarnation() -> None:
-    storage = MemoryStorage()
-    lives = []
-    for _ in range(3):
-        lives.append(load_identity(storage))
-        storage.crash()
-    assert len({life.id for life in lives}) == 1
-    assert [life.incarnation for life in lives] == [1, 2, 3]
-    assert load_identity(MemoryStorage()).id != lives[0].id
-
-
-@pytest.mark.parametrize("content", [b"{", b'{"id":"00","incarnation":1}', b'{"id":"zz","incarnation":1}'])
-def test_a_damaged_identity_is_never_replaced_silently(content: bytes) -> None:
-    storage = MemoryStorage()
-    storage.write("id", content)
-    with pytest.raises(StorageError, match="damaged"):
-        load_identity(storage)
-    assert storage.read("id") == content
+from elfmesh.agent.host import InlineExecutor, ThreadExecutor
 
 
 @pytest.mark.parametrize("kind", [ThreadExecutor, InlineExecutor])

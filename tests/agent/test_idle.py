@@ -36,13 +36,13 @@ def test_an_agent_may_load_what_a_job_needs_with_the_first_job(tmp_path: Path) -
     config = tmp_path / "agent.toml"
     config.write_text('[limits]\nengine = "job"\n')
     with Fleet(tmp_path) as fleet:
-        fleet.start(1, options=",format=json,idle=500ms", extra=["-c", str(config)])
+        fleet.start(1, cold=True, options=",format=json,idle=500ms", extra=["-c", str(config)])
         assert fleet[0].get("/v1/streams")["streams"]
         assert fleet[0].process is not None
         assert mapped(fleet[0].process.pid) == set()
         write_lines(fleet.log(0))
         assert fleet[0].apply(JOB)["expected"] == 1
-        eventually(lambda: bool(fleet[0].results("shop/count")), 60, "a result")
+        eventually(lambda: bool(fleet[0].results("shop/count")), what="a result")
         assert mapped(fleet[0].process.pid) >= {"pyarrow", "numpy"}
         fleet[0].kill()
         fleet[0].start()

@@ -33,6 +33,7 @@ from elfmesh.control.manifest import Manifest, new_manifest
 from elfmesh.control.results.records import FIRST
 from elfmesh.errors import StorageError
 from elfmesh.machine import Event
+from tests.patience import PATIENCE_S
 
 TEXT = """CREATE JOB t.j{} AS SELECT k, count(*) AS n FROM {}
 GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k"""
@@ -121,7 +122,7 @@ def job_of(number: int = 0, stream: str = "log") -> Manifest:
     return new_manifest(clause, text, "me", created=0, incarnation="i1")
 
 
-async def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
+async def until(condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - a condition on what was said, nothing sets an event
             await asyncio.sleep(0.002)
@@ -197,8 +198,10 @@ async def test_a_block_is_parsed_while_the_one_before_it_is_evaluated(
 
     def waits(self: JobWorker, *args: Any) -> None:
         if not overlapped:
-            polls.acquire(timeout=60)
-            overlapped.append(polls.acquire(timeout=60))  # the next poll ends while this block is in hand
+            polls.acquire(timeout=PATIENCE_S)
+            overlapped.append(
+                polls.acquire(timeout=PATIENCE_S)
+            )  # the next poll ends while this block is in hand
         feed(self, *args)
 
     monkeypatch.setattr(SmallPolls, "poll", counted)
@@ -217,7 +220,7 @@ async def test_streams_are_evaluated_beside_each_other(
     paths = {"log": tmp_path / "log", "other": tmp_path / "other"}
     for path in paths.values():
         write(path, range(1_000, 1_030), random.Random(1))
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=PATIENCE_S)
     feed = JobWorker.feed
     met: dict[int, int] = {}
 

@@ -58,3 +58,25 @@ def test_a_log_of_no_known_format_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be told") as caught:
         list(reading("SELECT k FROM log", path)._parsed())
     assert caught.value.where == str(path)
+
+
+def test_a_log_that_may_be_of_two_formats_is_refused_with_both(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text('www.x.org 203.0.113.1 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5\n')
+    with pytest.raises(DataError, match="cannot be told") as caught:
+        list(reading("SELECT host FROM log", path)._parsed())
+    assert caught.value.hint == "Name it: --format vhost_common or --format common."
+
+
+def test_a_constant_that_nothing_equals_is_refused_by_the_format_and_doubted_in_json(
+    json_log: Path, tmp_path: Path
+) -> None:
+    access = tmp_path / "access.log"
+    access.write_text('h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5\n')
+    for format in ("common", "auto"):
+        with pytest.raises(QueryError, match="'5xx' is none"):
+            list(reading("SELECT host FROM log WHERE status = '5xx'", access, format=format)._parsed())
+    logs = reading("SELECT x FROM log WHERE k = 'one'", json_log)
+    assert len(list(logs._parsed())) == 1
+    (told,) = logs.stats.doubts
+    assert told.startswith(f"k = 'one': in {json_log} (such as 1) k is BIGINT")

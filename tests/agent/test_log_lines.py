@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent.log_lines import MASK, JsonLine, TextLine, masked
+from tests.patience import PATIENCE_S
 
 
 def record(message: str, *arguments: object, error: BaseException | None = None) -> logging.LogRecord:
@@ -70,7 +71,7 @@ def test_an_agent_writes_what_it_was_told_to(tmp_path: Path) -> None:
         assert agent.stdout is not None
         assert agent.stdout.readline().startswith("ready ")
         agent.terminate()
-        _, errors = agent.communicate(timeout=30)
+        _, errors = agent.communicate(timeout=PATIENCE_S)
     assert agent.returncode == 0
     events = [json.loads(line) for line in errors.splitlines()]
     assert "joined the overlay" in [each["event"] for each in events]

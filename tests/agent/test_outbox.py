@@ -60,6 +60,9 @@ class Disk:
                 done.set_exception(error)
         await _settle()
 
+    def damaged(self) -> tuple[ctl.LogInfo, ...]:
+        return ()
+
     def write(self, effects: list[Write]) -> None:
         if self.full:
             raise DiskFull("the disk is full")
@@ -69,7 +72,7 @@ class Disk:
     def read(self, effect: ctl.ReadLog) -> Any:
         return ("page", effect)
 
-    def drop(self, job: bytes) -> None:
+    def drop(self, job: bytes, *, retire: bool = False) -> None:
         self.groups.append([])
 
 

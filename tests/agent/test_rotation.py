@@ -24,12 +24,16 @@ def test_what_happens_to_a_log_is_exact_or_declared(tmp_path: Path, case: Case, 
     case.story(station)
     station.finish()
     at = list(MODES).index(mode)
-    lost = case.lost if isinstance(case.lost, int) else case.lost[at]
-    expected = case.gaps if isinstance(case.gaps, int) else case.gaps[at]
+    lost, expected, again = (
+        each if isinstance(each, int) else each[at] for each in (case.lost, case.gaps, case.again)
+    )
+    buckets = case.buckets[at] if isinstance(case.buckets, tuple) else case.buckets
     totals = station.totals()
     gaps = totals.pop("source_gap", 0)
+    assert station.again() == again, "records were counted twice"
     assert station.lost() == lost, (totals, gaps, station.samples)
-    assert totals == {"contributed": len(station.written) - lost, **case.buckets}, station.samples
+    contributed = len(station.written) - lost + again
+    assert totals == {"contributed": contributed, **buckets}, station.samples
     assert gaps == expected, station.samples
 
 

@@ -44,6 +44,7 @@ def test_each_record_is_shed_or_contributed_once(story: list[tuple[bool, bool, i
         station.shedding = False
         station.finish()
         totals = station.totals()
+        assert station.again() == 0
         assert station.lost() == totals.get("shed", 0)
         assert sum(totals.values()) == len(station.written)
 

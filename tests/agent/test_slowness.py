@@ -72,7 +72,7 @@ def test_a_job_that_is_moved_loses_and_repeats_nothing(tmp_path: Path, seed: int
                 host.host.resume_job(jobs[1].job_id)
             await asyncio.sleep(rng.random() * 0.02)
         host.write((600, "end"))
-        await until(lambda: all(host.counts(job) == dict(written) for job in jobs), 20.0)
+        await until(lambda: all(host.counts(job) == dict(written) for job in jobs))
         described = cast(dict[str, dict[str, list[str]]], host.host.describe())
         places = {name: set(each["jobs"]) for name, each in described.items()}
         moved = next(job for job in jobs if f"log for {job.qualified}" in places)

@@ -156,3 +156,17 @@ async def test_what_cannot_be_shown_is_refused_before_anything_is_read(
     with pytest.raises(kind, match=said):
         await anext(taps.lines(ask(*texts)))
     assert taps._open == 0
+
+
+async def test_a_field_that_no_line_has_is_told(taps: Taps) -> None:
+    _, counts = await shown(taps, ask(ALL, "SELECT _raw FROM log WHERE nn > 3 AND n > 0", seconds=0.5))
+    assert counts["unseen"] == ["nn"]
+
+
+async def test_a_column_that_the_format_does_not_have_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "log").touch()
+    streams = {"log": StreamConfig(path=str(tmp_path / "log"), format="combined")}
+    executor = ThreadExecutor()
+    with pytest.raises(QueryError, match="log has no column statsu"):
+        await shown(Taps(streams, new_format, executor), ask(ALL, "SELECT _raw FROM log WHERE statsu = 3"))
+    executor.close()

@@ -68,7 +68,6 @@ def test_without_a_collector_nothing_is_on() -> None:
     assert not traces.is_on()
 
 
-@pytest.mark.timeout(180)
 def test_the_spans_of_two_agents_meet_in_the_trace_of_an_interval(
     tmp_path: Path, collector: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +77,7 @@ def test_the_spans_of_two_agents_meet_in_the_trace_of_an_interval(
         fleet.start(2, options=",format=json,idle=300ms")
         fleet[0].apply(JOB)
         with Traffic(fleet, [0, 1], every_s=0.05):
-            found = eventually(complete, 60, "the spans of an interval from both agents")
+            found = eventually(complete, what="the spans of an interval from both agents")
     names = [span.name for _, span in found]
     assert names.count("elf.close") == 1
     assert set(names) == {"elf.seal", "elf.send", "elf.merge", "elf.finalise", "elf.close"}

@@ -12,6 +12,7 @@ from elfmesh.agent.net.tcp import TcpTransport
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
 from tests.agent.transports import fleet, until
+from tests.patience import PATIENCE_S
 
 
 class Say(Message, frozen=True, tag="test.say"):
@@ -262,7 +263,7 @@ async def test_an_address_that_cannot_be_one_is_a_peer_that_cannot_be_reached(
     alice = Peer(1)
     async with fleet(alice):
         alice.say(Contact(b"\x09" * 20, *address), 1)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while not alice.lost_peers:  # noqa: ASYNC110 - what is waited for is a call
                 await asyncio.sleep(0.01)
         assert alice.lost_peers == [b"\x09" * 20]

@@ -147,3 +147,13 @@ def test_a_replay_goes_on_after_a_restart_and_its_writer_is_waited_for() -> None
     mark.fed("replay", 101 * S, 9001 * S)
     assert mark.observe([("replay", True)], 9001 * S) == 101 * S
     assert mark.observe([("replay", True)], 9006 * S) > 9000 * S, "idle for long enough"
+
+
+def test_the_clock_moves_it_no_further_than_most_clocks_agree() -> None:
+    for sources in ([("quiet", True)], []):
+        mark = Watermark(S, idle_us=5 * S)
+        mark.observe(sources, NOW, NOW - 120 * S)
+        assert mark.observe(sources, NOW + 10 * S, NOW - 110 * S) == NOW - 111 * S
+    live = Watermark(S)
+    live.fed("a", NOW, NOW)
+    assert live.observe([("a", True)], NOW, NOW - 120 * S) == NOW - S, "a record is what it says"

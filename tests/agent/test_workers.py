@@ -27,6 +27,7 @@ from elfmesh.control.manifest import Manifest, new_manifest
 from elfmesh.control.results.records import BUCKETS, FIRST, add_counts
 from elfmesh.errors import QueryError
 from elfmesh.machine import Event
+from tests.patience import PATIENCE_S
 
 COUNT = """CREATE JOB t.count AS SELECT k, count(*) AS n FROM log
 GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k"""
@@ -107,7 +108,7 @@ async def running(
     assert host.errors == []
 
 
-async def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
+async def until(condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - a condition on what was said, nothing sets an event
             await asyncio.sleep(0.005)

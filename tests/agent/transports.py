@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from elfmesh.agent.net.tcp import TcpTransport
+from tests.patience import PATIENCE_S
 
 
 class Startable(Protocol):
@@ -31,7 +32,7 @@ async def fleet(*peers: Startable) -> AsyncIterator[None]:
             await peer.transport.close()
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+async def until(condition: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - a condition on counters, nothing sets an event
             await asyncio.sleep(0.005)

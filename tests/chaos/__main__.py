@@ -23,7 +23,10 @@ Real agents behind a proxy that delays, leaves out, doubles, resets and cuts; ki
 masters, while they start and at named places inside seal, commit and activation; stopped (SIGSTOP) and woken;
 their logs rotated every few seconds. Each is a process of its own, forked from one that has imported what
 agents import. A verifier that reads only raw logs and results (tests/chaos/verify.py) looks at every record
-by name. CI runs 30 kills (tests/chaos/test_storm.py), `make chaos` 1,000.
+by name, and adds up the buckets: each record is in exactly one, a row, `late_dropped`, `expired` or a dead
+letter whose outcome is unknown. Clients change a job of their own meanwhile; what they are told has to be
+linearizable (tests/linearizable.py). `make test-all` runs 30
+kills (tests/chaos/test_storm.py), `make chaos` 1,000.
 
 Written by `python -m tests.chaos`.
 
@@ -177,6 +180,9 @@ def summary(rounds: list[dict[str, Any]]) -> dict[str, Any]:
         "intervals": dict(states),
         "declared_missing": sum(each["declared_missing"] for each in verdicts),
         "declared_late": sum(each["declared_late"] for each in verdicts),
+        "declared_expired": sum(each["declared_expired"] for each in verdicts),
+        "asked": sum(each["asked"] for each in verdicts),
+        "settled": sum(each["settled"] for each in verdicts),
         "wrong": {name: sum(len(each[name]) for each in verdicts) for name in lists},
         "unexpected_deaths": sum(len(each["deaths"]) for each in rounds),
         "fail_overs": sum(len(each["fail_overs_s"]) for each in rounds),
@@ -211,6 +217,9 @@ def page(total: dict[str, Any], rounds: list[dict[str, Any]], times: list[dict[s
         "intervals": ", ".join(f"{count:,} {state}" for state, count in sorted(total["intervals"].items())),
         "records of agents named as missing": f"{total['declared_missing']:,}",
         "records declared late": f"{total['declared_late']:,}",
+        "records of both jobs whose buckets were added up": f"{total['settled']:,}",
+        "requests of clients that change a job": f"{total['asked']:,}",
+        "of them declared expired": f"{total['declared_expired']:,}",
         **{f"**{name}**": f"**{count}**" for name, count in total["wrong"].items()},
         "agents that ended by themselves": total["unexpected_deaths"],
     }

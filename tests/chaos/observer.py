@@ -8,6 +8,7 @@ import random
 import threading
 import time
 import urllib.error
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -36,11 +37,13 @@ class Observer:
     Attributes:
         fail_overs: seconds from the death of a master until another one answers for its job.
         last: newest terminal interval of each job that was read.
+        settled: how many of the newest records of each job in a row lack no agent and have nothing `expired`.
     """
 
     def __init__(self, path: Path, alive: Callable[[], list[Victim]], seed: int) -> None:
         self._path, self._alive, self._rng = path, alive, random.Random(seed)
         self.last: dict[str, int] = {}
+        self.settled: Counter[str] = Counter()
         self.masters: dict[str, tuple[str, int]] = {}
         self.fail_overs: list[float] = []
         self._deaths: dict[str, float] = {}
@@ -103,4 +106,7 @@ class Observer:
             result = json.loads(line)
             write(line.decode() + "\n")
             index = result["interval"]["index"]
+            if index > self.last.get(job, -1):
+                whole = result["state"] == "FINAL" and not result["counts"].get("expired")
+                self.settled[job] = self.settled[job] + 1 if whole else 0
             self.last[job] = max(index, self.last.get(job, index))

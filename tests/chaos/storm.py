@@ -6,6 +6,7 @@ raw logs and the results alone. All waiting is for conditions: on a slow machine
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections import Counter
@@ -13,11 +14,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from tests.chaos.clients import Clients
 from tests.chaos.logs import Servers
 from tests.chaos.observer import GONE, Observer
 from tests.chaos.process import DOWN, START_S, STARTING, STOPPED, UP, Victim
 from tests.chaos.proxy import FaultProxy, Link
-from tests.chaos.verify import IDS, SUMS
+from tests.chaos.verify import IDS, SETTLED_FILE, SUMS
 from tests.chaos.zygote import Zygote
 from tests.e2e.fleet import eventually
 
@@ -55,6 +57,9 @@ SEVERAL = 3
 
 STEP_S = 0.05
 SETTLE_S = 300.0
+SETTLED = 12
+"""Records in a row that lack no agent and have nothing `expired`: what an agent had for intervals that were
+closed without it is known to it after some seconds, and counts in the next one that it contributes to."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,7 @@ class Storm:
     """
 
     def __init__(self, directory: Path, seed: int, weather: Weather) -> None:
-        self.weather, self.toll = weather, Toll()
+        self._directory, self.weather, self.toll = directory, weather, Toll()
         self._rng = random.Random(seed)
         self._proxy = FaultProxy(seed)
         self._proxy.everywhere(weather.link)
@@ -129,6 +134,7 @@ class Storm:
         homes = {agent.name: agent.directory for agent in self.agents}
         self._servers = Servers(homes, rate=weather.rate, rotate_s=weather.rotate_s, seed=seed)
         self._observer = Observer(directory / "history.ndjson", self._up, seed)
+        self._clients = Clients(directory, self._up, seed)
         self.clauses = CLAUSES.format(horizon_s=weather.horizon_s)
         self._healed_at: float | None = None
         self._begun = False
@@ -168,6 +174,7 @@ class Storm:
         self._servers.start()
         self._observer.start()
         self._until(lambda: set(self._observer.last) == set(JOBS), START_S, "first results")
+        self._clients.start()
         self._begun = True
 
     def _applied(self, text: str) -> bool:
@@ -195,14 +202,21 @@ class Storm:
             if agent.state == STOPPED:
                 agent.go_on()
         self._until(lambda: len(self._up()) == len(self.agents), START_S, "all agents again")
+        self._clients.stop()
         began, due = time.monotonic(), int(time.time())
         self._until(
             lambda: all(self._observer.last.get(job, 0) >= due for job in JOBS), SETTLE_S, f"interval {due}"
         )
         self.toll.settled_s = time.monotonic() - began
+        self._until(
+            lambda: all(self._observer.settled[job] >= SETTLED for job in JOBS), SETTLE_S, "all to be counted"
+        )
+        settled = {job: self._observer.last[job] for job in JOBS}
+        (self._directory / SETTLED_FILE).write_text(json.dumps(settled))
 
     def _end(self) -> None:
         self._servers.stop()
+        self._clients.stop()
         self._observer.stop()
         for agent in self.agents:
             if agent.process is not None and agent.state != DOWN:

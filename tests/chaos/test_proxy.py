@@ -100,12 +100,12 @@ async def test_a_delay_keeps_order_and_does_not_add_up(pair: Pair) -> None:
     proxy, a, b = pair
     await met(a, b)
     proxy.between("a", "b", delay_s=0.2)
-    began = time.monotonic()
-    for rid in range(50):
+    began, count = time.monotonic(), 2_000
+    for rid in range(count):
         a.say(b, rid)
-    await until(lambda: len(b.heard) == 50)
-    assert b.heard == list(range(50))
-    assert 0.2 <= time.monotonic() - began < 50 * 0.2
+    await until(lambda: len(b.heard) == count)  # delays that add up would take longer than anybody waits
+    assert b.heard == list(range(count))
+    assert time.monotonic() - began >= 0.2
 
 
 async def test_a_cut_direction_is_silent_and_hears_all_after_it_is_healed(pair: Pair) -> None:

@@ -12,10 +12,16 @@ import pyarrow as pa
 import pytest
 
 from elfmesh import ids
+from elfmesh.agent.disk.deadletters import DeadLetters
+from elfmesh.agent.disk.storage import MemoryStorage
+from elfmesh.control.events import DeadLetter
+from elfmesh.control.manifest import new_manifest
+from elfmesh.control.plan import read_job
 from elfmesh.control.results.log import ResultsLog
-from elfmesh.control.results.records import ResultRecord, table_to_ipc
+from elfmesh.control.results.records import NOT_COUNTED, ResultRecord, table_to_ipc
 from tests.chaos.logs import NAME, read_raw
-from tests.chaos.verify import IDS, SUMS, Verdict, verify
+from tests.chaos.verify import CLIENTS_FILE, IDS, SETTLED_FILE, SUMS, Verdict, verify
+from tests.control.ql.sessions import partials
 
 BASE = 1_795_000_000
 AGENTS = ("agent-0", "agent-1", "agent-2")
@@ -82,6 +88,109 @@ def test_what_is_right_is_right(tmp_path: Path) -> None:
     assert verdict.ok, verdict.problems
     assert (verdict.records, verdict.counted, verdict.states) == (30, 30, {"FINAL": 5})
     assert len(read_raw(tmp_path / "agent-1")) == 10
+
+
+TEXT = """CREATE JOB chaos.ids EVERY '1 s' AS
+SELECT k AS id, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"""
+
+
+def missing(records: Records, index: int, job: str = IDS) -> None:
+    """Take what agent-0 has of an interval out."""
+    partial: dict[str, Any] = {"state": "FINAL_PARTIAL", "agents_in": 2, "completeness": 2 / 3}
+    changed(records, index, job, missing=["agent-0"], counts={"contributed": 4}, **partial)
+    if job == IDS:
+        del records[IDS][index][1][:2]
+
+
+def settle(directory: Path, **upto: int) -> None:
+    settled = {f"chaos/{name}": index for name, index in upto.items()}
+    (directory / SETTLED_FILE).write_text(json.dumps(settled))
+
+
+def dead_letter(directory: Path, agent: str, index: int, *, unknown: bool = False) -> None:
+    """What this agent had of an interval."""
+    mine = [(index * 10**6, name, 1) for name in names(index) if name.startswith(agent)]
+    (payloads,) = partials(TEXT, mine).values()
+    counts = (len(mine), *NOT_COUNTED[1:])
+    manifest = new_manifest(read_job(TEXT)[0], TEXT, "local", created=0, incarnation="one")
+    storage = MemoryStorage()
+    DeadLetters(storage, agent).write(DeadLetter(manifest, index, counts, tuple(payloads), unknown))
+    (name,) = storage.names("dead-letter/")
+    path = directory / agent / "data" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(storage.read(name) or b"")
+
+
+def test_what_is_in_no_row_is_expired_late_or_in_a_dead_letter_whose_outcome_is_unknown(
+    tmp_path: Path,
+) -> None:
+    """In each record two of the three ways, of two intervals that lack an agent."""
+    for name, counts, unknown in (
+        ("expired", {"expired": 4}, []),
+        ("late", {"expired": 2, "late_dropped": 2}, []),
+        ("unknown", {"expired": 2}, [BASE + 1]),
+    ):
+        records = truth()
+        missing(records, BASE + 1)
+        missing(records, BASE + 2)
+        changed(records, BASE + 3, counts={"contributed": 6, **counts})
+        home = tmp_path / name
+        written(home, {"agent-0": records})
+        for index in (BASE + 1, BASE + 2):
+            dead_letter(home, "agent-0", index, unknown=index in unknown)
+        settle(home, ids=BASE + 3)
+        verdict = verify(home)
+        assert verdict.ok, verdict.problems
+        assert verdict.settled == 24
+        assert verdict.declared_expired == counts["expired"]
+
+
+@pytest.mark.parametrize("expired", [0, 1, 3])
+def test_a_record_in_no_bucket_and_one_in_two_are_found(tmp_path: Path, expired: int) -> None:
+    records = truth()
+    missing(records, BASE + 1)
+    changed(records, BASE + 2, counts={"contributed": 6, "expired": expired})
+    written(tmp_path, {"agent-0": records})
+    assert verify(tmp_path).ok, "nothing is settled"
+    settle(tmp_path, ids=BASE + 3)
+    (told,) = verify(tmp_path).problems["buckets"]
+    assert f"{22 + expired} records in buckets up to {BASE + 3}, 24 were written" in told
+    assert "'agent-0': 2" in told
+
+
+def test_a_record_in_a_row_and_in_a_dead_letter_is_found_by_name(tmp_path: Path) -> None:
+    records = truth()
+    written(tmp_path, {"agent-0": records})
+    dead_letter(tmp_path, "agent-1", BASE + 1)
+    settle(tmp_path, ids=BASE + 3)
+    told = verify(tmp_path).problems["buckets"]
+    assert [each.split()[1] for each in told] == ["agent-1-10", "agent-1-11"]
+
+
+def test_what_a_job_without_names_has_adds_up_too(tmp_path: Path) -> None:
+    records = truth()
+    written(tmp_path, {"agent-0": records})
+    settle(tmp_path, sums=BASE + 4)
+    assert verify(tmp_path).ok
+    changed(records, BASE + 2, SUMS, counts={"contributed": 6, "expired": 1})
+    written(tmp_path / "other", {"agent-0": records})
+    settle(tmp_path / "other", sums=BASE + 4)
+    assert [*verify(tmp_path / "other").problems] == ["buckets"]
+
+
+def test_clients_that_were_told_what_cannot_have_happened_are_found(tmp_path: Path) -> None:
+    written(tmp_path, {"agent-0": truth()})
+    new = {"verb": "apply", "since": 1.0, "until": 2.0, "text": "a", "status": 200}
+    made = {**new, "body": {"state": "new", "version": 1}}
+    silent = {**new, "verb": "update", "text": "b", "since": 3.0, "until": None, "status": 0, "body": {}}
+    read = {**new, "verb": "describe", "text": "", "since": 4.0, "until": 5.0}
+    for version, kinds in ((1, []), (2, []), (3, ["order"])):
+        told = {**read, "body": {"version": version, "state": "running", "incarnation": "i"}}
+        lines = "".join(json.dumps(each) + "\n" for each in (made, silent, told))
+        (tmp_path / CLIENTS_FILE).write_text(lines)
+        verdict = verify(tmp_path)
+        assert [*verdict.problems] == kinds
+        assert verdict.asked == 2
 
 
 def lose(records: Records) -> None:

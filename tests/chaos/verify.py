@@ -2,9 +2,11 @@
 
     python -m tests.chaos.verify DIRECTORY
 
-It shares no code with what made the results, but for the reading of a results log. A directory holds, per
-agent, its raw logs (`AGENT/log.log*`) and its results logs (`AGENT/data/results`), and `history.ndjson`: all
-results that any agent gave to a reader while it all went on.
+It shares no code with what made the results, but for the reading of results logs and dead letters. A
+directory holds, per agent, its raw logs (`AGENT/log.log*`), its results logs (`AGENT/data/results`) and its
+dead letters; `history.ndjson`: all results that any agent gave to a reader while it all went on;
+`clients.ndjson`: what clients of a third job asked for and were told; and `settled.json`: by job, the last
+interval of a time in which all agents were in again, so that everything up to it has been counted.
 
     lost          a record of an agent that is not named as missing, in no bucket of its interval
     doubled       a record counted more than once, or in an interval that is not its own
@@ -13,6 +15,10 @@ results that any agent gave to a reader while it all went on.
     contradicted  an interval that ended in more than one way, in any two logs or to any two readers
     completeness  a figure that is not what its own record says, or not true
     sums          an aggregate of a complete interval that is not what the raw logs give
+    buckets       a record up to the settled interval that is in no bucket, or in two: what is in no row is
+                  `late_dropped` or `expired` in some record, or in a dead letter whose outcome is unknown;
+                  what is in a dead letter is in no row
+    order         what clients were told of a job's changes cannot have happened one after the other
 """
 
 from __future__ import annotations
@@ -26,16 +32,24 @@ from pathlib import Path
 from typing import Any
 
 from elfmesh import ids
+from elfmesh.agent.disk import deadletters
 from elfmesh.control.events import ReadLog
 from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.pages import decode_page
 from elfmesh.control.results.records import ipc_to_table, to_json
 from tests.chaos.logs import read_raw
+from tests.linearizable import NEVER, Asked, explain
 
 IDS, SUMS = "chaos/ids", "chaos/sums"
 WIDTH_US = 1_000_000
 NAMED_MAX = 50
+SETTLED_FILE, CLIENTS_FILE = "settled.json", "clients.ndjson"
+IN_ONE_BUCKET = ("contributed", "late_dropped", "expired")
+"""Where a record of a storm can be: none is filtered, and none is malformed."""
+
 Result = dict[str, Any]
+Raw = dict[int, dict[str, tuple[str, str, int]]]
+"""By interval and name of a record: its agent, key and value."""
 
 
 @dataclass
@@ -47,6 +61,9 @@ class Verdict:
         counted: in results.
         declared_missing: of agents that a FINAL_PARTIAL names as missing.
         declared_late: in the bucket of late records.
+        declared_expired: in the bucket of records whose interval was closed without them.
+        settled: records up to the settled intervals, of both jobs.
+        asked: requests of clients whose outcome is known.
         states: terminal records of the job of ids by state.
         last: last interval that is closed.
     """
@@ -55,6 +72,9 @@ class Verdict:
     counted: int = 0
     declared_missing: int = 0
     declared_late: int = 0
+    declared_expired: int = 0
+    settled: int = 0
+    asked: int = 0
     states: dict[str, int] = field(default_factory=dict)
     last: int = 0
     lost: list[str] = field(default_factory=list)
@@ -64,6 +84,8 @@ class Verdict:
     contradicted: list[str] = field(default_factory=list)
     completeness: list[str] = field(default_factory=list)
     sums: list[str] = field(default_factory=list)
+    buckets: list[str] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
 
     @property
     def problems(self) -> dict[str, list[str]]:
@@ -79,15 +101,22 @@ class Verdict:
 
 def verify(directory: Path) -> Verdict:
     """Look at everything in a directory."""
-    raw: dict[int, dict[str, tuple[str, str, int]]] = defaultdict(dict)
+    raw: Raw = defaultdict(dict)
     agents = sorted(path.name for path in directory.iterdir() if (path / "data").is_dir())
     verdict = Verdict()
+    settled_file = directory / SETTLED_FILE
+    settled = json.loads(settled_file.read_text()) if settled_file.exists() else {}
     for agent in agents:
         for us, name, key, value in read_raw(directory / agent):
             assert name not in raw[us // WIDTH_US], "the generator names no record twice"
             raw[us // WIDTH_US][name] = (agent, key, value)
+    _check_order(directory / CLIENTS_FILE, verdict)
     for job in (IDS, SUMS):
         finals = _one_history(job, _all_results(directory, agents, job), verdict)
+        if job in settled:
+            upto = settled[job]
+            letters = {agent: _letters(directory / agent, job, upto) for agent in agents}
+            _check_buckets(job, upto, finals, raw, letters, verdict)
         _unfold(job, finals, min(raw, default=0), verdict)
         if finals:
             _check_gaps(job, finals, raw, verdict)
@@ -214,6 +243,67 @@ def _check_sums(index: int, result: Result, raw: dict[str, tuple[str, str, int]]
     ]
     if rows != result["rows"]:
         verdict.sums.append(f"{index}: {result['rows']} are {rows}")
+
+
+def _check_order(path: Path, verdict: Verdict) -> None:
+    """What the clients' job was told to be could have been (tests.linearizable)."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    history = [Asked(**each | {"until": each["until"] or NEVER}) for each in map(json.loads, lines)]
+    verdict.asked = sum(each.is_known for each in history)
+    if why := explain(history):
+        verdict.order.append(why)
+
+
+def _letters(home: Path, job: str, upto: int) -> list[Result]:
+    """The dead letters of an agent, oldest interval first."""
+    folder = home / "data" / "dead-letter" / job.replace("/", ".")
+    files = {str(path): path.read_bytes() for path in folder.glob("*.partial")}
+    return [letter for letter in deadletters.letters(files) if letter["interval"]["index"] <= upto]
+
+
+def _check_buckets(
+    job: str,
+    upto: int,
+    finals: dict[int, Result],
+    raw: Raw,
+    letters: dict[str, list[Result]],
+    verdict: Verdict,
+) -> None:
+    """Each record up to an interval is in one bucket, not in none and not in two; by name if rows have it."""
+    written = {name: (index, *of) for index in raw if index <= upto for name, of in raw[index].items()}
+    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for index, result in finals.items():
+        if index <= upto:
+            counts.update(result["counts"])
+            told.update({row["id"]: row["n"] for row in result["rows"]} if job == IDS else {})
+    unknown = _of_letters(letters, "unknown")
+    found = sum(counts[name] for name in IN_ONE_BUCKET) + sum(unknown.values())
+    verdict.settled += len(written)
+    verdict.declared_expired += counts["expired"]
+    by_letter = {
+        row["id"]: f"{agent} {letter['interval']['index']}"
+        for agent, of in letters.items()
+        for letter in of
+        for row in (letter["rows"] if job == IDS else ())
+    }
+    verdict.buckets += [
+        f"{job}: {name} is in the rows and in the dead letter of {by_letter[name]}"
+        for name in sorted(told.keys() & by_letter.keys())
+    ]
+    if found != len(written):
+        absent = Counter(written[name][1] for name in written.keys() - told.keys()) if job == IDS else {}
+        said = f"{found} records in buckets up to {upto}, {len(written)} were written: {dict(counts)}"
+        dead = f"in dead letters {_of_letters(letters, 'left out')}, of an unknown outcome {unknown}"
+        verdict.buckets.append(f"{job}: {said}; {dead}; in no row, by agent {dict(absent)}")
+
+
+def _of_letters(letters: dict[str, list[Result]], outcome: str) -> dict[str, int]:
+    """By agent, the records in its dead letters of this outcome."""
+    return {
+        agent: sum(letter["counts"].get("contributed", 0) for letter in of if letter["fate"] == outcome)
+        for agent, of in letters.items()
+    }
 
 
 def main() -> int:

@@ -4,7 +4,7 @@ A storm kills and starts agents all the time, and of the second of processor tim
 all goes into imports. A zygote does these once. What it forks runs `elf agent` from its command line on, as a
 process of its own: own memory, files, threads and death. It is a child of whoever made the zygote.
 
-    python -m tests.chaos.zygote DESCRIPTOR     the zygote itself: requests come through a socket
+    python -m tests.chaos.zygote DESCRIPTOR [MODULE...]     the zygote itself: requests come through a socket
 """
 
 from __future__ import annotations
@@ -69,14 +69,18 @@ class Process:
 
 
 class Zygote:
-    """Forks agents; of Linux only: what it forks must become our own children."""
+    """Forks agents; of Linux only: what it forks must become our own children.
 
-    def __init__(self) -> None:
+    Args:
+        also: modules that it imports besides those that an agent needs before it is ready.
+    """
+
+    def __init__(self, also: Sequence[str] = ()) -> None:
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
         self._socket, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-m", "tests.chaos.zygote", str(theirs.fileno())]
+            command = [sys.executable, "-m", "tests.chaos.zygote", str(theirs.fileno()), *also]
             self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
 
     def start(self, words: Sequence[str], environment: dict[str, str], stderr: int, nice: int) -> Process:
@@ -150,7 +154,7 @@ def main() -> None:
     import gc
     import importlib
 
-    for name in IMPORTED:
+    for name in (*IMPORTED, *sys.argv[2:]):
         importlib.import_module(name)
     # Arrow's allocator has a thread that waits for work; it is made anew in each child.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)

@@ -2,7 +2,7 @@
 
 Every segment goes straight from its agent to the root of its tree; a root is the closest living agent to the
 tree's id as soon as anybody is subscribed. Messages take a millisecond and arrive once unless a test says
-otherwise. Workers count records by key; partials are JSON, so that a result can be compared with a Counter.
+otherwise. Workers count records by key; partials are JSON, to be compared with a Counter.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import pyarrow as pa
 
 from elfmesh import ids
 from elfmesh.control import events as ctl
-from elfmesh.control.results.pages import decode_page
-from elfmesh.control.results.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.control.results.records import ResultRecord
 from elfmesh.machine import Effect, Event, Message, Received, Send, Tick
 from elfmesh.overlay import events as ov
 from elfmesh.srt import events as srt
@@ -35,6 +34,7 @@ from tests.control.members import (
     recompute,
     rows_of,
 )
+from tests.control.paging import paged, shown
 
 HOP_S = 0.001
 DETECT_S = 0.5
@@ -54,6 +54,7 @@ class World:
     """Virtual time, a perfect network, and agents on it."""
 
     _later_elect = float("inf")
+    page_bytes = 0  # rows beyond this become pages of about this size; 0: none do
 
     def __init__(self, agents: int = 0, streams: tuple[str, ...] = ("clicks",)) -> None:
         self.now = 0.0
@@ -63,8 +64,7 @@ class World:
         self.roots: dict[bytes, bytes] = {}
         self.trace: list[tuple[float, str, str]] = []
         self.sent: Counter[str] = Counter()
-        self.barrier = False
-        self.poison = False
+        self.barrier = self.poison = False
         self.poisoned = ""
         self._held: list[tuple[bytes, Segment, tuple[bytes, ...]]] = []
         self._queue: list[tuple[float, int, Agent, Event, int]] = []
@@ -319,7 +319,7 @@ class World:
                 done = derive(effect) if effect.inputs and not effect.parts else finalise(effect)
                 if self.poison and effect.parts:
                     done = ctl.Finalised(effect.job, effect.epoch, effect.interval, error="poisoned")
-                self.post(HOP_S, agent, done)
+                self.post(HOP_S, agent, paged(done, self.page_bytes))
             case ctl.Recompute():
                 self.post(HOP_S, agent, recompute(agent, effect))
             case ctl.Append():
@@ -329,8 +329,10 @@ class World:
                 assert not records or records[-1][0].index < effect.record.index, "out of order"
                 records = [*records, (effect.record, effect.rows)]
                 agent.results[effect.job] = (effect.incarnation, records)
+            case ctl.MendLog() | ctl.KeepPage():
+                agent.mend(effect) if isinstance(effect, ctl.MendLog) else agent.keep_page(effect)
             case ctl.DropLog():
-                agent.results.pop(effect.job, None)
+                agent.drop_log(effect)
             case ctl.DeadLetter():
                 agent.dead_letters.append(effect)
             case ctl.ReadLog():
@@ -370,7 +372,7 @@ class World:
     def results(self, agent: Agent, job: str = "shop/top", /, **body: Any) -> list[tuple[ResultRecord, Any]]:
         reply = self.ask(agent, "results", {"job": job, "limit": 1000, **body})
         assert reply.status == 200, reply.body
-        return [(record, rows_to_json(ipc_to_table(rows))) for record, rows in decode_page(reply.payload)]
+        return shown(self.ask, agent, job, reply.payload)
 
     def seal_all(self, watermark_us: int, stream: str = "clicks") -> None:
         for agent in self.living:

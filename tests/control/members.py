@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,8 +18,9 @@ from elfmesh.control import events as ctl
 from elfmesh.control.answers import decode_body
 from elfmesh.control.machine import Control
 from elfmesh.control.plan import Plan, read_plan
-from elfmesh.control.results.pages import encode_page
+from elfmesh.control.results.pages import decode_page, encode_page
 from elfmesh.control.results.records import BUCKETS, FIRST, ResultRecord, ipc_to_table, table_to_ipc
+from elfmesh.control.results.row_pages import digest_of
 from elfmesh.control.stages import stage_at
 from elfmesh.control.terms import Stage
 from elfmesh.machine import Contact, Event
@@ -96,7 +99,7 @@ class Worker:
         stream = self.plan.streams[0]
         if self.paused or stream not in self.agent.watermarks:
             return
-        stop = self.agent.watermarks[stream] // self.plan.slide_us
+        stop = (self.agent.watermarks[stream] - self.plan.size_us) // self.plan.slide_us + 1
         while self.sealed < stop:
             stage = stage_at(self.stages, self.sealed)
             edges = [each.start for each in self.stages if self.sealed < each.start < stop]
@@ -157,6 +160,8 @@ class Agent:
         self.watermarks: dict[str, int] = {}
         self.disk: dict[tuple[str, bytes], bytes] = {}
         self.results: dict[bytes, tuple[str, list[tuple[ResultRecord, bytes]]]] = {}
+        self.set_aside: dict[bytes, tuple[str, list[tuple[ResultRecord, bytes]]]] = {}
+        self.pages: dict[tuple[bytes, str], dict[bytes, tuple[int, bytes]]] = {}
         self.replies: dict[int, ctl.Reply] = {}
         self.released: list[int] = []
         self.expired: dict[bytes, int] = {}
@@ -179,11 +184,44 @@ class Agent:
 
     def restored(self) -> ctl.Restored:
         items = tuple((kind, key, data) for (kind, key), data in self.disk.items())
-        logs = tuple(
-            ctl.LogInfo(job, incarnation, records[-1][0].index if records else None)
-            for job, (incarnation, records) in self.results.items()
-        )
+        known = dict(iter(self.pages))
+        known |= {job: incarnation for job, (incarnation, _) in self.results.items()}
+        logs = tuple(self.log_info(job, incarnation) for job, incarnation in known.items())
         return ctl.Restored(items, logs)
+
+    def drop_log(self, effect: ctl.DropLog) -> None:
+        self.set_aside.pop(effect.job, None)
+        dropped = self.results.pop(effect.job, None)
+        if effect.retire and dropped is not None:
+            self.set_aside[effect.job] = dropped
+
+    def holes(self, job: bytes) -> tuple[tuple[int, int], ...]:
+        """Where records lack that others name as the ones before them."""
+        return holes_of(self.results[job][1])
+
+    def damage(self, job: bytes, *indices: int) -> None:
+        """These records are in its results log no more."""
+        incarnation, records = self.results[job]
+        self.results[job] = incarnation, [each for each in records if each[0].index not in indices]
+
+    def mend(self, effect: ctl.MendLog) -> None:
+        incarnation, records = self.results.get(effect.job, (effect.incarnation, []))
+        held = {each.index for each, _ in records}
+        more = [each for each in decode_page(effect.page) if each[0].index not in held]
+        assert all(effect.start <= each.index < effect.stop for each, _ in more)
+        self.results[effect.job] = incarnation, sorted([*records, *more], key=lambda each: each[0].index)
+
+    def keep_page(self, effect: ctl.KeepPage) -> None:
+        held = self.pages.setdefault((effect.job, effect.incarnation), {})
+        held[digest_of(effect.data)] = (effect.index, effect.data)
+
+    def log_info(self, job: bytes, incarnation: str) -> ctl.LogInfo:
+        """A log on disk, with the pages behind its last record."""
+        records = self.results[job][1] if job in self.results else []
+        last, holes = records[-1][0].index if records else None, holes_of(records)
+        held = self.pages.get((job, incarnation), {})
+        ahead = ((index, digest) for digest, (index, _) in held.items() if last is None or index > last)
+        return ctl.LogInfo(job, incarnation, last, holes=holes, pages=tuple(ahead))
 
     def feed(self, stream: str, records: list[tuple[int, str]]) -> None:
         self.logs.setdefault(stream, []).extend(records)
@@ -233,8 +271,15 @@ def finalise(effect: ctl.Finalise) -> ctl.Finalised:
 
 def derive(effect: ctl.Finalise) -> ctl.Finalised:
     """As on a real agent."""
-    rows, counts = PartialCompute().derive(effect)
-    return ctl.Finalised(effect.job, effect.epoch, effect.interval, rows, rev=effect.rev, counts=counts)
+    return PartialCompute().finalised(effect)
+
+
+def holes_of(records: list[tuple[ResultRecord, bytes]]) -> tuple[tuple[int, int], ...]:
+    found = []
+    for (one, _), (other, _) in itertools.pairwise(records):
+        if other.before is not None and other.before > one.index:
+            found.append((one.index + 1, other.before + 1))
+    return tuple(found)
 
 
 def recompute(agent: Agent, effect: ctl.Recompute) -> ctl.Recomputed:
@@ -246,16 +291,28 @@ def recompute(agent: Agent, effect: ctl.Recompute) -> ctl.Recomputed:
 
 def read_log(agent: Agent, effect: ctl.ReadLog) -> ctl.LogRead:
     incarnation, records = agent.results.get(effect.job, ("", []))
+    if effect.incarnation and effect.incarnation == agent.set_aside.get(effect.job, ("",))[0]:
+        incarnation, records = agent.set_aside[effect.job]
+    if effect.digest:
+        held = agent.pages.get((effect.job, effect.incarnation), {}).get(effect.digest)
+        return ctl.LogRead(effect.token, held[1] if held else b"", error="" if held else "it is not there")
     if effect.incarnation not in ("", incarnation):
         return ctl.LogRead(effect.token)
     expired = agent.expired.get(effect.job)
     records = [each for each in records if expired is None or each[0].index > expired]
-    found = [
+    holes = holes_of(records)
+    hole = next((each for each in holes if effect.start is None or each[1] > effect.start), None)
+    if hole is not None and (effect.stop is None or hole[0] < effect.stop):
+        effect = replace(effect, stop=hole[0])
+    else:
+        hole = None
+    wanted = [
         each
         for each in records
         if (effect.start is None or each[0].index >= effect.start)
         and (effect.stop is None or each[0].index < effect.stop)
-    ][: effect.limit]
+    ]
+    found = wanted[: effect.limit]
     schema = pa.schema([("product", pa.string()), ("hits", pa.int64())]).serialize().to_pybytes()
     return ctl.LogRead(
         effect.token,
@@ -265,4 +322,8 @@ def read_log(agent: Agent, effect: ctl.ReadLog) -> ctl.LogRead:
         records[-1][0].index if records else None,
         expired,
         schema if records else b"",
+        first=records[0][0].index if records and expired is None else None,
+        hole=hole if len(wanted) == len(found) else None,
+        ended=len(wanted) == len(found),
+        lost=tuple((each.first, each.index) for each, _ in records if each.lost),
     )

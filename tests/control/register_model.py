@@ -2,18 +2,20 @@
 
 The network is a set of everything that was ever said: what is never read was lost, what is read twice was
 duplicated, and any order is possible. A proposer that begins anew has crashed or was paused; an acceptor's
-crash changes nothing as long as votes are durable. The rules are the product's own (`register.py`,
-`register_value.py`); `flaws` take single safeguards away.
+crash changes nothing as long as votes are durable. Rot takes all votes of an acceptor; from its next boot on
+it follows the product's rule for an acceptor that has lost its votes (`lost_votes.py`). The rules are the
+product's own (`register.py`, `register_value.py`); `flaws` take single safeguards away.
 """
 
 from __future__ import annotations
 
 import itertools
-import random
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from msgspec.structs import replace as with_fields
+
+from elfmesh.control.register.lost_votes import begins_membership
 from elfmesh.control.register.rules import NONE, Ballot, Promise, Round, Vote
 from elfmesh.control.register.value import (
     Cell,
@@ -30,8 +32,8 @@ from elfmesh.machine import Contact
 JOB, INCARNATION = b"j" * 20, "i"
 
 
-def contact(number: int) -> Contact:
-    return Contact(bytes([number]) * 20, "sim", number)
+def contact(number: int, boot: int = 0) -> Contact:
+    return Contact(bytes([number]) * 20, "sim", number, boot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class State:
     proposers: tuple[Proposer, ...]
     published: frozenset[tuple[int, bytes]]
     crashes: int = 0
+    boots: tuple[int, ...] = ()
 
 
 class Broken(AssertionError):
@@ -81,7 +84,9 @@ class Model:
         acceptors: how many vote at the beginning; agents beyond them may come.
         agents: how many there are.
         rounds: how often each proposer may begin anew.
-        flaws: safeguards taken away: "lost votes", "unprepared", "epoch".
+        rots: how often rot takes the votes of an acceptor.
+        flaws: safeguards taken away: "lost votes", "unprepared", "epoch", "rot unnoticed", "old membership",
+            "in the old group", "old promise".
     """
 
     def __init__(
@@ -91,9 +96,10 @@ class Model:
         acceptors: int = 3,
         agents: int = 3,
         rounds: int = 2,
+        rots: int = 0,
         flaws: frozenset[str] = frozenset(),
     ) -> None:
-        self.flaws = flaws
+        self.flaws, self.rots = flaws, rots
         self.agents = [contact(number + 1) for number in range(agents)]
         voters = tuple(self.agents[:acceptors])
         value = RegisterValue(
@@ -118,7 +124,9 @@ class Model:
         asked = frozenset({Asked(ballot, first, NONE, first.groups)})
         accepted = frozenset((ballot, agent) for agent in self.ids)
         self.durable = votes
-        self.start = State(votes, frozenset(), asked, accepted, proposers, frozenset())
+        self.start = State(
+            votes, frozenset(), asked, accepted, proposers, frozenset(), boots=(0,) * len(votes)
+        )
 
     # -- what may happen ---------------------------------------------------------------------------------
 
@@ -136,6 +144,30 @@ class Model:
             for place in range(len(state.votes)):
                 votes = (*state.votes[:place], self.durable[place], *state.votes[place + 1 :])
                 yield replace(state, votes=votes, crashes=state.crashes + 1)
+        if sum(state.boots) < self.rots:
+            for place in range(len(state.votes)):
+                yield self.rotten(state, place)
+
+    @staticmethod
+    def rotten(state: State, place: int) -> State:
+        """What rot leaves of an acceptor: its next boot has no votes."""
+        boots = (*state.boots[:place], state.boots[place] + 1, *state.boots[place + 1 :])
+        blank: Vote[Cell] = Vote()
+        return replace(Model._voted(state, place, blank), boots=boots)
+
+    def _refuses(self, state: State, place: int, cell: Cell | None) -> bool:
+        """Whether an acceptor has lost its votes on this register and must not vote for a value."""
+        boot = state.boots[place]
+        if not boot or state.votes[place] != Vote() or "rot unnoticed" in self.flaws:
+            return False
+        if cell is None:
+            return True
+        value, agent = cell.value, self.agents[place].id
+        if "old membership" in self.flaws:
+            boot = 0
+        if "in the old group" in self.flaws:
+            value = with_fields(value, former=value.former and (contact(99),))
+        return not begins_membership(value, agent, boot)
 
     def proposes(self, state: State, place: int) -> Iterator[State]:
         """What one proposer may do."""
@@ -171,14 +203,14 @@ class Model:
             for some in itertools.combinations(heard, size):
                 told = begun
                 for promise in some:
-                    told = told.promised(promise.agent, promise.ballot, promise.value)
+                    told = told.promised(promise.agent, promise.ballot, promise.value, promise.boot)
                 for promise in some:  # who is asked may show only in what another said
-                    told = told.promised(promise.agent, promise.ballot, promise.value)
+                    told = told.promised(promise.agent, promise.ballot, promise.value, promise.boot)
                 if len(told.promises) == size and told.prepared:
                     yield from self._ask(state, place, proposer, told)
 
     def _ask(self, state: State, place: int, proposer: Proposer, told: Round[Cell]) -> Iterator[State]:
-        change = self._change(proposer)
+        change = self._change(proposer, state)
         try:
             cell = change.apply(told.found, certain=told.certain)
         except Refused as refused:
@@ -224,7 +256,10 @@ class Model:
             if begun is None or begun.proposal is not None or begun.ballot.agent not in of:
                 continue
             voted = vote.promise(begun.ballot)
-            promise = (begun.ballot, Promise(agent, vote.ballot, vote.value))
+            boot = 0 if "old promise" not in self.flaws else 99
+            promise = (begun.ballot, Promise(agent, vote.ballot, vote.value, boot or state.boots[place]))
+            if self._refuses(state, place, None):
+                continue
             if voted is not None and promise not in state.promises:
                 yield replace(self._voted(state, place, voted), promises=state.promises | {promise})
         for asked in state.asked:
@@ -233,12 +268,14 @@ class Model:
                 continue
             if not any(agent in group for group in asked.groups):
                 continue
+            if self._refuses(state, place, asked.cell):
+                continue
             voted = vote.accept(asked.ballot, asked.cell)
             if voted is not None:
                 after = replace(self._voted(state, place, voted), accepted=state.accepted | {reply})
                 yield after
 
-    def _change(self, proposer: Proposer) -> Change:
+    def _change(self, proposer: Proposer, state: State) -> Change:
         word, me, seen = proposer.script[0], contact(proposer.number), proposer.seen
         assert seen is not None
         if word == "take over":
@@ -254,7 +291,7 @@ class Model:
         return Exchange(
             INCARNATION,
             seen.value.epoch,
-            contact(int(comes)) if comes else None,
+            contact(int(comes), state.boots[int(comes) - 1]) if comes else None,
             contact(int(goes)).id if goes else None,
         )
 
@@ -316,74 +353,3 @@ class _Unfenced:
     def apply(self, found: Cell | None, *, certain: bool) -> Cell:
         assert found is not None
         return replace(self.close, epoch=found.value.epoch).apply(found, certain=certain)
-
-
-def explore(model: Model, states_max: int) -> tuple[int, bool]:
-    """Breadth first; how many states were seen, and whether these are all. Raises Broken."""
-    seen = {model.start}
-    queue = deque([model.start])
-    while queue:
-        state = queue.popleft()
-        for following in model.successors(state):
-            if following not in seen:
-                if len(seen) >= states_max:
-                    return len(seen), False
-                model.check(following)
-                seen.add(following)
-                queue.append(following)
-    return len(seen), True
-
-
-def wander(model: Model, rng: random.Random, walks: int, steps: int) -> int:
-    """Random walks, deeper than breadth first comes; how many steps were taken. Raises Broken.
-
-    For a while one proposer speaks and only some agents hear it, then another: so rounds come far and meet.
-    """
-    taken = 0
-    for _ in range(walks):
-        state, place, hearing = model.start, 0, list(range(len(model.agents)))
-        for _ in range(steps):
-            if rng.random() < 0.2:
-                place = rng.randrange(len(state.proposers))
-                hearing = rng.sample(range(len(model.agents)), rng.randrange(1, len(model.agents) + 1))
-            speaker = frozenset({contact(state.proposers[place].number).id})
-            following = list(model.proposes(state, place))
-            for agent in hearing:
-                following += model.votes(state, agent, speaker)
-            if rng.random() < 0.1:
-                following += model.loses(state)
-            if following:
-                state = rng.choice(following)
-                model.check(state)
-                taken += 1
-    return taken
-
-
-Phase = tuple[int, tuple[int, ...], tuple[int, ...]]
-"""A proposer's place, the numbers of who hears its preparation, and of who hears its proposal."""
-
-
-def follow(model: Model, phases: tuple[Phase, ...]) -> State:
-    """One history, told phase by phase. Raises Broken."""
-    state = model.start
-    for place, prepared, proposed in phases:
-        speaker = frozenset({contact(state.proposers[place].number).id})
-        for hearing in (prepared, proposed):
-            state = next(model.proposes(state, place), state)
-            for number in hearing:
-                voted = next(model.votes(state, number - 1, speaker), None)
-                if voted is not None:
-                    state = voted
-                    model.check(state)
-        state = next(model.proposes(state, place), state)
-        model.check(state)
-    return state
-
-
-def is_caught(model: Model, rng: random.Random, *, walks: int, steps: int) -> bool:
-    """Whether walks break a promise."""
-    try:
-        wander(model, rng, walks, steps)
-    except Broken:
-        return True
-    return False

@@ -16,6 +16,7 @@ from elfmesh.control.api import BODY_BYTES_MAX, make_app
 from elfmesh.control.events import Reply
 from elfmesh.control.spark_types import ddl, row_schema
 from tests.control.fakes import FakeBackend, table
+from tests.patience import PATIENCE_S
 
 Api = TestClient[Any, Any]
 
@@ -128,22 +129,22 @@ async def test_following_brings_what_is_there_and_what_comes(api: Api, backend: 
                 if line.strip():
                     found.append(json.loads(line)["interval"]["index"])
 
-        await asyncio.wait_for(until(2), 60)
+        await asyncio.wait_for(until(2), PATIENCE_S)
         backend.down = 2
         await backend.publish_now(7, table(("beer", 1)))
-        await asyncio.wait_for(until(3), 60)
+        await asyncio.wait_for(until(3), PATIENCE_S)
         assert found == [2, 3, 7]
         async with backend.changed:
             backend.deleted = True
             backend.changed.notify_all()
-        assert (await asyncio.wait_for(answer.content.read(), 60)).strip() == b""
+        assert (await asyncio.wait_for(answer.content.read(), PATIENCE_S)).strip() == b""
 
 
 async def test_following_up_to_an_interval_ends_there(api: Api, backend: FakeBackend) -> None:
     for index in (2, 3, 9):
         backend.publish(index, table(("apple", index)))
     answer = await api.get("/v1/jobs/shop/top/results?follow=1&from=2&to=5")
-    text = await asyncio.wait_for(answer.read(), 60)
+    text = await asyncio.wait_for(answer.read(), PATIENCE_S)
     assert [json.loads(line)["interval"]["index"] for line in text.split()] == [2, 3]
     assert len(backend.asked) < 5
 

@@ -151,6 +151,54 @@ def test_a_deleted_job_can_be_applied_again_and_begins_anew() -> None:
     exact(world, world[2])
 
 
+def renumbered(world: World, seconds: int) -> str:
+    """The job's windows get another distance; the name of the new numbering."""
+    text = TEXT.replace("'10", f"'{seconds}")
+    assert world.apply(world[1], text).body["state"] == "reset"
+    world.run(1.0)
+    return str(world.ask(world[0], "offsets", {"job": "shop/top"}).body["incarnation"])
+
+
+def test_the_numbering_before_an_update_is_named_and_can_be_read_to_its_end() -> None:
+    world = World(4)
+    fill(world, intervals=4)
+    world.apply(world[0])
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(1.0)
+    told = world.ask(world[2], "offsets", {"job": "shop/top"}).body
+    assert "earlier" not in told
+    before, was = world.results(world[2]), told["incarnation"]
+    now = renumbered(world, 5)
+    assert now != was
+    told = world.ask(world[2], "offsets", {"job": "shop/top"}).body
+    numbering = {"incarnation": was, "first": before[0][0].index, "latest": before[-1][0].index}
+    assert told["earlier"] == (numbering,) or told["earlier"] == [numbering]
+    assert world.results(world[3], incarnation=was) == before
+    assert world.results(world[3], incarnation=was, **{"from": before[-1][0].index + 1, "wait": 9}) == []
+    other = world.ask(world[3], "results", {"job": "shop/top", "incarnation": "nothing"})
+    assert (other.status, other.body["error"]) == (410, "the job has no such numbering of intervals")
+
+    world.kill(world.master())  # what was set aside was there alone; that there was something, all know
+    world.run(60.0)
+    told = world.ask(world.living[0], "offsets", {"job": "shop/top"}).body
+    assert told["incarnation"] == now
+    assert [*told["earlier"]] == [numbering]
+    assert world.results(world.living[0], incarnation=was) == []
+
+    world.ask(world.living[0], "delete", {"job": "shop/top"})
+    world.apply(world.living[0])
+    assert "earlier" not in world.ask(world.living[0], "offsets", {"job": "shop/top"}).body
+    assert not any(agent.set_aside for agent in world.living)
+
+
+def test_a_numbering_without_results_is_not_one_to_catch_up_with() -> None:
+    world = World(4)
+    world.apply(world[0])
+    world.run(1.0)
+    renumbered(world, 5)
+    assert "earlier" not in world.ask(world[2], "offsets", {"job": "shop/top"}).body
+
+
 def test_the_same_text_again_changes_nothing() -> None:
     world = World(3)
     world.apply(world[0])
@@ -288,6 +336,21 @@ def test_an_update_that_was_refused_changes_no_job_that_is_begun_later() -> None
     world.post(0.0, master, word)
     world.run(5.0)
     assert world.ask(client, "describe", {"job": "shop/top"}).body["version"] == 1
+
+
+def test_an_update_of_a_job_that_nobody_can_lead_now_is_not_told_that_there_is_none() -> None:
+    world = World(6)
+    world.apply(world[0])
+    master = world.master()
+    voting = master.control.leadership.masters[JOB].committer.cell.contacts
+    for agent in [each for each in world.living if each.me.id in {voter.id for voter in voting}]:
+        world.kill(agent)
+    world.restart(master)
+    world.run(3.0)
+    text = TEXT.replace("COUNT(*)", "2 * COUNT(*)")
+    reply = world.ask(master, "apply", {"text": text, "job": "shop/top"})
+    assert reply.status == 503
+    assert "no such job" not in reply.body["error"]
 
 
 @pytest.mark.parametrize("after_ms", range(0, 3000, 250))

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from elfmesh.agent.cli.entry import run
-from elfmesh.control.cli.chart import LEVELS, Chart, line_of, number_column
+from elfmesh.control.cli.chart import LEVELS, Chart, bars_of, line_of, number_column
 from elfmesh.errors import DataError
 from tests.control.test_top import Terminal
 
@@ -163,3 +163,12 @@ def test_elsewhere_it_is_drawn_once_at_the_end(api: str, capsys: pytest.CaptureF
     assert run(["results", "t/j", "--chart", "--column", "path", "--api", api]) == 65
     assert run(["results", "t/j", "--column", "hits", "--api", api]) == 2
     assert run(["results", "t/j", "--chart", "-o", "json", "--api", api]) == 2
+
+
+def test_numbers_that_are_not_drawn_are_no_labels_where_a_row_has_a_name() -> None:
+    rows = [{"path": "/a", "hits": 3, "bytes": 10}, {"path": "/b", "hits": 1, "bytes": 20}]
+    assert bars_of(rows, "hits") == [("/a", 3.0), ("/b", 1.0)]
+    assert bars_of([{"status": 200, "n": 3}, {"status": 404, "n": 1}], "n") == [
+        ("200", 3.0),
+        ("404", 1.0),
+    ]

@@ -17,9 +17,10 @@ from elfmesh.control.answers import BAD_REQUEST, refusal_body
 from elfmesh.control.cli.commands import apply_command
 from elfmesh.control.cli.common import within
 from elfmesh.control.cli.verify import verify_command
-from elfmesh.control.client import Client, _place, connect
+from elfmesh.control.client import Client, connect
 from elfmesh.control.client_base import api_address
 from elfmesh.control.events import Reply
+from elfmesh.control.line_parts import place_of
 from elfmesh.control.verify import SESSIONS
 from elfmesh.control.web.client import AsyncClient
 from elfmesh.errors import ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
@@ -43,6 +44,9 @@ APPLIED = {
 def backend() -> FakeBackend:
     fake = FakeBackend()
     fake.replies["apply"] = Reply(0, 200, APPLIED)
+    streams = [{"stream": name} for name in ("clicks", "access")]
+    fake.replies["streams"] = Reply(0, 200, {"streams": streams})
+    fake.replies["list"] = Reply(0, 200, {"jobs": [{"job": "shop/top"}]})
     for index in range(5):
         fake.publish(index, table(("apple", index), ("\x1b[2Jbad", 1)))
     return fake
@@ -358,8 +362,7 @@ def test_an_ipv6_address_is_one() -> None:
 
 def test_a_column_called_state_is_not_taken_for_the_state_of_its_interval() -> None:
     line = b'{"interval":{"index":7},"state":"FINAL","rows":[{"state":"TENTATIVE"}]}'
-    assert _place(line) == (7, False)
-    assert _place(line.replace(b"FINAL", b"TENTATIVE")) == (7, True)
+    assert place_of(json.loads(line)) == (7, 1, 1)
 
 
 @pytest.mark.parametrize(

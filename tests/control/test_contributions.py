@@ -83,6 +83,28 @@ def test_a_long_backlog_goes_up_oldest_first_in_bounded_bursts() -> None:
     assert bench.up.gone_up == 200
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_was_closed_before_it_was_sealed_does_not_go_up_and_is_released(at_once: bool) -> None:
+    """A member is stopped in interval 5; the next master, whose term begins with 12, closes without it."""
+    bench = Bench()
+    bench.up.begin(3, 1, 0)
+    bench.up.add(sealed(0, 5))
+    assert [each.event.stop for each in bench.up.release(12)] == [5]
+    bench.said()
+    bench.up.begin(3, 2, 12)
+    assert bench.up.undecided == 5, "the worker has still to say what it has of the closed intervals"
+    for start, stop in [(5, 20)] if at_once else [(at, at + 1) for at in range(5, 20)]:
+        bench.up.add(sealed(start, stop))
+    assert bench.intervals() == list(range(12, 20))
+    released = bench.up.release(12)
+    entries = [entry.interval for each in released for entry in each.event.parts[0].entries]
+    assert entries == list(range(5, 12))
+    assert {each.number for each in released} == {3}
+    assert bench.up.undecided == 12
+    bench.up.add(sealed(5, 20))
+    assert bench.up.release(12) == [], "a worker that is begun anew says it again, and it is settled once"
+
+
 def test_bytes_bound_a_burst_and_one_range_always_goes() -> None:
     bench = Bench()
     bench.up.begin(3, 1, 0)

@@ -134,6 +134,41 @@ def test_every_record_is_counted_once_whatever_was_cut_off_when(seed: int) -> No
     assert sorted(letters(member)) == lacking
 
 
+@pytest.mark.parametrize("step", [1, 4])
+def test_what_an_earlier_master_closed_while_a_member_was_stopped_is_counted(step: int) -> None:
+    """When the member goes on, its worker seals what both masters have closed, at once or one by one."""
+    world = running(5, 12)
+    member = simple_member(world)
+    world.pause(member)
+    for intervals in (4, 5):
+        for agent in world.living:
+            agent.seal("clicks", BASE + intervals * SLIDE)
+        world.run(20.0)
+    dead = world.master()
+    world.kill(dead)
+    world.run(10.0)
+    for agent in world.living:
+        agent.seal("clicks", BASE + 7 * SLIDE)
+    world.run(20.0)
+    world.wake(member)
+    world.run(5.0)
+    for intervals in range(2 + step, 8, step):
+        member.seal("clicks", BASE + intervals * SLIDE)
+        world.run(0.1)
+    seal(world, 8)
+    world.run(40.0)
+    seal(world, 12)
+    world.run(40.0)
+    records = world.terminal(JOB)
+
+    def lack(agent: Agent) -> list[int]:
+        return [index for index, record in records.items() if f"agent-{agent.number}" in record.missing]
+
+    assert lack(member)[:5] == [1002, 1003, 1004, 1005, 1006]
+    assert letters(member) == {index: records_of(member, index) for index in lack(member)}
+    assert counted(world) == total(world) - sum(records_of(dead, index) for index in lack(dead))
+
+
 def said_again(agent: Agent, index: int) -> Sealed:
     """What a restarted worker has on disk of an interval."""
     manifest = agent.control.carrier.members[JOB].manifest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from elfmesh.control.master.judge import EVICT_S
+from elfmesh.control.master.eviction import EVICT_S
 from tests.control.clicks import BASE, SLIDE
 from tests.control.harness import World
 from tests.control.members import TEXT

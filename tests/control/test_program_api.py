@@ -26,6 +26,7 @@ from elfmesh.control.web.job_values import Message, Result, lines_of, packed
 from elfmesh.control.web.programs import INSERT_BYTES_MAX, ProgramHost
 from elfmesh.errors import ProtocolError, RuntimeFailure, Unreachable, UsageError
 from tests.control.fakes import FakeBackend
+from tests.patience import PATIENCE_S
 
 Api = TestClient[Any, Any]
 PROCESS = "0a" * 20
@@ -97,10 +98,10 @@ async def test_what_is_no_frame_ends_the_connection(api: Api, sessions: Sessions
     for data in (b"", b"\xc1", b"x" * 100, frames.encode(frames.Role(True, 9, "mine"))):
         async with api.ws_connect(f"/v1/programs/shop/top?process={PROCESS}") as socket:
             await socket.send_bytes(data)
-            answer = await socket.receive(timeout=10)
+            answer = await socket.receive(timeout=PATIENCE_S)
             assert answer.type is WSMsgType.CLOSE
     assert sessions.said_ == []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while sessions.gone != [1, 2, 3, 4]:  # noqa: ASYNC110 - the other side's state
             await asyncio.sleep(0.01)
 
@@ -181,7 +182,7 @@ class Asking(elfmesh.Job):
 
 async def serving(job: Asking, until: Callable[[], bool]) -> None:
     task = asyncio.create_task(job.serve())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not until():
             assert not task.done(), task.exception()
             await asyncio.sleep(0.01)
@@ -231,7 +232,7 @@ async def test_how_a_message_ended_is_told(
 async def test_a_process_that_was_replaced_ends(api: Api, sessions: Sessions) -> None:
     job = Asking(f"{api.host}:{api.port}")
     task = asyncio.create_task(job.serve())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while sessions.deliver is None:  # noqa: ASYNC110 - the other side's state
             await asyncio.sleep(0.01)
         sessions.deliver(frames.Replaced())
@@ -333,7 +334,7 @@ async def test_who_was_deposed_does_not_take_its_successor_back() -> None:
     side.leading = Leading(side, OneResult(), told, follows=True)  # type: ignore[arg-type]  # of one result
     side.leading.appoint(frames.Role(True, 1, "me", frames.Place(1, 4, "i:4")))
     task = asyncio.create_task(side.leading.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not told.places:  # noqa: ASYNC110 - the other side's state
             await asyncio.sleep(0.01)
     task.cancel()

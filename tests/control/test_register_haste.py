@@ -29,7 +29,7 @@ from tests.control.test_register import (
 
 def test_a_late_page_counts_although_the_next_source_was_asked_and_the_lost_are_asked_last() -> None:
     desk = office()
-    copy = LogCopy(desk, JOB, "i", None)
+    copy = LogCopy(desk, JOB, "i", None, lambda: ())
     desk.lost(STRANGER.id)
     for source in (STRANGER, A, B):
         copy.complete(source)
@@ -63,7 +63,7 @@ def test_an_acceptor_that_has_caught_up_votes_without_being_asked_again() -> Non
         *_, last = (effect for effect in desk.out if isinstance(effect, Send))
         assert isinstance(last.message, Fetch)
         copy.page(last.to, Page(JOB, "i", last.message.token, done=True), b"")
-    assert Accepted(JOB, ballot) in sent(desk.out)
+    assert Accepted(JOB, ballot, votes=1) in sent(desk.out)
 
 
 def test_the_first_ballot_is_above_what_this_agent_has_promised_as_an_acceptor() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -13,7 +14,8 @@ from elfmesh.control.register import rules as register
 from elfmesh.control.register import value as register_value
 from elfmesh.control.register.rules import Ballot, Group, Vote
 from elfmesh.control.register.value import Cell, Exchange
-from tests.control.register_model import Broken, Model, explore, follow, is_caught, wander
+from tests.control.register_model import Broken, Model
+from tests.control.register_walks import Phase, explore, follow, hears, is_caught, wander
 
 RIVALS = (("close",), ("take over", "close"))
 LONGER = (("close", "close"), ("take over",))
@@ -138,3 +140,100 @@ def test_settling_what_is_not_chosen_is_noticed(monkeypatch: pytest.MonkeyPatch)
 def test_careful_changes_of_the_acceptors_are_not() -> None:
     assert not caught_by_moves("5>2")
     assert not caught_by_moves("settle")
+
+
+REPLACED = (
+    ("-3", "settle", "+3", "settle", "close"),
+    ("take over", "-3", "settle", "+3", "settle", "close"),
+    ("take over", "close", "close"),
+)
+FORGETFUL = (
+    ("4>3", "settle", "3>2", "settle", "close"),
+    ("take over", "-2", "settle", "+2", "settle", "close"),
+    ("take over", "+3", "settle", "close"),
+)
+
+
+@pytest.mark.parametrize(
+    ("scripts", "acceptors"),
+    [((("-3", "settle"), ("take over",)), 3), ((("+2", "settle"), ("take over", "close")), 1)],
+    ids=["leaves the group", "comes into it"],
+)
+def test_no_state_of_a_small_register_with_a_voter_that_lost_its_votes_breaks_a_promise(
+    scripts: tuple[tuple[str, ...], ...], acceptors: int
+) -> None:
+    model = Model(scripts, acceptors=acceptors, agents=max(acceptors, 2), rounds=1, rots=1)
+    states, complete = explore(model, 60_000)
+    assert complete, f"only {states} states were seen"
+
+
+@pytest.mark.parametrize(("scripts", "agents"), [(REPLACED, 3), (FORGETFUL, 4)], ids=["same", "another"])
+def test_no_walk_with_voters_that_lose_their_votes_breaks_a_promise(
+    scripts: tuple[tuple[str, ...], ...], agents: int
+) -> None:
+    model = Model(scripts, rounds=4, agents=agents, rots=2)
+    assert wander(model, random.Random(3), walks=80, steps=120) > 1000
+
+
+def breaks(model: Model, *phases: Phase) -> bool:
+    try:
+        follow(model, phases)
+    except Broken:
+        return True
+    return False
+
+
+def a_voter_forgets_what_was_chosen(*flaws: str) -> bool:
+    """An interval is closed by a majority; one of it loses its votes; a new master hears it and the third."""
+    model = Model((("close",), ("take over",)), rounds=1, rots=1, flaws=frozenset(flaws))
+    return breaks(model, (0, (1, 2), (1, 2)), 1, (1, (1, 3), (1, 3)))
+
+
+def a_voter_is_replaced_by_itself_in_one_step(*flaws: str) -> bool:
+    """A round that has the promise of a voter from before its loss ends after that voter has come again."""
+    model = Model((("3>3",), ("take over",)), rounds=1, rots=1, flaws=frozenset(flaws))
+    return breaks(model, (0, (1, 2), None), (1, (2, 3), ()), 3, (0, (), (1, 3)), (1, (), (1, 2)))
+
+
+def a_voter_comes_again_by_an_old_change(*flaws: str) -> bool:
+    """The change that once made it an acceptor, said late, is not one that was made after its loss."""
+    scripts = (("+3", "settle", "close"), ("take over",))
+    model = Model(scripts, acceptors=2, agents=3, rounds=1, rots=1, flaws=frozenset(flaws))
+    closed = follow(model, ((0, (1, 2), (1, 2)), (0, (), (1, 2)), (0, (), (1, 3))))
+    try:
+        model.start = hears(model, model.rotten(closed, 2), 0, 3, late=True)
+        follow(model, ((1, (2, 3), (2, 3)), (1, (), (2, 3))))
+    except Broken:
+        return True
+    return False
+
+
+def a_promise_from_before_the_loss_counts(*flaws: str) -> bool:
+    """A round with a high ballot is promised by a voter that then loses it, is replaced and comes again."""
+    scripts = (("-3", "settle", "+3", "settle", "close"), ("take over",))
+    model = Model(scripts, rounds=1, rots=1, flaws=frozenset(flaws))
+    first, second = model.start.proposers
+    model.start = replace(model.start, proposers=(first, replace(second, counter=50)))
+    replaced: tuple[Phase, ...] = (
+        (0, (1, 2), (1, 2)),
+        (0, (), (1, 2)),
+        (0, (), (1, 2, 3)),
+        (0, (), (1, 2, 3)),
+    )
+    return breaks(model, (1, (3,), None), 3, *replaced, (1, (2,), None), (0, (), (1, 3)), (1, (), (1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("history", "flaw"),
+    [
+        (a_voter_forgets_what_was_chosen, "rot unnoticed"),
+        (a_voter_is_replaced_by_itself_in_one_step, "in the old group"),
+        (a_voter_comes_again_by_an_old_change, "old membership"),
+        (a_promise_from_before_the_loss_counts, "old promise"),
+    ],
+)
+def test_a_missing_safeguard_of_voters_that_lost_their_votes_is_noticed(
+    history: Callable[..., bool], flaw: str
+) -> None:
+    assert history(flaw)
+    assert not history()

@@ -3,19 +3,21 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.control.events import Append, ReadLog
+from elfmesh.control.holder import LogCopy
 from elfmesh.control.master.replicas import serve_fetch
 from elfmesh.control.messages_succession import Fetch
 from elfmesh.control.results.log import ResultsLog
 from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.pages import decode_page, encode_page
 from elfmesh.control.results.records import ResultRecord, table_to_ipc
-from elfmesh.errors import ProtocolError, StorageError
+from elfmesh.errors import ProtocolError
 from tests.control.harness import World
 
 JOB = b"\x07" * 20
@@ -35,7 +37,7 @@ def indices(
     found: list[int] = []
     following = start
     while True:
-        page, after = log.read(following, stop, limit - len(found))
+        page, after, *_ = log.read(following, stop, limit - len(found))
         if not page:
             return found
         found += [each.index for each, _ in decode_page(page)]
@@ -54,7 +56,7 @@ def test_records_come_back_in_order_also_after_reopening(tmp_path: Path) -> None
         assert (each.earliest, each.latest) == (-5, 9)
         assert indices(each, 1, 9) == [3, 4]
         assert indices(each, 1, limit=1) == [3]
-        page, following = each.read(3, None, 1)
+        page, following, *_ = each.read(3, None, 1)
         assert following == 4
         assert decode_page(page) == [(record(3), rows(3))]
 
@@ -88,18 +90,6 @@ def test_a_torn_tail_costs_only_the_record_that_was_being_written(
         assert indices(again) == whole
         again.append(record(100), rows(1))
         assert indices(ResultsLog(directory, "a")) == [*whole, 100]
-
-
-def test_damage_in_the_middle_is_said_not_hidden(tmp_path: Path) -> None:
-    log = ResultsLog(tmp_path, "a", segment_records=2)
-    for index in range(6):
-        log.append(record(index), rows(index))
-    first = min(tmp_path.glob("*.seg"), key=lambda path: int(path.stem))
-    data = bytearray(first.read_bytes())
-    data[40] ^= 1
-    first.write_bytes(data)
-    with pytest.raises(StorageError, match="damaged"):
-        ResultsLog(tmp_path, "a")
 
 
 def test_retention_drops_the_oldest_and_says_so(tmp_path: Path) -> None:
@@ -170,6 +160,54 @@ def test_who_lacks_records_of_a_job_gets_none_of_an_earlier_incarnation() -> Non
     serve_fetch(office, office.me, Fetch(JOB, "b", 3, 1))
     (read,) = (each for each in office.out if isinstance(each, ReadLog))
     assert (read.job, read.incarnation, read.start) == (JOB, "b", 4)
+
+
+def test_the_first_record_that_a_job_had_is_known_when_it_is_gone(tmp_path: Path) -> None:
+    logs = ResultsLogs(tmp_path / "master", intervals_max=20)
+    for index in range(5, 100):
+        logs.append(Append(JOB, "a", record(index), rows(index)))
+    read = logs.read(ReadLog(1, JOB, None, None, 99))
+    assert (read.first, read.earliest and read.earliest > 70) == (5, True)
+    assert [info.first for info in ResultsLogs(tmp_path / "master", intervals_max=20).found()] == [5]
+
+    office = World(1)[0].control.office
+    copy = LogCopy(office, JOB, "a", None, lambda: ())
+    copy.append(read.page, read.first)
+    copied = ResultsLogs(tmp_path / "copy")
+    copied.append(*(each for each in office.out if isinstance(each, Append)))
+    again = ResultsLogs(tmp_path / "copy").read(ReadLog(1, JOB, None, None, 99))
+    assert (again.first, again.earliest, again.expired) == (5, read.earliest, None)
+
+
+def test_a_log_of_an_earlier_release_knows_its_first_record_until_something_is_gone(tmp_path: Path) -> None:
+    log = ResultsLog(tmp_path, "a")
+    for index in range(3, 9):
+        log.append(record(index), rows(index))
+    for expired, first in ((None, 3), (2, None)):
+        said = msgspec.msgpack.decode((tmp_path / "meta").read_bytes())
+        for name in ("first", "job", "begins", "seq", "crc"):
+            said.pop(name, None)
+        (tmp_path / "meta.copy").unlink()
+        (tmp_path / "meta").write_bytes(msgspec.msgpack.encode(said | {"expired": expired}))
+        assert ResultsLog(tmp_path, None).first == first
+
+
+def test_a_log_that_is_set_aside_is_read_by_its_name_and_goes_with_the_job(tmp_path: Path) -> None:
+    logs = ResultsLogs(tmp_path)
+    for name in ("a", "b"):
+        logs.append(Append(JOB, name, record(7), rows(1)))
+        logs.drop(JOB, retire=True)
+    logs.append(Append(JOB, "c", record(9), rows(2)))
+
+    def latest(logs: ResultsLogs, name: str) -> int | None:
+        return logs.read(ReadLog(1, JOB, None, None, 10, name)).latest
+
+    for each in (logs, ResultsLogs(tmp_path)):
+        assert [latest(each, name) for name in ("a", "b", "c", "")] == [None, 7, 9, 9]
+        assert [info.incarnation for info in each.found()] == ["c"]
+    logs.drop(JOB)
+    assert [latest(logs, name) for name in ("b", "c", "")] == [None, None, None]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_dropped_log_is_an_empty_one(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import pytest
 from elfmesh.agent.cli.entry import run
 from elfmesh.control.cli.top_rows import GAP, JOB_COLUMNS, Look, agent_rows, fitted, job_rows, ordered
 from elfmesh.control.load import INSECURE, WORST, insecurity, load_of
+from tests.patience import PATIENCE_S
 
 AGENTS, JOBS = 200, 500
 
@@ -191,7 +192,7 @@ class Terminal:
         self.text = ""
         os.write(self.descriptor, key.encode())
 
-    def wait_for(self, pattern: str, timeout_s: float = 30.0) -> str:
+    def wait_for(self, pattern: str, timeout_s: float = PATIENCE_S) -> str:
         deadline = time.monotonic() + timeout_s
         while not re.search(pattern, self.text, re.DOTALL):
             assert time.monotonic() < deadline, f"no {pattern!r} in {self.text[-3000:]!r}"

@@ -249,7 +249,7 @@ def test_a_master_that_dies_in_the_midst_finishes_the_change_or_abandons_it(afte
     token = world.request(client, "apply", {"text": without("apple")})
     world.run(after_ms / 1000)
     world.kill(master)
-    world.run(20.0)
+    world.run(4.0)  # its successor does not know yet that it is dead, and gives it time to return
     for step in range(3, 6):
         world.seal_all(BASE + step * SLIDE)
     world.run(0.1)

@@ -112,3 +112,67 @@ def test_reports_and_rates_of_strangers_are_not_kept() -> None:
     world.run(0.1)
     assert leading.tally.worker_errors == {"agent-1": "no disk"}
     assert not [number for number in leading.closer.rates._rates if number >= 100]
+
+
+def lacking_one() -> tuple[World, str]:
+    """An agent has died, and an interval is closed without it; nothing else is due."""
+    world = started(5)
+    voters = {
+        contact.id
+        for master in world.master().control.leadership.masters.values()
+        for contact in master.terms.acceptors
+    }
+    dead = next(agent for agent in world.living if agent.me.id not in voters)
+    world.kill(dead)
+    world.seal_all(BASE + SLIDE)
+    world.run(10.0)
+    return world, f"agent-{dead.number}"
+
+
+def test_a_dead_agent_is_named_also_while_no_interval_is_due() -> None:
+    world, dead = lacking_one()
+    found = why(world)
+    assert (found["stage"], found["held_for_seconds"]) == ("in time", None)
+    assert [(agent["agent"], agent["state"]) for agent in found["agents"]] == [(dead, "dead")]
+    assert (found["in"], found["expected"], found["missing"]) == (0, 5, [dead])
+    newest = found["newest"]
+    assert (newest["state"], newest["completeness"], newest["missing"]) == ("FINAL_PARTIAL", 0.8, [dead])
+    assert "nothing is held" not in found["because"]
+    assert f"lacks {dead}" in found["because"]
+
+
+def test_an_agent_that_has_returned_is_named_until_a_record_has_it() -> None:
+    world, dead = lacking_one()
+    world.restart(world[int(dead.removeprefix("agent-"))])
+    world.run(3.0)
+    found = why(world)
+    assert (found["agents"], found["missing"]) == ([], [dead])
+    assert f"lacks {dead}" in found["because"]
+    world.seal_all(BASE + 2 * SLIDE)
+    world.run(3.0)
+    found = why(world)
+    assert (found["newest"]["state"], found["missing"]) == ("FINAL", [])
+    assert "lacks" not in found["because"]
+
+
+def test_a_new_master_knows_what_the_newest_record_lacks() -> None:
+    world, dead = lacking_one()
+    world.kill(world.master())
+    world.run(5.0)
+    assert dead in why(world)["missing"]
+    (row,) = world.ask(world.living[0], "list").body["jobs"]
+    assert (row["result"], row["completeness"], row["missing"]) == ("FINAL_PARTIAL", 0.8, [dead])
+
+
+def test_lists_and_the_command_show_what_the_newest_record_lacks() -> None:
+    world, dead = lacking_one()
+    backend = FakeBackend()
+    backend.replies["why"] = Reply(0, 200, why(world))
+    backend.replies["list"] = Reply(0, 200, world.ask(world.living[0], "list").body)
+    with served(backend) as api:
+        shown = CliRunner().invoke(elf, ["why", "shop/top", "--api", api]).stdout
+        assert "0/5 agents in" in shown
+        assert f"newest record: interval 1000, FINAL_PARTIAL, completeness 0.8, missing: {dead}" in shown
+        jobs = CliRunner().invoke(elf, ["get", "jobs", "--api", api]).stdout
+        assert "COMPLETENESS" in jobs
+        assert dead in jobs

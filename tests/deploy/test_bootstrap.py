@@ -34,7 +34,6 @@ def test_the_playbook_is_one(tmp_path: Path) -> None:
 
 @needs_ansible
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.skipif(not os.environ.get("ELF_TEST_DEPLOY"), reason="half a minute and root: make test-deploy")
 def test_hosts_get_certificates_by_tokens_once(tmp_path: Path) -> None:
     if os.geteuid() != 0:

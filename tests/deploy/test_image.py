@@ -19,7 +19,6 @@ HOST_FILES = ("etc/pip.conf", "etc/apt/apt.conf.d", "etc/ssl/certs")
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(1800),
     pytest.mark.skipif(not os.environ.get("ELF_TEST_DEPLOY"), reason="minutes, a daemon: make test-deploy"),
 ]
 

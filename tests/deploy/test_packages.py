@@ -41,7 +41,6 @@ def test_both_packages_have_the_same_files() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(not CONTAINER, reason="minutes, root and the network: make test-deploy")
 def test_the_packages_under_a_real_systemd(tmp_path: Path) -> None:
     for name in ("debootstrap", "systemd-nspawn"):

@@ -21,8 +21,9 @@ from typing import Any
 
 import aiohttp
 
+from tests.patience import PATIENCE_S
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-START_S, ANSWER_S, WAIT_S = 40.0, 30.0, 30.0
 LISTENING = b"DevTools listening on "
 FLAGS = (
     *(
@@ -84,7 +85,7 @@ class Browser:
         shutil.rmtree(self._profile, ignore_errors=True)
 
     def _address(self) -> str:
-        end = time.monotonic() + START_S
+        end = time.monotonic() + PATIENCE_S
         said = Path(self._log.name)
         while not (found := said.read_bytes().partition(LISTENING))[1] or b"\n" not in found[2]:
             assert self._process.poll() is None, f"Chromium ended: {said.read_text(errors='replace')}"
@@ -112,7 +113,7 @@ class Browser:
     async def _call(self, method: str, values: dict[str, Any]) -> dict[str, Any]:
         number = next(self._ids)
         await self._socket.send_json({"id": number, "method": method, "params": values})
-        async with asyncio.timeout(ANSWER_S):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 message = await self._socket.receive_json()
                 if message.get("id") == number:
@@ -154,7 +155,7 @@ class Browser:
             raise AssertionError(found["exceptionDetails"].get("exception", {}).get("description"))
         return found["result"].get("value")
 
-    def until(self, script: str, what: str = "", timeout_s: float = WAIT_S) -> Any:
+    def until(self, script: str, what: str = "", timeout_s: float = PATIENCE_S) -> Any:
         """The first true value of an expression."""
         end = time.monotonic() + timeout_s
         plain = (

@@ -5,6 +5,7 @@ Every agent is a process with ports (`ports`) and a directory of its own; whatev
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
@@ -14,15 +15,25 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol
 
+from elfmesh.agent import engine
 from elfmesh.agent.local_agents import says_something
 from elfmesh.control.identity.bearer import TOKEN_FILE, read_token
+from tests.chaos.zygote import Zygote
+from tests.patience import PATIENCE_S
 from tests.ports import reserve
 
-READY_S = 60.0
+
+@cache
+def zygote() -> Zygote:
+    """The one of this process, which ends with it."""
+    made = Zygote(engine.NEEDED)
+    atexit.register(made.close)
+    return made
 
 
 class Running(Protocol):
@@ -48,6 +59,8 @@ class Agent:
         self.name = f"agent-{number}"
         self.streams, self.extra = list(streams), list(extra)
         self.environment: dict[str, str] = {}
+        self.cold = False
+        """Started as a program in any case: what it imports when is looked at."""
         self.process: Running | None = None
         self.api = self.overlay = self.id = ""
         self.ready_s = 0.0
@@ -68,15 +81,23 @@ class Agent:
         return f"127.0.0.1:{reserve()}"
 
     def start(self, join: Sequence[str] = ()) -> None:
-        """Start without waiting; a restart takes the same ports, which nobody gets meanwhile."""
+        """Start without waiting; a restart takes the same ports, which nobody gets meanwhile.
+
+        An agent without variables of its own is forked by a zygote: imports are most of what a start costs.
+        """
         env = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONWARNINGS": "default"} | self.environment
         self.began = time.monotonic()
+        command = self.command(join)
         with (self.directory / "stderr").open("ab") as stderr:
-            self.process = subprocess.Popen(
-                self.command(join), stdout=subprocess.PIPE, stderr=stderr, stdin=subprocess.DEVNULL, env=env
-            )
+            if self.cold or self.environment or sys.platform != "linux":
+                self.process = subprocess.Popen(
+                    command, stdout=subprocess.PIPE, stderr=stderr, stdin=subprocess.DEVNULL, env=env
+                )
+            else:
+                words = command[command.index("elfmesh.agent") + 1 :]
+                self.process = zygote().start(words, env, stderr.fileno(), nice=0)
 
-    def wait_ready(self, timeout_s: float = READY_S) -> None:
+    def wait_ready(self, timeout_s: float = PATIENCE_S) -> None:
         assert self.process is not None
         assert self.process.stdout is not None
         ready = says_something(self.process.stdout, timeout_s)
@@ -94,7 +115,7 @@ class Agent:
         assert self.process.stdout is not None
         self.process.stdout.close()
 
-    def terminate(self, timeout_s: float = 30.0) -> int:
+    def terminate(self, timeout_s: float = PATIENCE_S) -> int:
         """SIGTERM; the exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
@@ -109,10 +130,10 @@ class Agent:
     def errors(self) -> str:
         return (self.directory / "stderr").read_text(errors="replace")
 
-    def get(self, path: str, timeout_s: float = 10.0) -> Any:
+    def get(self, path: str, timeout_s: float = PATIENCE_S) -> Any:
         return json.loads(self.ask("GET", path, timeout_s=timeout_s))
 
-    def ask(self, method: str, path: str, body: object = None, timeout_s: float = 10.0) -> bytes:
+    def ask(self, method: str, path: str, body: object = None, timeout_s: float = PATIENCE_S) -> bytes:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://{self.api}{path}", data, self.headers(), method=method)
         try:
@@ -128,13 +149,13 @@ class Agent:
         return {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
 
     def apply(self, text: str) -> dict[str, Any]:
-        answer: dict[str, Any] = json.loads(self.ask("POST", "/v1/jobs", {"text": text}, timeout_s=30))
+        answer: dict[str, Any] = json.loads(self.ask("POST", "/v1/jobs", {"text": text}))
         return answer
 
     def results(self, job: str, first: int | None = None, wait_s: float = 0) -> list[dict[str, Any]]:
         """Results from an index on; those of a job without any are []."""
         query = f"limit=1000&wait={wait_s:g}" + ("" if first is None else f"&from={first}")
-        lines = self.ask("GET", f"/v1/jobs/{job}/results?{query}", timeout_s=wait_s + 20).splitlines()
+        lines = self.ask("GET", f"/v1/jobs/{job}/results?{query}", timeout_s=wait_s + PATIENCE_S).splitlines()
         return [json.loads(line) for line in lines if line.strip()]
 
 
@@ -186,6 +207,7 @@ class Fleet:
         options: str = ",format=json",
         extra: Sequence[str] = (),
         environment: dict[str, str] | None = None,
+        cold: bool = False,
     ) -> None:
         """Start `count` agents that join the first, each with an empty log, and wait until all are ready."""
         for number in range(len(self.agents), len(self.agents) + count):
@@ -193,7 +215,7 @@ class Fleet:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             self.agents.append(Agent(path.parent, number, [f"{stream}={path}{options}"], extra))
-            self.agents[-1].environment = dict(environment or {})
+            self.agents[-1].environment, self.agents[-1].cold = dict(environment or {}), cold
             if number == 0:
                 self.agents[0].start()
                 self.agents[0].wait_ready()
@@ -204,7 +226,7 @@ class Fleet:
                 agent.wait_ready()
 
 
-def eventually(condition: Callable[[], Any], timeout_s: float = 60.0, what: str = "it") -> Any:
+def eventually(condition: Callable[[], Any], timeout_s: float = PATIENCE_S, what: str = "it") -> Any:
     """The first true value of `condition`."""
     end = time.monotonic() + timeout_s
     while True:

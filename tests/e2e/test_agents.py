@@ -18,6 +18,8 @@ import pytest
 from elfmesh import connect
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import LIVE, Traffic, by_index, oracle, written
+from tests.exhaustive import few
+from tests.patience import PATIENCE_S
 
 JOB = """CREATE JOB e2e.hits AS SELECT k, count(*) AS n, sum(v) AS s, min(x) AS least
 FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k ORDER BY n DESC"""
@@ -67,7 +69,7 @@ def complete(fleet: Fleet, job: str, expected: dict[int, Any], number: int = 0) 
         results = fleet[number].results(job)
         return results and results[-1]["interval"]["index"] >= max(expected) and results
 
-    return by_index(eventually(there, 60, f"the result of interval {max(expected)}"))
+    return by_index(eventually(there, what=f"the result of interval {max(expected)}"))
 
 
 def test_logs_split_over_agents_give_what_one_process_gives(fleet: Fleet) -> None:
@@ -126,10 +128,10 @@ def closed_after(fleet: Fleet, job: str, index: int, number: int = 0) -> dict[in
         results = fleet[number].results(job)
         return results and results[-1]["interval"]["index"] > index and results
 
-    return by_index(eventually(there, 60, f"a result above interval {index}"))
+    return by_index(eventually(there, what=f"a result above interval {index}"))
 
 
-@pytest.mark.parametrize("role", ["a worker", "the job's master"])
+@pytest.mark.parametrize("role", few(("the job's master", "a worker"), 1))
 def test_a_killed_agent_is_named_as_missing_and_intervals_still_close(
     fleet: Fleet, tmp_path: Path, role: str
 ) -> None:
@@ -251,7 +253,7 @@ def test_sigterm_ends_an_agent_cleanly_and_others_go_on_at_once(fleet: Fleet) ->
 def failing(agent: Agent, *words: str, join: tuple[str, ...] = ()) -> tuple[int, str]:
     """Exit code and stderr of an agent that must not become ready."""
     command = [*agent.command(join), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     return done.returncode, done.stderr

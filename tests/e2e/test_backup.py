@@ -75,7 +75,7 @@ def test_an_agent_from_a_backup_is_another_one_and_no_record_counts_twice(
     paths = [fleet.log(number) for number in range(AGENTS)]
     expected = oracle(paths, JOB)
     last = sorted(expected)[-2]  # the closing records themselves are in an interval that nothing closes
-    found = eventually(lambda: reached(fleet, last), 60, "all intervals")
+    found = eventually(lambda: reached(fleet, last), what="all intervals")
     assert all(found[index] == result for index, result in before.items())
     whole = 0
     for index, result in expected.items():

@@ -13,16 +13,17 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 pytestmark = pytest.mark.apart
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "programs"
-SECONDS_MAX = 150
 
 
 def play(name: str, directory: Path) -> list[dict[str, Any]]:
     """Run an example; what it printed. Nothing that it started is left."""
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--directory", str(directory)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
     assert left_over(str(directory)) == []
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -41,7 +42,6 @@ def left_over(directory: str) -> list[str]:
     return found
 
 
-@pytest.mark.timeout(SECONDS_MAX + 20)
 def test_wordcount(tmp_path: Path) -> None:
     directory = tmp_path / "played"
     printed = play("wordcount", directory)
@@ -133,19 +133,18 @@ def check_bundling(printed: list[dict[str, Any]], directory: Path) -> None:
         assert row["epochs"] > 1, "one look at the edges would not do"
 
 
-@pytest.mark.timeout(SECONDS_MAX + 20)
+@pytest.mark.exhaustive  # `sale_prediction` asks this one and the next
 def test_micro_promotion(tmp_path: Path) -> None:
     directory = tmp_path / "played"
     check_promotion(play("micro_promotion", directory), directory)
 
 
-@pytest.mark.timeout(SECONDS_MAX + 20)
+@pytest.mark.exhaustive
 def test_product_bundling(tmp_path: Path) -> None:
     directory = tmp_path / "played"
     check_bundling(play("product_bundling", directory), directory)
 
 
-@pytest.mark.timeout(SECONDS_MAX + 20)
 def test_sale_prediction_asks_the_other_two(tmp_path: Path) -> None:
     directory = tmp_path / "played"
     printed = play("sale_prediction", directory)
@@ -165,7 +164,6 @@ def test_sale_prediction_asks_the_other_two(tmp_path: Path) -> None:
         assert prediction["score"] == round(len(prediction["popular"]) / len(peers), 3)
 
 
-@pytest.mark.timeout(SECONDS_MAX + 20)
 def test_social_spam_is_found_and_looked_at_closely(tmp_path: Path) -> None:
     directory = tmp_path / "played"
     printed = play("social_spam", directory)

@@ -19,8 +19,6 @@ from tests.agent.functions.test_evaluator import is_alive
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import Traffic, by_index
 
-pytestmark = pytest.mark.timeout(400)
-
 CLUSTER = "functions"
 PLAIN = """CREATE JOB fn.plain DEADLINE '20 s' AS SELECT k, count(*) AS n, sum(v) AS s FROM log
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k ORDER BY k"""
@@ -121,7 +119,7 @@ def oracle(site: Site, text: Path, numbers: tuple[int, ...]) -> dict[int, dict[s
 def check_exact(site: Site, job: str, text: Path, numbers: tuple[int, ...], least: int = 2) -> None:
     """`least` more intervals of a job, whole and equal to what one process makes of all lines."""
     before = len(site.fleet[0].results(job))
-    eventually(lambda: len(site.fleet[0].results(job)) >= before + least, 60, job)
+    eventually(lambda: len(site.fleet[0].results(job)) >= before + least, what=job)
     published = site.fleet[0].results(job)
     expected = oracle(site, text, numbers)
     assert [each["completeness"] for each in published] == [1.0] * len(published)
@@ -194,7 +192,7 @@ def test_a_function_that_hangs_is_off_and_hurts_nobody(site: Site) -> None:
     def off() -> list[str]:
         return [text for text in site.describe("fn/bad")["errors"] if "strikes" in text]
 
-    (error, *_) = eventually(off, 90, "the end of the function")
+    (error, *_) = eventually(off, what="the end of the function")
     assert "the functions are off: 3 strikes within 60 s, the last: f: no answer within 2 s" in error
     counts = eventually(
         lambda: [
@@ -204,7 +202,7 @@ def test_a_function_that_hangs_is_off_and_hurts_nobody(site: Site) -> None:
         "its results",
     )
     assert all(each["contributed"] == 0 and each["function_error"] > 0 for each in counts)
-    eventually(lambda: site.fleet[0].get("/v1/health")["status"] == "degraded", 60, "health")
+    eventually(lambda: site.fleet[0].get("/v1/health")["status"] == "degraded", what="health")
     assert "fn/bad: the functions are off" in site.fleet[0].get("/v1/health")["problem"]
     check_exact(site, "fn/plain", site.root / "plain.elfql", (0, 1, 2))
 
@@ -213,10 +211,10 @@ def test_who_was_down_learns_of_a_tombstone_when_it_is_back(site: Site) -> None:
     path = site.signed(site.job("end", "return v % 3"), 4)
     assert site.apply(path).exit_code == 0
     agent = site.fleet[1]
-    pids = eventually(lambda: site.workers(agent), 60, "a worker")
-    eventually(lambda: site.fleet[0].results("fn/end"), 60, "results")
+    pids = eventually(lambda: site.workers(agent), what="a worker")
+    eventually(lambda: site.fleet[0].results("fn/end"), what="results")
     agent.kill()
-    eventually(lambda: not any(is_alive(pid) for pid in pids), 60, "the end of the workers")
+    eventually(lambda: not any(is_alive(pid) for pid in pids), what="the end of the workers")
 
     end = str(site.root / "end.sig")
     words = ("--tombstone", "fn/end", "--serial", "4", "--cluster", CLUSTER, "-o", end)
@@ -231,16 +229,16 @@ def test_who_was_down_learns_of_a_tombstone_when_it_is_back(site: Site) -> None:
 
     off = "the functions are off: they were revoked"
     assert f"fn/end: {off}" in site.fleet[0].get("/v1/health")["problem"]
-    eventually(lambda: any(off in text for text in site.describe("fn/end")["errors"]), 60, "the reason")
+    eventually(lambda: any(off in text for text in site.describe("fn/end")["errors"]), what="the reason")
     assert "serial 4 was revoked" in site.apply(path).stderr
 
     agent.start([site.fleet[0].overlay])
     agent.wait_ready()
-    eventually(lambda: f"fn/end: {off}" in str(agent.get("/v1/health").get("problem")), 60, "the tombstone")
+    eventually(lambda: f"fn/end: {off}" in str(agent.get("/v1/health").get("problem")), what="the tombstone")
     assert not any(each["pid"] for each in agent.get("/v1/agent")["functions"]["jobs"].get("fn/end", ()))
 
     def counted() -> list[dict[str, int]]:
         counts = [each["counts"] for each in site.fleet[0].results("fn/end") if each["version"] > 1]
         return [each for each in counts if each.get("function_error")]
 
-    assert all(each["contributed"] == 0 for each in eventually(counted, 60, "its results"))
+    assert all(each["contributed"] == 0 for each in eventually(counted, what="its results"))

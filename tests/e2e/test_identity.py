@@ -20,6 +20,7 @@ from elfmesh.control.identity.principal import Role
 from elfmesh.errors import ElfError, Unreachable
 from tests.control.identity.certs import issued
 from tests.e2e.fleet import Agent, Fleet
+from tests.patience import PATIENCE_S
 
 JOB = """CREATE JOB shop.top EVERY '10 s' AS
 SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k"""
@@ -32,7 +33,7 @@ def elf(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=PATIENCE_S,
         env={**os.environ, **environment},
     )
 
@@ -68,7 +69,6 @@ def serving(ca: Authority) -> tuple[subprocess.Popen[bytes], str]:
     return process, process.stdout.readline().decode().strip().removeprefix("ready ca=")
 
 
-@pytest.mark.timeout(300)
 def test_agents_with_certificates_run_a_job_and_strangers_get_nothing(tmp_path: Path) -> None:
     ca = create(tmp_path / "pki", "shop")
     ann, rita = issued(ca, "ann", Role.OPERATOR), issued(ca, "rita", Role.READER)
@@ -113,7 +113,7 @@ def test_agents_with_certificates_run_a_job_and_strangers_get_nothing(tmp_path: 
             assert refused["refused_tls"] >= 1
     finally:
         listener.terminate()
-        listener.communicate(timeout=20)
+        listener.communicate(timeout=PATIENCE_S)
 
 
 def test_addresses_of_others_need_certificates(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.fleet import Agent, Fleet
+from tests.patience import PATIENCE_S
 from tests.ports import reserve
 
 JOB = """CREATE JOB e2e.posts AS SELECT k, count(*) AS n FROM posts
@@ -21,7 +22,7 @@ GROUP BY TUMBLE(ts, INTERVAL '1' HOUR), severity ORDER BY severity"""
 
 def post(port: int, lines: list[str]) -> None:
     body = "\n".join(lines).encode()
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", data=body, timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", data=body, timeout=PATIENCE_S) as answer:
         assert json.loads(answer.read()) == {"lines": len(lines)}
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import Traffic
 from tests.e2e.test_functions import CLUSTER, PLAIN, Site, run
 
-pytestmark = pytest.mark.timeout(300)
 LIMIT_S = 60
 """Far more than two intervals of a second take on a busy machine."""
 
@@ -29,10 +26,10 @@ def test_an_ordinary_job_goes_on_while_a_function_hangs(tmp_path: Path) -> None:
             plain = tmp_path / "plain.elfql"
             plain.write_text(PLAIN)
             assert site.apply(plain).exit_code == 0
-            eventually(lambda: agent.results("fn/plain"), 60, "results")
+            eventually(lambda: agent.results("fn/plain"), what="results")
             hang = site.signed(site.job("hang", "while v is not None: pass", on=""), 1)
             assert site.apply(hang).exit_code == 0
-            eventually(lambda: site.workers(agent), 60, "its process")
+            eventually(lambda: site.workers(agent), what="its process")
             newest = agent.results("fn/plain")[-1]["interval"]["index"]
 
             def went_on() -> bool:

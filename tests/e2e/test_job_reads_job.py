@@ -72,7 +72,7 @@ def test_what_one_process_says_of_both_jobs(fleet: Fleet, tmp_path: Path) -> Non
     assert fleet[2].apply(BESIDE)["expected"] == 3
     assert fleet[0].apply(SAME)["expected"] == 3
     write(fleet, rng, 0, 45, 600)
-    eventually(lambda: fleet[1].results("shop/busiest"), 60, "the first interval of the reader")
+    eventually(lambda: fleet[1].results("shop/busiest"), what="the first interval of the reader")
     masters = {job["job"]: job["master"] for job in fleet[1].get("/v1/jobs")["jobs"]}
     dead = next(agent for agent in fleet if agent.name == masters["shop/busiest"])
     other = next(agent for agent in fleet if agent is not dead)
@@ -107,7 +107,7 @@ def check(expected: dict[int, dict[str, Any]], agent: Agent, job: str) -> None:
         found = agent.results(job)
         return found and found[-1]["interval"]["index"] >= max(expected) and found
 
-    found = by_index(eventually(there, 90, f"the last interval of {job}"))
+    found = by_index(eventually(there, what=f"the last interval of {job}"))
     for index, result in expected.items():
         assert found[index]["rows"] == result["rows"], index
         assert found[index]["counts"] == result["counts"]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from confluent_kafka import Producer
 
 from tests.agent.sinks.servers import kafka, postgres
@@ -83,7 +82,6 @@ def stored(db: psycopg.Connection[Any]) -> int:
     return int(found[0])
 
 
-@pytest.mark.timeout(240)
 def test_every_message_is_counted_once_everywhere_though_the_agent_is_killed(tmp_path: Path) -> None:
     with kafka() as brokers, postgres() as conninfo, receiver() as (port, kept), Fleet(tmp_path) as fleet:
         extra = ["-c", str(configuration(tmp_path, brokers, conninfo, port))]
@@ -106,10 +104,10 @@ def test_every_message_is_counted_once_everywhere_though_the_agent_is_killed(tmp
         agent.environment = {}
         agent.start()
         agent.wait_ready(60)
-        eventually(lambda: total(agent.results("e2e/counted")) == COUNTED, 90, "the count")
-        eventually(lambda: total(list(kept.values())) == COUNTED, 60, "the calls")
+        eventually(lambda: total(agent.results("e2e/counted")) == COUNTED, what="the count")
+        eventually(lambda: total(list(kept.values())) == COUNTED, what="the calls")
         with psycopg.connect(conninfo, autocommit=True) as db:
-            eventually(lambda: stored(db) == COUNTED, 60, "the rows")
+            eventually(lambda: stored(db) == COUNTED, what="the rows")
         sent = {key: body for key, body, _ in messages(brokers)}
         assert total(list(sent.values())) == COUNTED
         assert "sinks" not in agent.get("/v1/health")

@@ -60,7 +60,7 @@ def contributed(agent: Agent, number: int) -> dict[str, Any]:
         found = shown(agent)
         return found and found["counts"]["contributed"] == number and found
 
-    found: dict[str, Any] = eventually(there, 60, f"a revision with {number} records")
+    found: dict[str, Any] = eventually(there, what=f"a revision with {number} records")
     assert found["state"] == "TENTATIVE"
     return found
 
@@ -113,7 +113,7 @@ def test_what_comes_late_is_in_the_last_revision_and_in_spark_once(fleet: Fleet)
     assert {"k": "late", "n": 2, "s": 1100} in third["rows"]
 
     write(fleet, 2, 5, 25)
-    eventually(lambda: told(fleet[2], "final"), 60, "the final result")
+    eventually(lambda: told(fleet[2], "final"), what="the final result")
     logs = [fleet.log(number) for number in range(3)]
     expected = oracle(logs, TEXT)[index]["rows"]
     (final,) = told(fleet[0], "final")
@@ -131,13 +131,13 @@ def test_what_comes_late_is_in_the_last_revision_and_in_spark_once(fleet: Fleet)
     for number in range(3):
         write(fleet, number, 9, 0)
     results = eventually(
-        lambda: (found := by_index(fleet[1].results(JOB))) and max(found) > index and found, 60, "the rest"
+        lambda: (found := by_index(fleet[1].results(JOB))) and max(found) > index and found, what="the rest"
     )
     for number in range(3):
         write(fleet, number, 15, 0)  # it counts in what its agent seals next, which may be 10:09:00
     lines = sum(len(log.read_text().splitlines()) for log in logs) - 3  # all but those of the open interval
     buckets = eventually(
-        lambda: (found := in_all(fleet[1])) and sum(found.values()) >= lines and found, 60, "all records"
+        lambda: (found := in_all(fleet[1])) and sum(found.values()) >= lines and found, what="all records"
     )
     assert sum(buckets.values()) == lines, "each once"
     assert buckets["late_dropped"] == 1

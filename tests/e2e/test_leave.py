@@ -15,7 +15,7 @@ def test_an_agent_that_leaves_is_missed_by_no_interval(tmp_path: Path) -> None:
         fleet.start(3)
         fleet[0].apply(LIVE)
         with Traffic(fleet, [0, 1, 2]) as traffic:
-            eventually(lambda: len(fleet[0].results("e2e/live")) >= 2, 60, "the first results")
+            eventually(lambda: len(fleet[0].results("e2e/live")) >= 2, what="the first results")
             master = fleet[0].get("/v1/jobs/e2e/live")["master"]
             leaver = next(agent for agent in fleet if agent.name != master)
             command = [sys.executable, "-m", "elfmesh.agent", "leave", "--api", leaver.api]
@@ -26,7 +26,7 @@ def test_an_agent_that_leaves_is_missed_by_no_interval(tmp_path: Path) -> None:
             traffic.numbers.remove(leaver.number)
             others = next(agent for agent in fleet if agent not in (leaver,))
             last = others.results("e2e/live")[-1]["interval"]["index"]
-            after = eventually(lambda: others.results("e2e/live", last + 3), 60, "results without it")
+            after = eventually(lambda: others.results("e2e/live", last + 3), what="results without it")
         assert {result["agents"]["expected"] for result in after} == {2}
         found = {result["interval"]["index"]: result for result in others.results("e2e/live")}
         assert {result["state"] for result in found.values()} == {"FINAL"}

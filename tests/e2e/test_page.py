@@ -21,7 +21,6 @@ from tests.e2e.live import LIVE, Traffic
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
     pytest.mark.skipif(chromium() is None, reason="there is no chromium (Debian: apt-get install chromium)"),
 ]
 JOB = "e2e/live"
@@ -100,7 +99,7 @@ def interval_with(fleet: Fleet, key: str) -> dict[str, Any]:
     def find() -> dict[str, Any] | None:
         return next((r for r in fleet[0].results(JOB) if any(row["k"] == key for row in r["rows"])), None)
 
-    found: dict[str, Any] = eventually(find, 60, f"an interval with {key!r}")
+    found: dict[str, Any] = eventually(find, what=f"an interval with {key!r}")
     return found
 
 
@@ -342,7 +341,7 @@ def test_the_page_comes_back_to_an_agent_that_was_restarted(
     before = chrome.run(newest)
     fleet[0].start([fleet[1].overlay])
     fleet[0].wait_ready()
-    chrome.until(f"{live} === 'live' && {newest} > {before}", timeout_s=60)
+    chrome.until(f"{live} === 'live' && {newest} > {before}")
     indices = chrome.run("[...document.querySelectorAll('.strip button')].map((each) => +each.dataset.index)")
     assert indices == sorted(set(indices)), "every interval once, in order"
     chrome.until("document.getElementById('pulse').textContent === 'live at agent-0'")
@@ -352,13 +351,11 @@ def test_a_killed_agent_appears_as_missing(page: Callable[[str], Browser], fleet
     chrome = page("#/")
     chrome.until("document.querySelectorAll('.picture .mark text').length === 3")
     fleet[2].kill()
-    chrome.until(
-        "document.querySelector('.concerns').textContent.includes('agent-2 does not answer')", timeout_s=60
-    )
+    chrome.until("document.querySelector('.concerns').textContent.includes('agent-2 does not answer')")
     chrome.until("document.querySelector('.picture .mark.gone text')?.textContent === 'agent-2'")
     chrome.run(f"location.hash = '#/job/{JOB}'")
     titles = "[...document.querySelectorAll('.strip .final_partial')].map((each) => each.title)"
-    chrome.until(f"{titles}.some((each) => each.endsWith('missing agent-2'))", timeout_s=60)
+    chrome.until(f"{titles}.some((each) => each.endsWith('missing agent-2'))")
     chrome.until("document.querySelector('.tree tr.gone')?.textContent.includes('agent-2')")
     assert serious(chrome) == []
     chrome.until(

@@ -22,7 +22,7 @@ from tests.agent.history.test_peers import cases
 from tests.compat.cases import NO_DATA, PEERS
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.peers_jobs import AGENTS, Job, Stream, Streams, left_out
-from tests.spark_tests import EVERYTHING
+from tests.spark_tests import EVERYTHING, all_of_spark
 
 pytestmark = pytest.mark.skipif(not PEERS.is_dir(), reason=NO_DATA)
 
@@ -68,7 +68,7 @@ def start(fleet: Fleet, streams: list[Stream]) -> None:
                 file.write(f'[streams.{stream.name}]\nidle = "1 h"\n{settings}')
         fleet.start(1, stream="unused", extra=("-c", str(config)))
     known = partial(fleet[0].get, "/v1/streams")
-    eventually(lambda: all(len(each["agents"]) == AGENTS for each in known()["streams"]), 60, "all streams")
+    eventually(lambda: all(len(each["agents"]) == AGENTS for each in known()["streams"]), what="all streams")
 
 
 def toml(value: str | dict[str, str]) -> str:
@@ -85,11 +85,11 @@ def published(fleet: Fleet, job: Job, wanted: int) -> dict[int, dict[str, Any]]:
         found = fleet[1].results(job.name)
         return found if any(each["interval"]["index"] >= wanted for each in found) else []
 
-    found = eventually(closed, 120, f"interval {wanted} of {job.case.name}")
+    found = eventually(closed, what=f"interval {wanted} of {job.case.name}")
     return {each["interval"]["index"]: parse_line(encode_json(each)) for each in found}
 
 
-@pytest.mark.timeout(900)
+@all_of_spark
 def test_cases_on_four_agents(fleet: Fleet, tmp_path: Path) -> None:
     jobs, streams = asked()
     start(fleet, list(streams.all.values()))

@@ -67,7 +67,7 @@ def test_inserts_count_once_through_kills_of_the_program_and_of_its_agent(tmp_pa
         first.kill()
         first.wait()
         second = started.start("Inserter", agent, batches)
-        eventually(lambda: len(started.noted("began")) == 2, 60, "the second life, beside its agent")
+        eventually(lambda: len(started.noted("began")) == 2, what="the second life, beside its agent")
         agent.kill()
         agent.start()
         agent.wait_ready()
@@ -88,15 +88,15 @@ def test_when_the_agent_of_the_master_side_is_killed_no_result_is_left_out(tmp_p
         for agent in fleet:
             started.start("Follower", agent)
         write(fleet, 1)
-        eventually(lambda: started.noted("results"), 60, "the first result")
+        eventually(lambda: started.noted("results"), what="the first result")
         names = {agent.name: agent for agent in fleet}
         victim = names[started.noted("results")[-1][1]]
         victim.kill()
         other = next(agent for agent in fleet if agent is not victim)
         write(fleet, 2)
-        eventually(lambda: started.noted("results")[-1][1] != victim.name, 60, "a new master side")
+        eventually(lambda: started.noted("results")[-1][1] != victim.name, what="a new master side")
         write(fleet, 3)
-        indices = eventually(lambda: handled_all(other, started), 60, "all results handled")
+        indices = eventually(lambda: handled_all(other, started), what="all results handled")
         assert indices == sorted(indices)
         seen = {index for index, _ in started.noted("multicasts")}
         assert set(indices) <= seen, "and each was multicast"

@@ -18,7 +18,7 @@ from elfmesh.control.publish import publish_table
 from elfmesh.errors import DataError, RuntimeFailure
 from tests.e2e.fleet import Fleet, eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow]
 BEGIN = 1_767_225_600
 TEXT = """CREATE JOB shop.suspects EVERY '10 s' TABLE suspects (name STRING, why STRING) AS
 SELECT s.why, count(*) AS n FROM clicks c JOIN lookup.suspects s ON c.user = s.name GROUP BY s.why
@@ -36,14 +36,16 @@ def write(path: Path, start: int, seconds: int) -> None:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with Fleet(tmp_path_factory.mktemp("fleet")) as fleet:
         fleet.start(3, stream="clicks", options=",format=json,idle=1 h")
-        eventually(lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 3, 60, "agents")
+        eventually(lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 3, what="agents")
         yield fleet
 
 
 def answers(fleet: Fleet, upto: int) -> dict[int, dict[str, Any]]:
     job = "shop/suspects"
     last = (BEGIN + upto) // 10 - 1
-    eventually(lambda: [r for r in fleet[1].results(job) if r["interval"]["index"] >= last], 60, f"to {upto}")
+    eventually(
+        lambda: [r for r in fleet[1].results(job) if r["interval"]["index"] >= last], what=f"to {upto}"
+    )
     return {r["interval"]["index"]: r for r in fleet[1].results(job)}
 
 

@@ -41,7 +41,7 @@ def wait_carriers(fleet: Fleet, stream: str, count: int) -> None:
         found = [each for each in fleet[7].get("/v1/trees")["trees"] if each["tree"] == tree]
         return max((each["size"] for each in found if each["root"]), default=0)
 
-    eventually(lambda: carriers() == count, 60, f"{count} agents in the tree of the stream")
+    eventually(lambda: carriers() == count, what=f"{count} agents in the tree of the stream")
 
 
 def lines_of(name: str) -> list[bytes]:
@@ -62,7 +62,7 @@ def check(fleet: Fleet, job: str, expected: dict[int, Any]) -> None:
         results = fleet[3].results(job)
         return len(results) >= len(expected) and results
 
-    results = eventually(closed, 60, f"{len(expected)} intervals of {job}")
+    results = eventually(closed, what=f"{len(expected)} intervals of {job}")
     assert [result["interval"]["index"] for result in results] == sorted(expected)
     for result in results:
         rows, contributed = expected[result["interval"]["index"]]

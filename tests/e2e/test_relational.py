@@ -113,7 +113,7 @@ def complete(fleet: Fleet, job: str, expected: dict[int, Any]) -> dict[int, dict
         results = fleet[1].results(job)
         return results and results[-1]["interval"]["index"] >= max(expected) and results
 
-    return by_index(eventually(there, 60, f"the result of interval {max(expected)} of {job}"))
+    return by_index(eventually(there, what=f"the result of interval {max(expected)} of {job}"))
 
 
 def test_two_stages_joins_and_unions_on_agents_give_what_one_process_gives(
@@ -134,7 +134,7 @@ def test_two_stages_joins_and_unions_on_agents_give_what_one_process_gives(
         assert (answer["acknowledged"], answer["expected"]) == (carriers, carriers)
     write(fleet, rng, 0, 30, 300)
     for job in jobs:
-        eventually(partial(fleet[1].results, job), 60, f"the first result of {job}")
+        eventually(partial(fleet[1].results, job), what=f"the first result of {job}")
     fleet[0].kill()
     write(fleet, rng, 30, 60, 300)
     fleet[0].start([fleet[1].overlay])

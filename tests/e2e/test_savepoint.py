@@ -92,7 +92,7 @@ def test_a_job_goes_on_in_another_overlay_with_the_records_that_were_rotated_awa
     wanted = {index: result for index, result in expected.items() if index < max(expected) - 10}
     assert len(wanted) >= 20
     last = max(wanted)
-    eventually(lambda: max(latest(two, "e2e/moved"), default=0) >= last, 60, "all intervals")
+    eventually(lambda: max(latest(two, "e2e/moved"), default=0) >= last, what="all intervals")
     after = latest(two, "e2e/moved")
     assert min(after) >= first
     for index, result in wanted.items():
@@ -101,6 +101,6 @@ def test_a_job_goes_on_in_another_overlay_with_the_records_that_were_rotated_awa
         assert (got["state"], got["completeness"]) == ("FINAL", 1.0)
     _, said = elf(two, "savepoint", "restore", tmp_path / "s", "--as", "e2e.again")
     assert "e2e/again" in said
-    eventually(lambda: max(latest(two, "e2e/again"), default=0) >= last, 60, "the copy's intervals")
+    eventually(lambda: max(latest(two, "e2e/again"), default=0) >= last, what="the copy's intervals")
     again = latest(two, "e2e/again")
     assert all(again[index]["rows"] == wanted[index]["rows"] for index in wanted if index >= first)

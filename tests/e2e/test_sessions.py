@@ -49,7 +49,7 @@ def test_sessions_outlive_the_master_of_their_job(fleet: Fleet, tmp_path: Path) 
     assert answer["acknowledged"] == 3
     rng = random.Random(4)
     write(fleet, rng, 0, 40, 300)
-    eventually(lambda: len(fleet[0].results("shop/visits")) > 4, 60, "the first sessions")
+    eventually(lambda: len(fleet[0].results("shop/visits")) > 4, what="the first sessions")
     dead = master(fleet)
     dead.kill()
     write(fleet, rng, 40, 80, 300)
@@ -65,7 +65,7 @@ def test_sessions_outlive_the_master_of_their_job(fleet: Fleet, tmp_path: Path) 
         results = fleet[1].results("shop/visits")
         return results and results[-1]["interval"]["index"] >= max(expected) and results
 
-    results = by_index(eventually(there, 90, f"the result of interval {max(expected)}"))
+    results = by_index(eventually(there, what=f"the result of interval {max(expected)}"))
     rows = 0
     for index, result in expected.items():
         assert results[index]["rows"] == result["rows"], index

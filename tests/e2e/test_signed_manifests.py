@@ -12,7 +12,6 @@ from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import Traffic
 from tests.e2e.test_functions import run
 
-pytestmark = pytest.mark.timeout(300)
 TEXT = """CREATE JOB shop.plain DEADLINE '20 s' AS SELECT k, count(*) AS n FROM log WHERE {where}
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k ORDER BY k"""
 
@@ -62,7 +61,7 @@ def test_every_version_and_the_end_of_a_job_are_signed(site: Site) -> None:
     site.sign(5)
     code, said = site.apply()
     assert code == 0, said
-    eventually(lambda: len(site.fleet[0].results("shop/plain")) >= 2, 60, "results")
+    eventually(lambda: len(site.fleet[0].results("shop/plain")) >= 2, what="results")
 
     site.text("k IS NOT NULL")
     site.sign(6)
@@ -87,4 +86,4 @@ def test_every_version_and_the_end_of_a_job_are_signed(site: Site) -> None:
     assert (code, "serial 6 was revoked" in said) == (65, True), said
     site.sign(7)
     assert site.apply()[0] == 0
-    eventually(lambda: len(site.fleet[0].results("shop/plain")) >= 2, 60, "results")
+    eventually(lambda: len(site.fleet[0].results("shop/plain")) >= 2, what="results")

@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow.dataset as ds
-import pytest
 
+from elfmesh.spark_bridge.joblog import JobLog
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import Traffic
 
@@ -49,7 +49,6 @@ def expected(agent: Agent) -> Counter[tuple[int, str, int]]:
     return Counter((index, key, n) for (index, key), n in published(agent).items())
 
 
-@pytest.mark.timeout(180)
 def test_what_is_published_is_in_every_sink_once(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         path = fleet.log(0)
@@ -70,10 +69,10 @@ def test_what_is_published_is_in_every_sink_once(tmp_path: Path) -> None:
             agent.environment = {}
             agent.start()
             agent.wait_ready(60)
-            eventually(lambda: len(published(agent)) >= 18, 60, "the results")
+            eventually(lambda: len(published(agent)) >= 18, what="the results")
             _check_health(agent, tmp_path)
-        eventually(lambda: filed(tmp_path) == expected(agent), 60, "the files")
-        text = eventually(lambda: _metrics(agent, 'elf_result_n{elf_job="e2e/sunk"'), 60, "metrics")
+        eventually(lambda: filed(tmp_path) == expected(agent), what="the files")
+        text = eventually(lambda: _metrics(agent, 'elf_result_n{elf_job="e2e/sunk"'), what="metrics")
         assert 'elf_sink_written_total{elf_job="e2e/sunk",elf_sink="files"}' in text
         said = agent.get("/v1/agent")["sinks"]
         assert said["files"]["letters"]["files"] == 0
@@ -89,31 +88,57 @@ def _check_health(agent: Agent, root: Path) -> None:
     assert "sinks" not in agent.get("/v1/health")
     (root / "files").rename(root / "moved")
     (root / "files").write_text("in the way")
-    eventually(lambda: "files: e2e/sunk" in agent.get("/v1/health").get("sinks", {}), 60, "the problem")
+    eventually(lambda: "files: e2e/sunk" in agent.get("/v1/health").get("sinks", {}), what="the problem")
     before = len(published(agent))
-    eventually(lambda: len(published(agent)) > before, 60, "the job that goes on")
+    eventually(lambda: len(published(agent)) > before, what="the job that goes on")
     (root / "files").unlink()
     (root / "moved").rename(root / "files")
-    eventually(lambda: "sinks" not in agent.get("/v1/health"), 60, "the end of the problem")
+    eventually(lambda: "sinks" not in agent.get("/v1/health"), what="the end of the problem")
 
 
-@pytest.mark.timeout(240)
 def test_agents_that_share_a_directory_lose_and_double_nothing_when_the_master_dies(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         fleet.start(3, options=",format=json,idle=300ms", extra=["-c", str(configuration(tmp_path))])
         fleet[0].apply(JOB)
         with Traffic(fleet, [0, 1, 2], every_s=0.05) as traffic:
-            eventually(lambda: len(filed(tmp_path)) >= 6, 60, "files")
+            eventually(lambda: len(filed(tmp_path)) >= 6, what="files")
             (row,) = fleet[0].get("/v1/jobs")["jobs"]
             (master,) = [agent for agent in fleet if agent.name == row["master"]]
             traffic.numbers.remove(master.number)
             master.kill()
             first, second = (agent for agent in fleet if agent is not master)
             before = filed(tmp_path).total()
-            eventually(lambda: filed(tmp_path).total() >= before + 6, 90, "files after the fail-over")
-        eventually(lambda: filed(tmp_path) == expected(first), 60, "the same files")
+            eventually(lambda: filed(tmp_path).total() >= before + 6, what="files after the fail-over")
+        eventually(lambda: filed(tmp_path) == expected(first), what="the same files")
         assert expected(first) == expected(second)
         lost = [
             agent.get("/v1/agent")["sinks"]["files"]["jobs"]["e2e/sunk"]["lost"] for agent in (first, second)
         ]
         assert lost == [0, 0]
+
+
+def test_a_sink_that_is_behind_has_every_interval_from_before_an_update_of_every(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.start(1, options=",format=json,idle=300ms", extra=["-c", str(configuration(tmp_path))])
+        agent = fleet[0]
+        agent.apply(JOB)
+        with Traffic(fleet, [0], every_s=0.05):
+            eventually(lambda: len(filed(tmp_path)) >= 3, what="files")
+            (tmp_path / "files").rename(tmp_path / "moved")
+            (tmp_path / "files").write_text("in the way")
+            before = len(published(agent))
+            eventually(lambda: len(published(agent)) > before + 9, what="intervals that are in no file")
+            first = published(agent)
+            agent.apply(JOB.replace("'1'", "'2'"))
+            (tmp_path / "files").unlink()
+            (tmp_path / "moved").rename(tmp_path / "files")
+            eventually(lambda: expected(agent) and filed(tmp_path) >= expected(agent), what="new files")
+            held = JobLog.of("e2e/sunk", agent.api).offsets()
+        (before_it,) = held.numberings
+        log, whose = JobLog.of("e2e/sunk", agent.api), before_it.incarnation
+        batches = list(log.batches(before_it.before, before_it.latest, incarnation=whose))
+        read = {(row["interval_index"], row["k"]): row["n"] for each in batches for row in each.to_pylist()}
+        assert read.items() >= first.items()
+        found = filed(tmp_path)
+        assert not [each for each in first.items() if found[(*each[0], each[1])] != 1]
+        assert agent.get("/v1/agent")["sinks"]["files"]["jobs"]["e2e/sunk"]["lost"] == 0

@@ -17,8 +17,8 @@ import pytest
 
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import Traffic, by_index, oracle
-
-pytestmark = pytest.mark.timeout(400)
+from tests.exhaustive import few
+from tests.patience import PATIENCE_S
 
 SHAPE = {"job", "version", "effective_interval", "acknowledged", "expected", "state", "seconds"}
 TEXT = """CREATE JOB e2e.{name} DEADLINE '20 s' AS SELECT k, {what} AS n FROM log {where}
@@ -42,7 +42,9 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traffic]:
 
 def elf(agent: Agent, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "elfmesh.agent", *words, "--api", agent.api]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
@@ -62,7 +64,7 @@ def in_force(agent: Agent, job: str, version: int) -> int:
         found = [each["interval"]["index"] for each in agent.results(job) if each["version"] == version]
         return found[:1] if len(found) > 1 else []
 
-    first: int = eventually(there, 60, f"version {version}")[0]
+    first: int = eventually(there, what=f"version {version}")[0]
     return first
 
 
@@ -179,7 +181,7 @@ def test_a_version_that_can_use_no_record_is_taken_back(live: Traffic, tmp_path:
         found = answered(agent, "rollout", "status", "e2e/halted")
         return found["halted"] and found
 
-    status = eventually(halted, 60, "the halt")
+    status = eventually(halted, what="the halt")
     assert (status["version"], status["replaces"]) == (3, 2)
     assert "of the records of version 2 could not be used" in status["halted"]
     first = in_force(agent, "e2e/halted", 3)
@@ -239,7 +241,7 @@ def test_without_an_agent_the_commands_end_with_69(words: tuple[str, ...], tmp_p
     assert "no agent answers at 127.0.0.1:1" in done.stderr
 
 
-@pytest.mark.parametrize("after_s", [0.2, 0.35, 0.5])
+@pytest.mark.parametrize("after_s", few((0.35, 0.2, 0.5), 1))
 def test_a_master_killed_in_the_midst_finishes_the_change_or_abandons_it(
     tmp_path: Path, after_s: float
 ) -> None:
@@ -265,16 +267,16 @@ def test_a_master_killed_in_the_midst_finishes_the_change_or_abandons_it(
                 )
             time.sleep(after_s)  # whatever has happened by now: every outcome is checked
             victim.kill()
-            said, told = client.communicate(timeout=60)
+            said, told = client.communicate(timeout=PATIENCE_S)
             victim.start([others[0].overlay])
             victim.wait_ready()
             assert client.returncode in (0, 69), told
-            status = eventually(lambda: status_of(others[0]), 60, "a master")
+            status = eventually(lambda: status_of(others[0]), what="a master")
             if client.returncode == 0:
                 assert json.loads(said)["version"] == status["version"] == 2
             last = others[0].results("e2e/kill")[-1]["interval"]["index"]
             beyond = max(last, status["effective_interval"]) + 3
-            eventually(lambda: others[1].results("e2e/kill", beyond), 90, "results beyond it")
+            eventually(lambda: others[1].results("e2e/kill", beyond), what="results beyond it")
         versions = check(traffic, "e2e/kill", texts, tmp_path, [agent.number for agent in fleet])
         assert set(versions) == set(range(1, status["version"] + 1))
 

@@ -104,7 +104,7 @@ def test_a_job_runs_to_exact_results_while_its_agents_are_upgraded_one_by_one(
     close(fleet, 600)
     expected = without_closing(oracle([fleet.log(number) for number in range(AGENTS)], JOB))
     assert len(expected) == 16
-    eventually(lambda: led(fleet), 60, "a master after the last agent's restart")
+    eventually(lambda: led(fleet), what="a master after the last agent's restart")
     found: dict[int, Any] = complete(fleet, "e2e/upgraded", expected)
     for index, result in expected.items():
         assert found[index]["rows"] == result["rows"], index

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.fleet import Fleet, eventually
+from tests.patience import PATIENCE_S
 
 JOB = """CREATE JOB shop.top EVERY '10 s' AS
 SELECT u, count(*) AS k FROM log WHERE n % 2 = 0 GROUP BY u ORDER BY k DESC"""
@@ -29,14 +30,14 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
                     ts = f"2015-05-17T10:00:{at % 30:02}Z"
                     log.write(json.dumps({"ts": ts, "u": f"u{at % 3}\x1b[2J", "n": at}) + "\n")
         fleet[0].apply(JOB)
-        eventually(lambda: len(fleet[1].results("shop/top")) >= 3, 60, "the results")
+        eventually(lambda: len(fleet[1].results("shop/top")) >= 3, what="the results")
         yield fleet
 
 
 def elf(fleet: Fleet, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "elfmesh.agent", *words],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
         env={**os.environ, "ELF_API": fleet[1].api, **env},
     )  # fmt: skip
 

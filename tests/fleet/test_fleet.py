@@ -25,10 +25,10 @@ from elfmesh.agent.local_agents import says_something
 from tests.e2e.browser import chromium
 from tests.e2e.fleet import eventually
 from tests.fleet.namespaces import Namespaces, unavailable
+from tests.patience import PATIENCE_S
 
 WHEEL = os.environ.get("ELF_WHEEL_ELF", "")
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 180.0
 """What five agents, Chromium and the office may take for anything, on a machine that does much else."""
 
 WEBS = ("web1", "web2", "web3", "web4", "web5")
@@ -55,7 +55,6 @@ format = "json"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(600),
     pytest.mark.skipif(not WHEEL, reason="needs an installed wheel: make try-fleet"),
     pytest.mark.skipif(bool(WHEEL) and bool(unavailable()), reason=unavailable() if WHEEL else ""),
 ]
@@ -88,7 +87,7 @@ class Hosts:
             env |= {f"ELF_{name.upper()}": str(place / f"{name}.pem") for name in ("cert", "key", "ca")}
         command = self.network.command(host, [WHEEL, *words])
         return subprocess.run(
-            command, capture_output=True, text=True, env=env, check=False, timeout=90, cwd=self.root
+            command, capture_output=True, text=True, env=env, check=False, timeout=PATIENCE_S, cwd=self.root
         )
 
     def results(self) -> dict[int, dict[str, Any]]:
@@ -268,7 +267,11 @@ def renew(hosts: Hosts) -> None:
         boss = hosts.root / "ca" / "issued" / "boss"
         command += ["-cert", str(boss / "cert.pem"), "-key", str(boss / "key.pem")]
         done = subprocess.run(
-            hosts.network.command(OFFICE, command), input=b"", capture_output=True, check=False, timeout=30
+            hosts.network.command(OFFICE, command),
+            input=b"",
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE_S,
         )
         said = subprocess.run(read, input=done.stdout, capture_output=True, check=False).stdout
         return said.decode().strip() == serial
@@ -360,7 +363,9 @@ def look(hosts: Hosts) -> None:
         assert says_something(relay.stdout, 30)
         url = relay.stdout.readline().decode().split()[1]
         command = hosts.network.command(OFFICE, [sys.executable, "-m", "tests.fleet.look", url, JOB])
-        seen = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
+        seen = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=PATIENCE_S
+        )
         assert seen.returncode == 0, seen.stderr
         shown = json.loads(seen.stdout)
         assert not shown["errors"]

@@ -16,8 +16,8 @@ import pyarrow as pa
 from elfmesh.agent.disk import framelog, frames, framescan
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Forgotten, Released, Sealed, SealedInterval
+from elfmesh.agent.disk.identity import IDENTITY_FILE, load_identity
 from elfmesh.agent.disk.storage import MemoryStorage
-from elfmesh.agent.host import IDENTITY_FILE, load_identity
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.results.log import ResultsLog
 from elfmesh.control.results.pages import encode_frame
@@ -127,7 +127,7 @@ def results_logs() -> Harness:
             (target / "-0000000000000000009.seg").write_bytes(content)
         try:
             log = ResultsLog(target, None)
-            page, _ = log.read(None, None, 100)
+            page, *_ = log.read(None, None, 100)
             following = min((log.latest or 0) + 1, 2**62)  # what our own logs can reach
             log.append(ResultRecord(job="shop/top", index=following), rows)
             assert log.latest is not None

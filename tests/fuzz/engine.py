@@ -1,13 +1,13 @@
 """Runs a harness: many inputs, each within the limits of time and memory, each taken or refused as declared.
 
 A harness turns dice into an input and gives it to the product. What is not one of its declared refusals,
-takes longer than 100 ms of processor time or more than 64 MiB is a finding, named by where it came from, with
-the input that shows it.
+makes more calls than an input of its length may, takes more than 64 MiB, or does not end within 5 s of
+processor time is a finding, named by where it came from, with the input that shows it.
 
-Time is the processor time of this thread, the best of three when it is over the limit, so that a loaded
-machine finds nothing. Memory is what Python, numpy and Arrow have allocated at most: of every input in the
-slow mode; in the quick one of each 256th, of each that takes long, and of all inputs since the last look when
-the process has grown.
+Calls are those of Python and C functions, which are the same on every machine; the time that is reported
+decides nothing but which inputs are measured. Memory is what Python, numpy and Arrow have allocated at most.
+Both are measured of every input in the slow mode; in the quick one of each 256th, of each that takes long,
+and of all inputs since the last look when the process has grown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 import traceback
 import tracemalloc
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -29,14 +29,16 @@ from types import FrameType
 import pyarrow as pa
 
 from elfmesh.errors import ElfError
+from tests.hostile.cost import calls
 
-SECONDS_MAX = 0.1
+CALLS_MAX, CALLS_PER_BYTE_MAX = 20_000, 20.0
+"""Functions that an input may call, whatever its length, and for each of its bytes."""
 BYTES_MAX = 64 << 20
 HANG_S = 5.0
 """Processor time after which an input is given up."""
 LOOK_EVERY = 256
 SLOW_S = 0.02
-"""An input that takes so long may also be large: its memory is measured."""
+"""The calls and the memory of an input that takes so long are measured."""
 FINDINGS_MAX = 20
 WARM_UP = 30
 
@@ -70,7 +72,7 @@ class Harness:
         inputs: how many in CI.
         refusals: exceptions by which the product declares an input as bad.
         count: how many inputs the bytes are, where one call brings many.
-        seconds_max: processor time of one call.
+        calls_per_byte: functions of Python and C that the product may call for each byte of an input.
         around: entered before the first input, left after the last.
     """
 
@@ -81,7 +83,7 @@ class Harness:
     inputs: int = 100_000
     refusals: tuple[type[BaseException], ...] = (ElfError,)
     count: Callable[[bytes], int] = lambda data: 1
-    seconds_max: float = SECONDS_MAX
+    calls_per_byte: float = CALLS_PER_BYTE_MAX
     around: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
@@ -148,10 +150,6 @@ class Campaign:
         outcome.calls += 1
         outcome.inputs += self.harness.count(data)
         spent = self._attempt(data)
-        if spent > self.harness.seconds_max:
-            spent = min(spent, self._attempt(data), self._attempt(data))
-            if spent > self.harness.seconds_max:
-                self._found("slow", f"took {spent * 1000:.0f} ms", data)
         outcome.slowest_s = max(outcome.slowest_s, spent)
         self._recent.append(data)
         if self._measure_all or spent > SLOW_S:
@@ -187,6 +185,9 @@ class Campaign:
         self._recent.clear()
 
     def _measure(self, data: bytes) -> None:
+        made, most = calls_of(self.harness, data), CALLS_MAX + self.harness.calls_per_byte * len(data)
+        if made > most:
+            self._found("slow", f"made {made} calls; {len(data)} bytes may make {most:.0f}", data)
         size = memory_of(self.harness, data)
         self.outcome.largest_bytes = max(self.outcome.largest_bytes, size)
         if size > BYTES_MAX:
@@ -198,15 +199,24 @@ class Campaign:
             self.outcome.findings[place] = (text, data)
 
 
+def calls_of(harness: Harness, data: bytes) -> int:
+    """How many functions of Python and C an input calls."""
+
+    def work() -> None:
+        with suppress(Exception):  # what it means was judged when it ran before
+            harness.run(data)
+
+    return calls(work)
+
+
 def memory_of(harness: Harness, data: bytes) -> int:
     """The most bytes that an input had allocated at once, of Python, numpy and Arrow together."""
     pool = pa.default_memory_pool()
     held, most = pool.bytes_allocated(), pool.max_memory()
     tracemalloc.start()
     try:
-        harness.run(data)
-    except Exception:  # what it means was judged when it ran before
-        pass
+        with suppress(Exception):  # what it means was judged when it ran before
+            harness.run(data)
     finally:
         python = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from msgspec.structs import replace
 
 from elfmesh.agent.core import codec
 from elfmesh.agent.disk import framelog, frames, framescan
@@ -20,9 +21,11 @@ from elfmesh.control import ql
 from elfmesh.control.answers import decode_body
 from elfmesh.control.api import make_app
 from elfmesh.control.manifest import Manifest
+from elfmesh.control.register.messages import Prepare
+from elfmesh.control.register.rules import Ballot
 from elfmesh.control.results.log import ResultsLog
 from elfmesh.control.results.pages import decode_page
-from elfmesh.errors import ConfigError, ProtocolError, QueryError, StorageError
+from elfmesh.errors import ConfigError, ProtocolError, QueryError
 from elfmesh.units import parse_duration_us, parse_size
 from tests.control.fakes import FakeBackend
 
@@ -50,6 +53,13 @@ async def test_a_host_that_is_none_is_refused(header: str) -> None:
     async with TestClient(TestServer(make_app(FakeBackend()), host="127.0.0.1")) as client:
         answer = await client.get("/v1/health", headers={header: "http://[::1"})
         assert answer.status == 403
+
+
+def test_a_generation_whose_epochs_would_be_no_counts_reaches_no_machine() -> None:
+    asked = Prepare(bytes(20), Ballot(1, bytes(20), 1), generation=(1 << 38) - 1)
+    assert codec().decode_header(msgspec.msgpack.encode(asked)) == asked
+    with pytest.raises(ProtocolError, match="malformed"):
+        codec().decode_header(msgspec.msgpack.encode(replace(asked, generation=1 << 38)))
 
 
 def test_an_id_of_another_length_reaches_no_machine() -> None:
@@ -83,10 +93,12 @@ def test_a_frame_whose_text_is_not_utf8_is_a_gap(tmp_path: Path) -> None:
     assert again.released("a/b") == 2
 
 
-def test_a_description_of_results_whose_text_is_not_utf8_is_a_damaged_one(tmp_path: Path) -> None:
+def test_a_description_of_results_whose_text_is_not_utf8_is_a_damaged_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "meta").write_bytes(b"\x81\xabincarnation" + NOT_UTF8)
-    with pytest.raises(StorageError, match="damaged"):
-        ResultsLog(tmp_path, None)
+    assert ResultsLog(tmp_path, None).latest is None
+    assert "meta is damaged" in caplog.text
 
 
 def test_numbers_that_no_digest_has_room_for_reach_no_machine() -> None:

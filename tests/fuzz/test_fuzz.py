@@ -1,4 +1,4 @@
-"""Every harness for a while, each in its own process: a crash is a finding, and memory is its own."""
+"""Every harness, in other processes: a crash is a finding. `make test-all` gives each one its own process."""
 
 from __future__ import annotations
 
@@ -8,27 +8,51 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from elfmesh.errors import DataError
-from tests.fuzz.catalog import NAMES
-from tests.fuzz.engine import BYTES_MAX, Campaign, Found, HangError, Harness
+from tests.fuzz.catalog import NAMES, build
+from tests.fuzz.engine import BYTES_MAX, CALLS_MAX, Campaign, Found, HangError, Harness
 from tests.fuzz.mutate import changed, mutated, of
+from tests.hostile.cost import DOUBLINGS, assert_linear
 
 pytestmark = pytest.mark.apart
 
 SEED = os.environ.get("ELF_FUZZ_SEED", "0")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", NAMES)
-def test_hostile_input_is_taken_or_refused_within_its_limits(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.fuzz", name, "--seed", SEED, "--keep", str(tmp_path)]
+QUICK_INPUTS = 2000
+QUICK_PROCESSES = 4
+BLOCK_BYTES = 8 << 10
+
+
+def fuzz(keep: Path, names: Sequence[str], *options: str) -> None:
+    command = [sys.executable, "-m", "tests.fuzz", *names, "--seed", SEED, "--keep", str(keep), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [NAMES[first::QUICK_PROCESSES] for first in range(QUICK_PROCESSES)])
+def test_some_hostile_input_is_taken_or_refused_within_its_limits(names: list[str], tmp_path: Path) -> None:
+    fuzz(tmp_path, names, "--inputs", str(QUICK_INPUTS))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_input_is_taken_or_refused_within_its_limits(name: str, tmp_path: Path) -> None:
+    fuzz(tmp_path, [name])
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("lines-")])
+def test_the_calls_for_a_block_of_lines_double_with_it(name: str) -> None:
+    harness, rng, data = build(name), random.Random(name), bytearray()
+    while len(data) < BLOCK_BYTES << DOUBLINGS:
+        data += harness.generate(rng)
+    assert_linear(lambda size: harness.run(bytes(data[:size])), BLOCK_BYTES, len(data))
 
 
 def outcome(run: object, inputs: int = 50, **options: bool) -> set[str]:
@@ -49,19 +73,13 @@ def test_what_is_not_declared_is_found_by_its_place() -> None:
     assert {place.split(" at ")[0] for place in outcome(breaks)} == {"KeyError"}
 
 
-def test_a_slow_input_is_found_by_processor_time_and_not_by_the_clock() -> None:
+def test_a_slow_input_is_found_by_its_calls_and_not_by_the_clock() -> None:
     def works(data: bytes) -> None:
-        end = time.thread_time() + 0.11
-        while time.thread_time() < end:
-            pass
+        for _ in range(2 * CALLS_MAX):
+            len(data)
 
-    harness = Harness("probe", "", lambda rng: b"", works)
-    campaign = Campaign(harness, 1)
-    campaign.one(b"")
-    assert set(campaign.outcome.findings) == {"slow"}
-    waiting = Campaign(Harness("probe", "", lambda rng: b"", lambda data: time.sleep(0.15)), 1)
-    waiting.one(b"")
-    assert waiting.outcome.findings == {}
+    assert outcome(works, 3) == {"slow"}
+    assert outcome(lambda data: time.sleep(0.15), 3, measure_all=True) == set()
 
 
 @pytest.mark.parametrize("error", [None, ValueError, KeyError, Found("place", "text"), HangError])

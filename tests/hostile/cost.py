@@ -1,18 +1,19 @@
-"""What hostile input costs: the processor time of all threads, and an alarm for what would never end."""
+"""What hostile input costs in calls, which all machines count alike, and an alarm for what never ends."""
 
 from __future__ import annotations
 
 import signal
-import time
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-CUT_S = 20.0
-STEP = 8
-ROOM = 4.0
-LEAST_S = 0.02
-"""What is done within this is not slow, whatever its growth: clocks and caches blur it."""
+HANG_S = 5.0
+"""Processor time. Linear work on `HANG_SIZE` bytes takes a twentieth, quadratic work a hundred times."""
+HANG_SIZE = 500_000
+DOUBLINGS = 3
+GROWTH_MAX = 20.0
+"""Of the calls over three doublings: linear work makes 8 times as many, quadratic work 64 times."""
 
 
 class TooSlow(AssertionError):
@@ -20,7 +21,7 @@ class TooSlow(AssertionError):
 
 
 @contextmanager
-def cut_off(seconds: float) -> Iterator[None]:
+def cut_off(seconds: float = HANG_S) -> Iterator[None]:
     def ring(number: int, frame: FrameType | None) -> None:
         raise TooSlow(f"not done after {seconds} s of processor time")
 
@@ -33,25 +34,31 @@ def cut_off(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def spent_s(work: Callable[[], object]) -> float:
-    """The best of three, as other processes share this machine."""
+def calls(work: Callable[[], object]) -> int:
+    """How many functions of Python and C the work calls in this thread."""
+    count = 0
 
-    def once() -> float:
-        before = time.process_time()
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
         work()
-        return time.process_time() - before
+    finally:
+        sys.setprofile(before)
+    return count
 
-    return min(once() for _ in range(3))
 
-
-def assert_linear(work: Callable[[int], object], size: int) -> None:
-    """Eight times the size may cost eight times as much, and some; quadratic cost would be 64 times as much.
-
-    The bound is a ratio within one run, of processor time; only what never ends is cut off.
-    """
-    with cut_off(CUT_S):
-        small = max(spent_s(lambda: work(size)), LEAST_S / STEP)
-        large = spent_s(lambda: work(STEP * size))
-    assert large < LEAST_S or large < ROOM * STEP * small, (
-        f"{large / small:.0f} times for {STEP} times the size"
-    )
+def assert_linear(work: Callable[[int], object], size: int, hang_size: int = HANG_SIZE) -> None:
+    """The calls grow as the size does over three doublings; what C does in one call ends at a large size."""
+    with cut_off():
+        work(size)  # caches and imports are no input's fault
+    counted = []
+    for doubling in range(DOUBLINGS + 1):
+        with cut_off():
+            counted.append(calls(lambda: work(size << doubling)))  # noqa: B023 - called at once
+    assert counted[-1] <= GROWTH_MAX * counted[0], f"calls at doubled sizes: {counted}"
+    with cut_off():
+        work(hang_size)

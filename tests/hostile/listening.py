@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from elfmesh.control.web.door import Door
+from tests.patience import PATIENCE_S
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -48,12 +49,12 @@ class Listening:
             writer.close()
 
     async def until_connected(self, count: int) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.server.connections) < count:  # noqa: ASYNC110 - nothing sets an event
                 await asyncio.sleep(0.002)
 
     async def until_busy(self, count: int) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while sum(self.door._busy.values()) < count:  # noqa: ASYNC110 - nothing sets an event
                 await asyncio.sleep(0.002)
 

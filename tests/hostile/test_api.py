@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,9 +14,12 @@ from aiohttp import web
 
 from elfmesh.control.api import make_app
 from elfmesh.control.events import Reply
-from elfmesh.control.web.door import Door
+from elfmesh.control.identity.identify import Identifier
+from elfmesh.control.identity.principal import Principal, Role
+from elfmesh.control.web.door import SHARE_MAX, Door
 from tests.control.fakes import FakeBackend
 from tests.hostile.listening import Listening, head, listening
+from tests.patience import PATIENCE_S
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -156,3 +160,87 @@ async def test_who_asks_too_much_at_once_is_told_so_and_answers_in_progress_stay
         assert [status for status, _, _ in await asyncio.gather(*others)] == [200, 200]
         stays.cancel()
     assert isinstance(crowded.server, web.Server)
+
+
+class Polled(FakeBackend):
+    """Answers those that wait when they are let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.release = asyncio.Event()
+
+    async def request(self, verb: str, body: dict[str, Any], timeout_s: float = 0) -> Reply:
+        if body.get("wait"):
+            await self.release.wait()
+        return await super().request(verb, body, timeout_s)
+
+
+OPERATOR = {"Authorization": b"Bearer secret"}
+POLL = "/v1/jobs/shop/top/offsets?after=5&wait=30"
+
+
+async def test_a_crowd_of_long_polls_locks_out_neither_operators_nor_health() -> None:
+    door, backend = Door(), Polled()
+    app = make_app(backend, door=door, identifier=Identifier("secret"))
+    async with listening(app, door) as api:
+        waiting = [asyncio.ensure_future(api.ask(head("GET", POLL), whole=False)) for _ in range(192)]
+        async with asyncio.timeout(PATIENCE_S):
+            while sum(each.done() for each in waiting) < 192 - SHARE_MAX:  # noqa: ASYNC110 - nothing sets an event
+                await asyncio.sleep(0.01)
+        assert {each.result()[0] for each in waiting if each.done()} == {429}
+        await api.until_busy(SHARE_MAX)
+        assert (await api.ask(head("GET", "/v1/health")))[0] == 200
+        assert (await api.ask(head("GET", "/v1/jobs", **OPERATOR)))[0] == 200
+        assert (await api.ask(head("DELETE", "/v1/jobs/shop/top", **OPERATOR)))[0] == 200
+        backend.release.set()
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_followers_of_one_principal_leave_room_for_others() -> None:
+    door, backend = Door(streams_max=4, streams_reserved=2, streams_share_max=2), Polled()
+    follow = "/v1/jobs/shop/top/results?follow=1"
+    async with listening(make_app(backend, door=door, identifier=Identifier("secret")), door) as api:
+        open_now = [await api.connect() for _ in range(4)]
+        for number, (reader, writer) in enumerate(open_now):
+            writer.write(head("GET", follow, **({} if number < 2 else OPERATOR)))
+            assert b" 200 " in await reader.readline()
+            if number == 1:
+                assert (await api.ask(head("GET", follow)))[0] == 429
+        assert (await api.ask(head("GET", follow, **OPERATOR)))[0] == 429
+        assert (await api.ask(head("GET", "/v1/jobs")))[0] == 200
+        backend.release.set()
+        for _, writer in open_now:
+            writer.close()
+
+
+async def test_what_is_reserved_is_left_by_all_others_together() -> None:
+    door, backend = Door(requests_max=6, reserved=2, share_max=3), Polled()
+    readers = itertools.chain("aaaa", itertools.repeat("b"))
+    waiting = []
+
+    class Several(Identifier):
+        def principal(self, request: web.Request) -> Principal:
+            if "Authorization" in request.headers:
+                return super().principal(request)
+            return Principal(next(readers), frozenset({Role.READER}), source="certificate")
+
+    app = make_app(backend, door=door, identifier=Several("secret"))
+    async with listening(app, door) as api:
+        for count in (1, 2, 3):
+            waiting.append(asyncio.ensure_future(api.ask(head("GET", POLL))))
+            await api.until_busy(count)
+        status, _, body = await api.ask(head("GET", POLL))
+        assert (status, "'a' has too many" in body.decode()) == (429, True)
+        waiting.append(asyncio.ensure_future(api.ask(head("GET", POLL))))
+        await api.until_busy(4)
+        assert (await api.ask(head("GET", POLL)))[0] == 429
+        for count in (5, 6):
+            waiting.append(asyncio.ensure_future(api.ask(head("GET", POLL, **OPERATOR))))
+            await api.until_busy(count)
+        assert (await api.ask(head("GET", POLL, **OPERATOR)))[0] == 429
+        assert (await api.ask(head("GET", "/v1/health")))[0] == 200
+        backend.release.set()
+        assert [status for status, _, _ in await asyncio.gather(*waiting)] == [200] * 6
+        assert (await api.ask(head("GET", "/v1/jobs", **OPERATOR)))[0] == 200

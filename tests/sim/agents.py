@@ -42,6 +42,7 @@ class MemoryResults:
 
     def __init__(self) -> None:
         self.logs: dict[bytes, tuple[str, list[tuple[ResultRecord, bytes]]]] = {}
+        self.earlier: dict[bytes, tuple[str, list[tuple[ResultRecord, bytes]]]] = {}
 
     def append(self, *effects: ctl.Append) -> None:
         for effect in effects:
@@ -64,11 +65,19 @@ class MemoryResults:
     def put_back(self, prepared: Sequence[bytes]) -> None:
         pass  # nothing here is ever lost
 
-    def drop(self, job: bytes) -> None:
-        self.logs.pop(job, None)
+    def keep_page(self, effect: ctl.KeepPage) -> None:
+        raise AssertionError("rows of this size travel with their record")
+
+    def drop(self, job: bytes, *, retire: bool = False) -> None:
+        self.earlier.pop(job, None)
+        log = self.logs.pop(job, None)
+        if retire and log is not None:
+            self.earlier[job] = log
 
     def read(self, effect: ctl.ReadLog) -> ctl.LogRead:
-        records = self.logs.get(effect.job, ("", []))[1]
+        earlier, records = self.earlier.get(effect.job, ("", []))
+        if not effect.incarnation or effect.incarnation != earlier:
+            records = self.logs.get(effect.job, ("", []))[1]
         if not records:
             return ctl.LogRead(effect.token)
         wanted = [
@@ -83,7 +92,14 @@ class MemoryResults:
             next=wanted[-1][0].index + 1 if wanted else None,
             earliest=records[0][0].index,
             latest=records[-1][0].index,
+            first=records[0][0].index,
         )
+
+    def mend(self, effect: ctl.MendLog) -> None:
+        raise AssertionError("nothing here is ever lost")
+
+    def damaged(self) -> tuple[ctl.LogInfo, ...]:
+        return ()
 
     def found(self) -> tuple[ctl.LogInfo, ...]:
         return tuple(
@@ -103,6 +119,10 @@ class SimAgent:
         self.storage = MemoryStorage()
         self.results = MemoryResults()
         self.incarnation = 0
+        self.clock_s = 0.0
+        """By how much its wall clock is ahead."""
+        self.stopped_us: int | None = None
+        """Where its wall clock stands, for steps that are taken after the loop has ended."""
         self.transport: MemoryTransport | None = None
         self.local: LocalAgent | None = None
 
@@ -110,6 +130,11 @@ class SimAgent:
     def contact(self) -> Contact:
         assert self.local is not None
         return self.local.pump.me
+
+    def wall_us(self) -> int:
+        if self.stopped_us is not None:
+            return self.stopped_us
+        return wall_us() + round(self.clock_s * 1e6)
 
     async def start(self, seeds: tuple[tuple[str, int], ...]) -> None:
         self.incarnation += 1
@@ -128,7 +153,7 @@ class SimAgent:
                 compute=PartialCompute(),
                 results=self.results,
                 open_reader=lambda name, config: MemoryReader(self.log),
-                wall_us=wall_us,
+                wall_us=self.wall_us,
             )
         )
         self.local.start(seeds)

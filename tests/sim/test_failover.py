@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.exhaustive import few
 from tests.sim.swarm.failover import KILL, SILENCE, measure, quantile, skips
 from tests.sim.swarm.soak import quiet
 
@@ -24,22 +25,22 @@ def _quiet() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seeds", few((SEEDS[:1], SEEDS), 1))
 @pytest.mark.parametrize("kind", [KILL, SILENCE])
-def test_another_master_answers_and_closes_within_seconds(kind: str) -> None:
-    found = [measure(seed, KILLS, kind) for seed in SEEDS]
+def test_another_master_answers_and_closes_within_seconds(kind: str, seeds: tuple[int, ...]) -> None:
+    found = [measure(seed, KILLS, kind) for seed in seeds]
     answers = [seconds for each in found for seconds in each.answers]
     closes = [seconds for each in found for seconds in each.closes]
-    assert len(answers) == len(SEEDS) * KILLS
+    assert len(answers) == len(seeds) * KILLS
     assert quantile(answers, 0.99) < FAIL_OVER_S, answers
     assert quantile(closes, 0.99) < FAIL_OVER_S, closes
     assert quantile(answers, 0.5) < FAIL_OVER_S / 2, answers
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_straggler_is_leapt_over_as_soon_as_its_deadline_is_over() -> None:
-    found = [seconds for seed in SEEDS for seconds in skips(seed, 4)]
-    assert len(found) > 10
+@pytest.mark.parametrize("seeds", few((SEEDS[:1], SEEDS), 1))
+def test_a_straggler_is_leapt_over_as_soon_as_its_deadline_is_over(seeds: tuple[int, ...]) -> None:
+    found = [seconds for seed in seeds for seconds in skips(seed, 4)]
+    assert len(found) > 3 * len(seeds)
     assert min(found) >= 0, "nobody is leapt over before"
     assert quantile(found, 0.99) < SKIP_S, found

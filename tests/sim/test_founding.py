@@ -43,7 +43,6 @@ async def _founders(
     return applied.body["expected"], len(founders)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("delays_s", [(0.0005, 0.02), (0.03, 0.2)])
 @pytest.mark.parametrize(("seed", "after_s"), [(0, 0.0), (1, 0.0), (2, GROWING_S), (3, GROWING_S)])
 def test_all_agents_of_a_fresh_fleet_are_founding_members(

@@ -146,7 +146,6 @@ async def _wait_and_go_on(scenario: Scenario, system: SimOS, path: type[SimPath]
     await swarm.end()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_an_agent_without_room_is_away_until_there_is_room_and_does_not_end(seed: int) -> None:
     quiet()

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace as changed
 
+from elfmesh.control.events import Reply
 from elfmesh.control.results.records import BUCKETS, FIRST, ResultRecord, table_to_ipc
 from tests.sim.swarm.aftermath import _part_of_the_job, joined
 from tests.sim.swarm.history import Appended, Contribution, Decided, History, Incarnation, Safe
@@ -23,6 +24,9 @@ from tests.sim.swarm.workload import Written
 
 KEY: Incarnation = ("sim/ids", "1")
 JOB = Job("ids", True, 1, 1, 0, 1.0, "wait", 1, None)
+UNDONE = Reply(1, 200, {"version": 2})
+"""What a client hears of the undo of a job that nobody has applied."""
+
 ZEROS = (0,) * (len(BUCKETS) - 1)
 
 
@@ -67,6 +71,9 @@ def clean() -> Outcome:
         due={KEY: 6},
         closed_in_s={KEY: 2.0},
         founders={KEY: ("h1", "h2")},
+        owed={KEY: {}},
+        counted={KEY: 7},
+        there=("h1", "h2"),
     )
 
 
@@ -136,7 +143,7 @@ def out_of_order(out: Outcome) -> None:
 BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I1 conservation": lambda out: frame(out, 1, counts={6: (2, *ZEROS)}),
     "I1 published counts": lambda out: swap(out, 5, counts=dict.fromkeys(BUCKETS, 0)),
-    "I1 nothing twice": lambda out: swap_final(out, 5, counts=dict.fromkeys(BUCKETS, 1)),
+    "I1 sums": lambda out: swap_final(out, 5, counts=dict.fromkeys(BUCKETS, 1)),
     "I1 nobody late": a_late_line,
     "I1 rows and counts": lambda out: swap(out, 5, counts=dict.fromkeys(BUCKETS, 0) | {"contributed": 3}),
     "I2 one record": twice,
@@ -150,8 +157,10 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I8 one master": lambda out: out.history.leaders[b"j", 1].update({"h2": 2.0}),
     "I9 revisions": revision,
     "I9 late": late_in_an_open_interval,
+    "D-4 clients": lambda out: out.history.clients.note(0.0, "undo", {"job": KEY[0]}, UNDONE),
     "I10 version": lambda out: frame(out, 1, version=2),
     "I11 k-safety": lost_though_safe,
+    "I11 pages": lambda out: out.history.pages.thin.append("1 of 3 voters"),
     "I12 liveness": lambda out: out.closed_in_s.update({KEY: 40.0}),
     "I13 limits": lambda out: out.limits.append("too many files"),
     "I14 replay": lambda out: out.replayed.append("5 became 6"),
@@ -163,6 +172,30 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
 def test_a_clean_run_holds_all() -> None:
     out = clean()
     assert {name: [*rule(out)] for name, rule in ALL.items()} == {name: [] for name in ALL}
+
+
+def test_the_sums_are_wrong_where_a_line_is_in_no_bucket_in_two_or_in_none_yet() -> None:
+    rule = ALL["I1 sums"]
+    lost, doubled, owed = clean(), clean(), clean()
+    lost.truths[KEY].hosts["h1"].lines.append(line(1, 6, 3))
+    (told,) = rule(lost)
+    assert told.startswith("sim/ids: 4 in all buckets, 5 to 5 were written")
+    assert told.endswith("{'h1': 1, 'h2': 0}")
+    made, _ = record(6)
+    swap_final(doubled, 6, counts=made.counts | {"expired": 1})
+    assert len([*rule(doubled)]) == 1
+    owed.owed[KEY]["h1"] = (0, 0, 0, 0, 1, *ZEROS[4:])
+    assert len([*rule(owed)]) == 1
+
+
+def test_what_who_is_gone_had_may_be_in_a_bucket_or_not_but_in_no_two() -> None:
+    out = clean()
+    out.there = ("h2",)
+    made, _ = record(6)
+    for expired, fails in ((0, False), (1, False), (2, True)):
+        out.truths[KEY].hosts["h1"].lines[2:] = [line(1, 6, 3)]
+        out.final[KEY][6] = (changed(made, counts=made.counts | {"expired": expired}), out.final[KEY][6][1])
+        assert bool([*ALL["I1 sums"](out)]) is fails, expired
 
 
 def test_what_a_damaged_frame_had_is_no_silent_gap_once_its_host_declares_a_gap() -> None:

@@ -45,7 +45,9 @@ class FakeJob:
 
     def __init__(self, ddl: str, incarnation: str, first: int) -> None:
         self.ddl, self.incarnation = ddl, incarnation
-        self.next, self.expired = first, -1
+        self.next, self.expired, self.first = first, -1, first
+        self.numbering: dict[str, Any] = {}
+        self.lost: int | None = None
         self.tables: dict[int, pa.Table] = {}
         self.tentative: dict[int, tuple[int, pa.Table]] = {}
         self.revision = 0
@@ -66,6 +68,7 @@ class FakeJob:
 class FakeAgent:
     def __init__(self) -> None:
         self.jobs: dict[str, FakeJob] = {}
+        self.earlier: dict[str, list[FakeJob]] = {}
         self.requests: list[str] = []
         self.broken = self.breaks_off = False
         self.changed = threading.Condition()
@@ -82,7 +85,7 @@ class FakeAgent:
                     self.send_header("X-Elf-Next", body.decode())
                 if url.path.endswith("/arrow") and status == 200:
                     job = agent.jobs["/".join(url.path.split("/")[3:5])]
-                    self.send_header("X-Elf-Incarnation", job.incarnation)
+                    self.send_header("X-Elf-Incarnation", query.get("incarnation", job.incarnation))
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body[: len(body) // 2] if agent.breaks_off else body)
@@ -111,6 +114,17 @@ class FakeAgent:
     ) -> None:
         with self.changed:
             self.jobs[job] = FakeJob(f"{HEAD_DDL}, {columns}", incarnation, first)
+            self.changed.notify_all()
+
+    def number_anew(self, job: str, incarnation: str, *, first: int, kept: bool = True) -> None:
+        """As an update of EVERY does; `kept`: its master has led it before."""
+        with self.changed:
+            old = self.jobs[job]
+            self.jobs[job] = FakeJob(old.ddl, incarnation, first)
+            self.earlier.setdefault(job, []).append(old)
+            old.numbering = {"incarnation": old.incarnation, "first": old.first, "latest": old.latest}
+            if not kept:
+                old.tables.clear()
             self.changed.notify_all()
 
     def show(self, job: str, name: str, clicks: int) -> None:
@@ -164,6 +178,11 @@ class FakeAgent:
             self.changed.notify_all()
         return index
 
+    def lose(self, job: str, index: int) -> None:
+        """A record is damaged wherever it was kept."""
+        with self.changed:
+            self.jobs[job].lost = index
+
     def expire(self, job: str, below: int) -> None:
         with self.changed:
             log = self.jobs[job]
@@ -178,6 +197,16 @@ class FakeAgent:
             return 503, error("the overlay has no quorum", "unreachable")
         if job is None:
             return 404, error(f"no job {namespace}/{name}", "no_job")
+        earlier = {each.incarnation: each for each in self.earlier.get(f"{namespace}/{name}", [])}
+        wanted = query.get("incarnation", job.incarnation)
+        if wanted != job.incarnation:
+            if wanted not in earlier:
+                return 410, error("the job has no such numbering of intervals", "1")
+            job = earlier[wanted]
+            if route == "arrow" and not job.tables:
+                latest = job.numbering["latest"]
+                said = f"intervals {int(query['from']) + 1} to {latest} of the numbering before are not kept"
+                return 410, error(said, "1")
         if route == "schema":
             with self.changed:
                 if not self.changed.wait_for(lambda: job.tables, float(query.get("wait", 0))):
@@ -194,6 +223,8 @@ class FakeAgent:
                     )
                 held: dict[str, Any] = {"revision": job.revision} if query.get("state") == "all" else {}
                 held |= {"earliest": job.earliest, "latest": job.latest, "incarnation": job.incarnation}
+                held |= {"first": job.first if job.tables else None}
+                held |= {"earlier": [each.numbering for each in earlier.values()]} if earlier else {}
             return 200, json.dumps(held).encode()
         if route == "results":  # only what the bridge asks: the header
             published = [index for index in sorted(job.tables) if index >= int(query["from"])]
@@ -201,6 +232,8 @@ class FakeAgent:
             return 200, str(last + 1).encode()
         assert route == "arrow"
         after, upto = int(query["from"]), int(query["to"])
+        if job.lost is not None:
+            return 410, error(f"interval {job.lost} is lost: damaged on disk at every agent", "lost")
         if after + 1 <= job.expired:
             return 410, error(f"interval {after + 1} is gone", "expired")
         sink = io.BytesIO()

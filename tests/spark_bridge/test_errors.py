@@ -15,7 +15,7 @@ from elfmesh.spark_bridge.joblog import JobLog
 from elfmesh.spark_bridge.session import any_session
 from tests.ports import reserve
 
-spark_only = [pytest.mark.spark, pytest.mark.timeout(300)]
+spark_only = [pytest.mark.spark]
 
 
 def test_an_unknown_job_is_named(agent: Any) -> None:
@@ -67,6 +67,14 @@ def test_intervals_gone_are_named(agent: Any) -> None:
     with pytest.raises(
         RuntimeFailure, match=r"^ELF_INTERVALS_EXPIRED: job 'shop/top' no longer holds interval 3"
     ):
+        list(JobLog.of("shop/top", agent.api).batches(2, 5))
+
+
+def test_intervals_lost_are_named(agent: Any) -> None:
+    agent.create("shop/top", first=3)
+    agent.publish("shop/top", [("a", 1)])
+    agent.lose("shop/top", 4)
+    with pytest.raises(RuntimeFailure, match=r"^ELF_INTERVALS_LOST: job 'shop/top': interval 4 is lost"):
         list(JobLog.of("shop/top", agent.api).batches(2, 5))
 
 

@@ -14,7 +14,7 @@ from elfmesh import spark_bridge
 from elfmesh.agent.embedded import answers
 from tests.e2e.fleet import Fleet, eventually
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 EXAMPLE = Path(__file__).parents[2] / "examples/spark/feed_back.py"
 BEGIN = 1_767_225_600
 USERS = ("ann", "bob", "eve", "mallory")
@@ -33,7 +33,7 @@ def write(fleet: Fleet, start: int, seconds: int) -> None:
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
     with Fleet(tmp_path / "fleet") as fleet:
         fleet.start(2, stream="clicks", options=",format=json,idle=1 h")
-        eventually(lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 2, 60, "agents")
+        eventually(lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 2, what="agents")
         yield fleet
 
 
@@ -42,13 +42,13 @@ def test_suspects_found_in_history_filter_the_running_job(spark: Any, fleet: Fle
     write(fleet, 0, 31)
     example["begin"](fleet[0].api)
     closed = BEGIN // 10 + 2
-    eventually(lambda: fleet[1].results("shop/busiest", closed), 60, "the busiest users")
+    eventually(lambda: fleet[1].results("shop/busiest", closed), what="the busiest users")
     history = spark.createDataFrame(HISTORY, "user STRING, verdict STRING")
     (said,) = example["feed_back"](spark, fleet[1].api, history)
     assert (said["job"], said["rows"], said["acknowledged"]) == ("shop/watch", 2, 2)
     write(fleet, 31, 40)
     last = BEGIN // 10 + 6
-    eventually(lambda: fleet[1].results("shop/watch", last), 60, "what is watched")
+    eventually(lambda: fleet[1].results("shop/watch", last), what="what is watched")
     frame = spark_bridge.results(spark, "shop/watch", api=fleet[0].api)
     got = sorted((row.interval_index, row.user, row.verdict, row.clicks) for row in frame.collect())
     assert {user for _, user, _, _ in got} == {"eve", "mallory"}

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.spark_tests import QUICK_JVM, long_spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600), long_spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, long_spark]
 ROOT = Path(__file__).parents[2]
 
 DRIVER = """
@@ -60,7 +61,7 @@ def test_each_interval_is_in_the_sink_once_after_a_kill(agent: Any, tmp_path: Pa
                 stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, cwd=ROOT, start_new_session=True,
             )  # fmt: skip
         try:
-            process.wait(timeout=280)
+            process.wait(timeout=PATIENCE_S)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

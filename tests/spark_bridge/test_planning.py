@@ -50,3 +50,65 @@ def test_a_batch_of_a_checkpoint_is_none_of_another_job(agent: Any) -> None:
     (planned,) = planner.partitions(start, end)  # it has heard of the end before
     with pytest.raises(RuntimeFailure, match=r"^ELF_JOB_RECREATED"):
         list(planner.read(planned))
+
+
+def test_what_is_left_of_the_numbering_before_an_update_is_planned_first(agent: Any) -> None:
+    agent.create("shop/top", first=100)
+    for index in range(5):
+        agent.publish("shop/top", [("a", index)])
+    planner = reader(agent)
+    start = {**planner.initialOffset(), "interval": 101}
+    agent.number_anew("shop/top", "b2", first=7)
+    rest = planner.latestOffset(start)
+    assert rest == {"interval": 104, "incarnation": "a1"}
+    planned = planner.partitions(start, rest)
+    assert [(each.after, each.upto, each.incarnation) for each in planned] == [
+        (101, 102, "a1"),
+        (102, 104, "a1"),
+    ]
+    assert planner.latestOffset(rest) == rest, "the new numbering has no interval yet"
+    agent.publish("shop/top", [("b", 1)])
+    agent.number_anew("shop/top", "c3", first=50)
+    agent.publish("shop/top", [("c", 1)])
+    for again in (planner, reader(agent)):
+        second = again.latestOffset(rest)
+        assert second == {"interval": 7, "incarnation": "b2"}
+        assert [(each.after, each.upto) for each in again.partitions(rest, second)] == [(6, 7)]
+        third = again.latestOffset(second)
+        assert third == {"interval": 50, "incarnation": "c3"}
+        (last,) = again.partitions(second, third)
+        assert (last.after, last.upto, last.incarnation) == (49, 50, "c3")
+        assert again.latestOffset(third) == third
+        assert again.partitions(third, third) == []
+
+
+def test_a_limit_holds_in_an_earlier_numbering_as_well(agent: Any) -> None:
+    class AtMost:
+        max_files = 2
+
+    agent.create("shop/top", first=100)
+    for index in range(5):
+        agent.publish("shop/top", [("a", index)])
+    planner = reader(agent)
+    at = {"interval": 99, "incarnation": "a1"}
+    agent.number_anew("shop/top", "b2", first=7)
+    ends = []
+    for _ in range(4):
+        at = planner.latestOffset(at, AtMost())
+        ends.append(at["interval"])
+    assert ends == [101, 103, 104, 104]
+
+
+def test_a_numbering_that_nobody_holds_stops_the_stream_and_names_its_intervals(agent: Any) -> None:
+    agent.create("shop/top", first=100)
+    for index in range(5):
+        agent.publish("shop/top", [("a", index)])
+    planner = reader(agent)
+    start = {**planner.initialOffset(), "interval": 101}
+    agent.number_anew("shop/top", "b2", first=7, kept=False)
+    end = planner.latestOffset(start)
+    first = planner.partitions(start, end)[0]
+    with pytest.raises(
+        RuntimeFailure, match=r"^ELF_INTERVALS_EXPIRED.*intervals 102 to 104 of the numbering"
+    ):
+        list(planner.read(first))

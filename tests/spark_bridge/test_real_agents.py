@@ -16,7 +16,7 @@ from elfmesh.agent.embedded import answers
 from tests.e2e.fleet import Fleet, eventually
 from tests.spark_tests import long_spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 BEGIN = 1_767_225_600_000_000
@@ -45,7 +45,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
                 fleet.log(agent.number, "clicks"), 3_076, traffic[agent], start_us=BEGIN, rate_per_s=25
             )
         eventually(
-            lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 3, 60, "the third agent"
+            lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == 3, what="the third agent"
         )
         yield fleet
 

@@ -12,7 +12,7 @@ from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.sketches import hll_estimates, kll_held, theta_held
 from tests.control.ql.conftest import run
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 
 
 SPARKS = {

@@ -12,8 +12,9 @@ import pytest
 from elfmesh import spark_bridge
 from elfmesh.spark_bridge.joblog import JobLog
 from elfmesh.spark_bridge.source import Options
+from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark]
 Read = Callable[..., Any]
 
 
@@ -65,7 +66,7 @@ def test_a_stream_of_all_states_gives_each_revision_and_then_the_final_one(
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
 
     def wait_for(row: tuple[Any, ...]) -> None:
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE_S
         while row not in seen:
             assert query.exception() is None, str(query.exception())
             assert time.monotonic() < until, seen

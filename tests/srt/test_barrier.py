@@ -286,7 +286,7 @@ def test_an_own_entry_too_large_for_any_message_is_left_out_by_name() -> None:
     rig.own(part(0, 3, 0, _0="ok", _1="too large", _2="ok"))
     assert rig.said() == [
         ("announce", 0),
-        ("fault", 1, 2, {0}, "a payload of 9 bytes is over 5"),
+        ("fault", 1, 2, {0}, "its partial has 9 bytes, more than 5; more PARTITIONS make it smaller"),
         ("claim", 0, 1, {0}, {0: "ok"}),
         ("claim", 1, 2, set(), {}),
         ("claim", 2, 3, {0}, {2: "ok"}),

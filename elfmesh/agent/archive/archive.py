@@ -43,7 +43,8 @@ from elfmesh.agent.sources.blocks import POLL_BYTES
 from elfmesh.agent.sources.tail import ReadFrom
 from elfmesh.control.results.segment import sync_directory
 from elfmesh.control.spark_types import plain_type
-from elfmesh.errors import ConfigError, RuntimeFailure, StorageError
+from elfmesh.errors import ConfigError, ProtocolError, RuntimeFailure, StorageError
+from elfmesh.sums import json_checked, json_with_sum
 
 READER = "archive"
 """What the archive is called among the jobs of its own reader."""
@@ -251,7 +252,7 @@ class Archive:
         )
         beside = self.directory / f".{STATE}.new"
         with beside.open("wb") as file:
-            file.write(msgspec.json.encode(after))
+            file.write(json_with_sum(msgspec.json.encode(after)))
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self.directory / STATE)
@@ -271,8 +272,8 @@ class Archive:
                 )  # fmt: skip
             return None
         try:
-            return msgspec.json.decode(path.read_bytes(), type=State)
-        except (msgspec.DecodeError, ValueError) as error:
+            return msgspec.json.decode(json_checked(path.read_bytes()), type=State)
+        except (msgspec.DecodeError, ProtocolError, ValueError) as error:
             raise StorageError(f"the archive's state is damaged: {error}", where=str(path)) from None
 
     def _types(self) -> str:

@@ -21,7 +21,8 @@ from elfmesh.agent.disk.storage import Storage
 from elfmesh.control import ql, signing
 from elfmesh.control.manifest import Manifest, canary_name
 from elfmesh.control.terms import Stage
-from elfmesh.errors import DataError, RuntimeFailure, StorageError
+from elfmesh.errors import DataError, ProtocolError, RuntimeFailure, StorageError
+from elfmesh.sums import json_checked, json_with_sum
 
 FILE = "functions"
 """Where serials are remembered: first only those of functions were."""
@@ -127,8 +128,8 @@ class Signatures:
             signing.check_cryptography()
             raw = storage.read(FILE)
             try:
-                self._memory = msgspec.json.decode(raw, type=_Memory) if raw else _Memory()
-            except msgspec.MsgspecError as error:
+                self._memory = msgspec.json.decode(json_checked(raw), type=_Memory) if raw else _Memory()
+            except (msgspec.MsgspecError, ProtocolError) as error:
                 raise StorageError(f"is damaged: {error}", where=FILE) from None
 
     def needs(self, manifest: Manifest) -> bool:
@@ -214,7 +215,7 @@ class Signatures:
     def _remember(self, memory: _Memory) -> None:
         data = msgspec.json.encode(memory)
         if data != msgspec.json.encode(self._memory):
-            self._storage.write(FILE, data)
+            self._storage.write(FILE, json_with_sum(data))
         self._memory = memory
 
     def _admitted(self, manifest: Manifest, memory: _Memory) -> tuple[signing.Envelope, signing.Remembered]:

@@ -42,13 +42,14 @@ def diff_command(
     """
     from elfmesh.agent.history.compare import Totals, compare
     from elfmesh.control.client import Client
+    from elfmesh.control.line_parts import whole
 
     inputs, tables = named_inputs(streams, "--stream"), named_inputs(lookups, "--lookup")
     client = Client(api)
     found = client.describe(job)
     first, last = asked_range(interval, client.offsets(job))
     lines = client.lines(job, start=first, limit=None, state="final")
-    published = {each["interval"]["index"]: each for each in map(parse, lines)}
+    published = {each["interval"]["index"]: each for each in whole(map(parse, lines))}
     if not any(first <= index <= last for index in published):
         raise RuntimeFailure(f"no interval from {first} to {last} is kept", where=job)
     history = _history(str(found["text"]), job, inputs, tables, client.address, (first, last), python, master)

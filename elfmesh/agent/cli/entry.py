@@ -62,6 +62,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "elfmesh.agent.cli.backup:backup_command",
         "Copy what a data directory can give to a new agent.",
     ),
+    "check": ("elfmesh.agent.cli.check:check_command", "Whether a data directory is damaged, offline."),
+    "repair": ("elfmesh.agent.cli.check:repair_command", "Repair what of a data directory can be repaired."),
     "restore": ("elfmesh.agent.cli.backup:restore_command", "A new agent's data directory from a backup."),
     "audit": ("elfmesh.agent.cli.audit:audit_group", "Who did what on an agent; whether its log is whole."),
     "archive": (
@@ -79,6 +81,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "delete": (_CLIENT, "End a job and forget its results."),
     "page": ("elfmesh.control.cli.page:page_command", "An agent's live page, in a browser of this host."),
     "health": (_CLIENT, "Whether an agent is well; for health checks."),
+    "job": ("elfmesh.control.cli.job:job_group", "Repair a job that has lost most of its voters."),
     "leave": (_CLIENT, "Let an agent go for good: no interval misses it."),
     "program": ("elfmesh.control.cli.program:program_group", "Run a program of your own beside an agent."),
     "explain": (

@@ -262,7 +262,10 @@ def _run_one(
     with bar.shown():
         if job.streams:
             tables = job.tables()
-            first = next(tables)
+            for first in tables:
+                if first.num_rows:
+                    break
+            _refuse_unused(job)
             out = writer(output, sys.stdout, job.statement, bold=bold)
             out.rows(first)
             for table in tables:
@@ -274,22 +277,37 @@ def _run_one(
             out, jobs = None, options["jobs"]
             jobs.begin(statement)
             for result in results:
+                _refuse_unused(job)
                 jobs.add(statement, result)
                 out = out or writer(output, sys.stdout, job.statement, bold=bold)
                 out.interval(result)
+            _refuse_unused(job)
             (out or writer(output, sys.stdout, job.statement, bold=bold)).end(None)
     sys.stdout.flush()
     job.stats.samples += notes
     _summarise(job, cli.verbosity)
+
+
+def _refuse_unused(job: LogRun) -> None:
+    """Refuse to print rows where no record could be used.
+
+    Raises:
+        DataError: there were records, and all of them are parse errors.
+    """
+    from elfmesh.agent.cli import entry as cli
+
     if job.stats.records and job.stats.parse_errors == job.stats.records:
+        _summarise(job, cli.verbosity)
         hint = "Name another --format, or column of time; -v says what the files were taken for."
         raise DataError("no record could be used, so this is no answer", hint=hint)
 
 
 def _summarise(job: LogRun, verbosity: int) -> None:
     stats = job.stats
-    errors = stats.parse_errors + stats.function_errors + stats.field_errors
-    troubled = errors or stats.unseen or stats.untaken
+    errors = stats.parse_errors + stats.function_errors + stats.field_errors + stats.undated
+    troubled = errors or stats.unseen or stats.untaken or stats.doubts
+    if verbosity >= 0 and not stats.records:
+        click.echo("elf: there was no input: the logs are empty", err=True)
     if verbosity < 0 or not (troubled or verbosity > 0):
         return
     for line in summary(stats, verbose=verbosity > 0):
@@ -304,13 +322,15 @@ def summary(stats: RunStats, *, verbose: bool) -> Iterator[str]:
         counts.append(_plural(stats.function_errors, "function error"))
     if stats.field_errors:
         counts.append(f"{_plural(stats.field_errors, 'value')} of another type than the column, read as null")
+    if stats.undated:
+        counts.append(f"{_plural(stats.undated, 'record')} without a time that can be read")
     if stats.replaced:
         counts.append(f"{_plural(stats.replaced, 'line')} with malformed UTF-8")
     yield f"elf: {', '.join(counts)}, {stats.seconds:.2f} s"
     yield from (f"  {sample}" for sample in stats.samples)
     for name, hint in stats.unseen.items():
         yield f"  no record has a value in {name}: it is null everywhere. {hint}".rstrip()
-    yield from (f"  {line}" for line in stats.untaken)
+    yield from (f"  {line}" for line in (*stats.untaken, *stats.doubts))
     if verbose:
         yield from (f"  {path}: {name}" for path, name in stats.formats.items())
 

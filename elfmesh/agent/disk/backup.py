@@ -37,12 +37,14 @@ from elfmesh.agent.disk.deadletters import DIRECTORY as LETTERS
 from elfmesh.agent.disk.durable import RECORD
 from elfmesh.agent.disk.framelog import FILE_NAME as FRAMES
 from elfmesh.agent.disk.frames import Forgotten, Frame, Released, Sealed
+from elfmesh.agent.disk.identity import IDENTITY_FILE, RESTORED_FILE, identity_of, restored_from
 from elfmesh.agent.disk.statelog import NAME as STATE
 from elfmesh.agent.disk.statelog import Change
 from elfmesh.agent.disk.storage import MemoryFile
-from elfmesh.agent.host import IDENTITY_FILE, RESTORED_FILE, identity_of, restored_from
 from elfmesh.control.results.journal import FILE_NAME as JOURNAL
+from elfmesh.control.results.page_files import NAME as PAGES
 from elfmesh.control.results.pages import frames
+from elfmesh.control.results.row_pages import table_of
 from elfmesh.control.results.segment import private_file
 from elfmesh.errors import DataError, ProtocolError, StorageError
 from elfmesh.wire import UNREADABLE
@@ -91,7 +93,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 Files = list[tuple[str, bytes]]
 
 
-class _ReadOnly(MemoryFile):
+class ReadOnlyFile(MemoryFile):
     """A file of any size as `framescan` reads it; what is appended meanwhile is not seen."""
 
     def __init__(self, path: Path) -> None:
@@ -231,17 +233,22 @@ def _log_names(log: Path) -> tuple[bytes, list[str]]:
 def _log(log: Path) -> Files:
     root = log.parent.parent
     paths = sorted(log.glob("*.seg"), key=lambda path: int(path.stem))
+    needed: set[str] = set()
     found = [(log / "meta", (log / "meta").read_bytes())] if (log / "meta").exists() else []
     for path in paths:
         data, end = path.read_bytes(), 0
         try:
-            for *_, behind in frames(data):
+            for _, rows, behind in frames(data):
                 end = behind
+                table = table_of(rows)
+                needed |= set() if table is None else {page.digest.hex() for page in table.all}
         except ProtocolError as error:
             if path != paths[-1]:
                 raise DataError(f"the results log is damaged: {error}", where=str(path)) from None
         if end:
             found.append((path, data[:end]))
+    pages = (path for path in sorted((log / PAGES).glob("*.page")) if path.stem.rpartition("-")[2] in needed)
+    found += [(path, path.read_bytes()) for path in pages]
     return [(str(path.relative_to(root)), data) for path, data in found]
 
 
@@ -274,7 +281,7 @@ def _contributions(path: Path) -> int:
         return 0
     sealed: Counter[tuple[str, int]] = Counter()
     released: dict[str, int] = {}
-    file = _ReadOnly(path)
+    file = ReadOnlyFile(path)
     with contextlib.closing(file):
         for found in framescan.scan(file, file.size()):
             with contextlib.suppress(*UNREADABLE):

@@ -4,8 +4,9 @@ One append-only file per agent. A `Sealed` frame holds one contribution of one j
 with their counts and partials), the positions in the sources it goes up to, the positions to read again
 from after a restart, and the cumulative count buckets. It is synced before the contribution is handed to
 the tree, so that a restart neither loses nor repeats a record (D-1). A torn frame at the end is cut off:
-nobody has seen it. A bad frame in the middle is skipped and reported as a gap, never guessed at. A failed
-sync is fatal to the agent.
+nobody has seen it. A bad frame in the middle, or one at the end that was whole once, is damage: an error in
+the agent's log with the file's path, and a declared gap, never guessed at; so are the frames of another
+agent. The damaged file is kept beside. A failed sync is fatal to the agent.
 
 Synchronous and single-threaded by design: the pump runs it in its own thread. Payloads are not kept in
 memory.
@@ -16,6 +17,7 @@ Paper: none; ELF 3 replays from the sources. See guarantees D-1, D-8.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -23,13 +25,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from elfmesh.agent.disk.frames import Forgotten, Frame, Released, Sealed
-from elfmesh.agent.disk.framescan import FRAME_BYTES_MAX, Found, pack, scan, unpack
+from elfmesh.agent.disk.framescan import FRAME_BYTES_MAX, Found, is_torn, pack, scan, unpack
 from elfmesh.agent.disk.storage import AppendFile, Storage
 from elfmesh.agent.failpoints import reach
 from elfmesh.errors import DiskFull, StorageError
 from elfmesh.wire import UNREADABLE
 
+log = logging.getLogger("elf.agent")
 FILE_NAME = "frames.log"
+DAMAGED = f"{FILE_NAME}.damaged"
+"""What a damaged file was when it was found; the newest one is kept."""
+
+FIRST_FRAME = Forgotten("")
 GARBAGE_BYTES = 4 << 20
 """Released bytes that are worth a rewrite, if they are also most of the file."""
 
@@ -76,6 +83,7 @@ class Recovery:
         holes: per job the interval ranges whose contributions a gap took; None: from the job's beginning.
         torn: jobs of which a gap took revisions, with the number of the last one.
         repeated: frames that were in the file before.
+        rotten: the end that was cut off was no torn frame: somebody may have been told of it.
     """
 
     frames: int = 0
@@ -84,6 +92,7 @@ class Recovery:
     holes: dict[str, list[tuple[int | None, int]]] = field(default_factory=dict)
     torn: dict[str, int] = field(default_factory=dict)
     repeated: int = 0
+    rotten: bool = False
 
 
 class FrameLog:
@@ -94,22 +103,35 @@ class FrameLog:
         garbage_bytes: how much released data is worth a rewrite.
         limit_bytes: what the file may take: at this size contributions wait until others are released; a
             first one is always taken, and so is what frees room. None: no limit.
+        owner: id of the agent; b"": whoever's.
+        expected: the file has been written before: one without a frame is damaged.
 
     Raises:
         StorageError: the file cannot be read or written; after that the log refuses everything.
     """
 
     def __init__(
-        self, storage: Storage, *, garbage_bytes: int = GARBAGE_BYTES, limit_bytes: int | None = None
+        self,
+        storage: Storage,
+        *,
+        garbage_bytes: int = GARBAGE_BYTES,
+        limit_bytes: int | None = None,
+        owner: bytes = b"",
+        expected: bool = False,
     ) -> None:
-        self._storage, self.limit_bytes = storage, limit_bytes
+        self._storage, self.limit_bytes, self._owner = storage, limit_bytes, owner
         self._garbage_bytes = garbage_bytes if limit_bytes is None else min(garbage_bytes, limit_bytes // 8)
         self._file: AppendFile = storage.open(FILE_NAME)
         self._jobs: dict[str, _Job] = {}
         self._size = 0
         self._failed = False
         self.recovery = self._recover()
-        if self._size:
+        if not self.recovery.frames:
+            if expected and not self.recovery.rotten:
+                self.recovery.rotten = True
+                log.error("%s holds no frame any more", self._storage.where(FILE_NAME))
+            self._begin()
+        elif self._size:
             self._write_again()
 
     @property
@@ -134,6 +156,8 @@ class FrameLog:
             DiskFull: no room on the disk, or below the limit; the file is what it was.
             StorageError: the disk refuses.
         """
+        if isinstance(frame, Sealed) and not frame.owner:
+            frame = msgspec.structs.replace(frame, owner=self._owner)
         body = msgspec.msgpack.encode(frame)
         if len(body) > FRAME_BYTES_MAX:
             raise StorageError(f"a contribution of {len(body)} bytes is over the limit of a frame")
@@ -155,6 +179,14 @@ class FrameLog:
             self._storage.write(FILE_NAME, self._file.read(0, self._size))
             self._file.close()
             self._file = self._storage.open(FILE_NAME)
+
+    def _begin(self) -> None:
+        """Write the first frame, which says nothing. Without room for it the file stays empty."""
+        with contextlib.suppress(DiskFull):
+            data = pack(msgspec.msgpack.encode(FIRST_FRAME))
+            self._guard(lambda: self._file.append(data))
+            self._guard(self._file.sync)
+            self._size += len(data)
 
     def _make_room(self, nbytes: int, limit_bytes: int) -> None:
         """A limit that is reached: rewrite the file, or refuse what others must be closed for first."""
@@ -203,7 +235,7 @@ class FrameLog:
         garbage = self._size - live
         if garbage < self._garbage_bytes or (garbage < live and not self.crowded) or self._has_open_holes():
             return False
-        kept: list[bytes] = []
+        kept = [pack(msgspec.msgpack.encode(FIRST_FRAME))]
         for name, state in self._jobs.items():
             for place in state.frames:
                 frame = self._read(place)
@@ -268,7 +300,8 @@ class FrameLog:
     def _read(self, place: _Place) -> Sealed:
         frame = _decode(unpack(self._file, place.offset, place.offset + place.size))
         if not isinstance(frame, Sealed):
-            raise StorageError(f"the frame at byte {place.offset} has changed on disk", where=FILE_NAME)
+            where = self._storage.where(FILE_NAME)
+            raise StorageError(f"the frame at byte {place.offset} has changed on disk", where=where)
         return frame if place.void_from is None else frame.below(place.void_from)
 
     def _recover(self) -> Recovery:
@@ -277,6 +310,8 @@ class FrameLog:
         damaged: Found | None = None
         for found in scan(self._file, self._file.size()):
             frame = _decode(found.body)
+            if frame is not None and self._is_foreign(frame):
+                return self._set_aside()
             if frame is None:
                 start = found.offset if damaged is None else damaged.offset
                 damaged = Found(start, found.offset + found.size - start, None)
@@ -290,9 +325,34 @@ class FrameLog:
         self._size = self._file.size()
         if damaged is not None:
             recovery.cut_bytes = damaged.size
+            recovery.rotten = not is_torn(self._file, damaged.offset, self._size)
+        self._report(recovery)
+        if damaged is not None:
             self._file.cut(damaged.offset)
             self._size = damaged.offset
         return recovery
+
+    def _set_aside(self) -> Recovery:
+        """The file is another agent's: nothing of it counts."""
+        self._jobs, self._size = {}, self._file.size()
+        recovery = Recovery(cut_bytes=self._size, rotten=True)
+        self._report(recovery)
+        self._file.cut(0)
+        self._size = 0
+        return recovery
+
+    def _is_foreign(self, frame: Frame) -> bool:
+        return isinstance(frame, Sealed) and bool(self._owner) and frame.owner not in (b"", self._owner)
+
+    def _report(self, recovery: Recovery) -> None:
+        """Damage is an error in the agent's log, and the file is kept as it is."""
+        end = [(self._size - recovery.cut_bytes, recovery.cut_bytes)] if recovery.rotten else []
+        for offset, size in [*recovery.gaps, *end]:
+            where = self._storage.where(FILE_NAME)
+            log.error("%s is damaged at byte %d: %d bytes hold no frame of this agent", where, offset, size)
+        if recovery.gaps or end:
+            with contextlib.suppress(DiskFull):
+                self._storage.write(DAMAGED, self._file.read(0, self._size))
 
     @staticmethod
     def _fits(frame: Frame, ends: dict[str, tuple[int, int]], recovery: Recovery) -> bool:

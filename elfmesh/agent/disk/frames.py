@@ -64,6 +64,8 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
         annuls: what earlier frames have for intervals from here on is void: another version evaluates them.
         turns: where a replay of a part of [start, stop) must look up: errors belong to the newest interval.
         newest: the interval of the newest record that was read; errors behind `positions` belong no earlier.
+        owner: id of the agent, b"" of an earlier release: another one's contributions are not this one's.
+        end: a frame ends with a byte that is not zero, unlike a block that was never written.
     """
 
     job: str
@@ -85,6 +87,8 @@ class Sealed(msgspec.Struct, frozen=True, tag="sealed", array_like=True):
     annuls: int | None = None
     turns: Any = None
     newest: int | None = None
+    owner: bytes = b""
+    end: bool = True
 
     def below(self, void_from: int) -> Sealed:
         """What is left of it when another version evaluates the intervals from there on."""
@@ -107,10 +111,11 @@ class Released(msgspec.Struct, frozen=True, tag="released", array_like=True):
     job: str
     stop: int
     heard: int = 0
+    end: bool = True
 
 
 class Forgotten(msgspec.Struct, frozen=True, tag="forgotten", array_like=True):
-    """The job is gone from this agent."""
+    """The job is gone from this agent; without a name: the first frame, so that no file is ever empty."""
 
     job: str
 

@@ -21,6 +21,8 @@ FRAME_BYTES_MAX = 256 << 20
 """A frame of 8 intervals in 2 partitions at the data limit of a message."""
 
 WINDOW_BYTES = 1 << 20
+SECTOR = 512
+"""What a disk writes at once: a part of a file that was never written is as many zeros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,26 @@ def unpack(file: AppendFile, at: int, end: int) -> bytes | None:
         return None
     body = file.read(at + HEAD.size, length)
     return body if len(body) == length and zlib.crc32(body) == body_sum else None
+
+
+def is_cut_short(file: AppendFile, at: int, end: int) -> bool:
+    """Whether a file ends before the frame at an offset does: within its head, or where a good head says."""
+    head = file.read(at, min(HEAD.size, end - at))
+    if len(head) < HEAD.size:
+        return True
+    mark, length, head_sum, _ = HEAD.unpack(head)
+    return bool(mark == MARK and head_sum == zlib.crc32(head[:8]) and at + HEAD.size + length > end)
+
+
+def is_torn(file: AppendFile, at: int, end: int) -> bool:
+    """Whether the bad end of a file looks like an append that a crash has cut short."""
+    if is_cut_short(file, at, end):
+        return True
+    tail = file.read(at, end - at)
+    if tail.endswith(b"\0"):
+        return True
+    sectors = range(-(-at // SECTOR) * SECTOR, end - SECTOR + 1, SECTOR)
+    return any(not any(tail[start - at : start - at + SECTOR]) for start in sectors)
 
 
 def scan(file: AppendFile, end: int) -> Iterator[Found]:

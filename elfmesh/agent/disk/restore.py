@@ -23,7 +23,7 @@ import msgspec
 import zstandard
 
 from elfmesh.agent.disk.backup import FORMAT, HEAD_NAME, SUMS_NAME, Head
-from elfmesh.agent.host import RESTORED_FILE, Restored
+from elfmesh.agent.disk.identity import RESTORED_FILE, Restored
 from elfmesh.control.results.segment import sync_directory
 from elfmesh.errors import DataError, DiskFull, StorageError
 from elfmesh.text import printable
@@ -42,6 +42,12 @@ SMALL_BYTES_MAX = 256 << 20
 """Of the head and of the checksums."""
 
 FILES_MAX = 2_000_000
+
+GROWTH_MAX = 200
+"""Bytes of files for each byte of a backup: ours unfold to three to twenty times their size."""
+
+GROWTH_FREE_BYTES = 16 << 20
+"""What a backup may unfold to in any case."""
 WINDOW_BYTES_MAX = 1 << 27
 
 
@@ -96,6 +102,7 @@ def _unpack(source: Path, root: Path) -> tuple[Head, int]:
     found: dict[str, str] = {}
     head: Head | None = None
     sums: dict[str, str] | None = None
+    room = GROWTH_FREE_BYTES + GROWTH_MAX * source.stat().st_size
     try:
         with (
             source.open("rb") as file,
@@ -103,6 +110,9 @@ def _unpack(source: Path, root: Path) -> tuple[Head, int]:
             tarfile.open(fileobj=packed, mode="r|") as archive,
         ):
             for entry in archive:
+                room -= entry.size
+                if room < 0:
+                    raise _foreign(source, f"it unfolds to more than {GROWTH_MAX} times its size")
                 data = _content(archive, entry, source, found)
                 if sums is not None:
                     raise _damaged(source, "something follows its checksums")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from elfmesh.agent.failpoints import reach
-from elfmesh.control.results.segment import write_all
+from elfmesh.control.results.segment import private, write_all
 from elfmesh.errors import ConfigError, DiskFull, StorageError
 
 
@@ -75,6 +75,10 @@ class Storage(Protocol):
         """Names that begin with `prefix`, sorted."""
         ...
 
+    def where(self, name: str) -> str:
+        """Where people find a file."""
+        ...
+
 
 class DiskFile:
     """`AppendFile` on a real file; closed with its last owner, if nobody closes it."""
@@ -82,7 +86,7 @@ class DiskFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._fd = private(path, os.O_RDWR | os.O_APPEND)
         except OSError as error:
             raise StorageError(f"cannot open it: {error.strerror}", where=str(path)) from None
         self._close = weakref.finalize(self, os.close, self._fd)
@@ -134,6 +138,40 @@ class DiskFile:
         self._fd = -1
 
 
+def check_private(root: Path) -> None:
+    """Refuse a data directory in which another user may have put files, as sshd and PostgreSQL do.
+
+    Raises:
+        ConfigError: another user owns it or may write into it, or owns one of its files; or it is unreadable.
+    """
+    try:
+        found = root.stat()
+        with os.scandir(root) as listed:
+            entries = list(listed)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"cannot read it: {error.strerror}", where=f"data_dir {root}") from None
+    trusted = {os.geteuid(), 0}
+    if os.geteuid() == 0:  # root may look after the directory of a service's user
+        trusted.add(found.st_uid)
+    if found.st_uid not in trusted:
+        problem, hint = "another user owns it", f"Give it to the agent's user: chown -R {os.geteuid()} {root}"
+    elif found.st_mode & 0o022:
+        problem, hint = "other users may write into it", f"Take that from them: chmod go-w {root}"
+    else:
+        planted = next((each.name for each in entries if _is_planted(each, trusted)), None)
+        if planted is None:
+            return
+        problem, hint = f"{planted} in it is another user's, or a link", "Look who made it, and remove it."
+    raise ConfigError(problem, where=f"data_dir {root}", hint=hint)
+
+
+def _is_planted(entry: os.DirEntry[str], trusted: set[int]) -> bool:
+    found = entry.stat(follow_symlinks=False)
+    return found.st_uid not in trusted or (entry.is_symlink() and not entry.is_dir())
+
+
 class DiskStorage:
     """`Storage` in a directory that no other process uses at the same time.
 
@@ -145,7 +183,7 @@ class DiskStorage:
         self.root = root
         try:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = private(root / "lock", os.O_RDWR)
         except OSError as error:
             raise ConfigError(f"cannot use it: {error.strerror}", where=f"data_dir {root}") from None
         try:
@@ -185,7 +223,7 @@ class DiskStorage:
         beside = path.with_name(path.name + ".new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with beside.open("wb") as file:
+            with os.fdopen(private(beside, os.O_WRONLY | os.O_TRUNC), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -215,6 +253,10 @@ class DiskStorage:
         return sorted(
             name for path in found if (name := path.relative_to(self.root).as_posix()).startswith(prefix)
         )
+
+    def where(self, name: str) -> str:
+        """The path of a file."""
+        return str(self._path(name))
 
     def close(self) -> None:
         """Let another agent have the directory."""
@@ -288,6 +330,10 @@ class MemoryStorage:
     def names(self, prefix: str = "") -> list[str]:
         """Names that begin with `prefix`."""
         return sorted(name for name in self.files if name.startswith(prefix))
+
+    def where(self, name: str) -> str:
+        """Its name: it has no path."""
+        return name
 
     def crash(self) -> None:
         """What a power cut leaves."""

@@ -26,8 +26,9 @@ from elfmesh.agent.inputs.kafka_config import KafkaInput
 from elfmesh.agent.inputs.messages import one_line
 from elfmesh.agent.inputs.writer import SpoolWriter, watched
 from elfmesh.agent.own_thread import OwnThread
-from elfmesh.errors import StorageError
+from elfmesh.errors import ProtocolError, StorageError
 from elfmesh.limits import LINE_BYTES_MAX
+from elfmesh.sums import packed_checked, packed_with_sum
 
 log = logging.getLogger("elf.inputs")
 PLACE = "kafka.place"
@@ -187,8 +188,8 @@ class KafkaMessages:
         if data is None:
             return False
         try:
-            place = msgspec.msgpack.decode(data, type=Place)
-        except msgspec.MsgspecError as error:
+            place = msgspec.msgpack.decode(packed_checked(data), type=Place)
+        except (msgspec.MsgspecError, ProtocolError) as error:
             raise StorageError(f"is damaged: {error}", where=str(self._storage.root / PLACE)) from None
         if place.topic != self._config.topic:
             return False
@@ -196,7 +197,7 @@ class KafkaMessages:
         return True
 
     def _store(self, place: Place) -> None:
-        self._storage.write(PLACE, msgspec.msgpack.encode(place))
+        self._storage.write(PLACE, packed_with_sum(msgspec.structs.asdict(place)))
 
     async def _take(self, messages: Sequence[Message]) -> None:
         lines, batch = [], []

@@ -139,26 +139,23 @@ class Positions:
             data = self._path.read_bytes()
         except FileNotFoundError:
             return []
-        found: list[_Intent] = []
-        lines = data.split(b"\n")
-        for number, text in enumerate(lines, 1):
-            if not text and number == len(lines):
-                break
-            checksum, _, body = text.partition(b" ")
-            if checksum != b"%08x" % zlib.crc32(body):
-                if number >= len(lines):  # torn in the write: nothing was appended after it
-                    break
-                raise StorageError(f"line {number} is damaged", where=str(self._path))
-            found.append(msgspec.json.decode(body, type=_Intent))
-        return found
+        if bad := damaged_lines(data):
+            raise StorageError(
+                f"is damaged at byte {bad[0]}",
+                where=str(self._path),
+                hint="`elf repair` leaves such lines out: what they named may then be taken twice.",
+            )
+        whole = data[: data.rfind(b"\n") + 1]  # what is behind was torn in the write: nothing follows it
+        return [
+            msgspec.json.decode(text.partition(b" ")[2], type=_Intent) for text in whole.splitlines() if text
+        ]
 
     def _compact(self) -> None:
         """Write the journal anew: one line that is done, in place of all."""
         fresh = self._path.with_suffix(".new")
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            if self._last:
-                write_all(fd, _line((tuple(self._last.items()), 0, 0, 0)))
+            write_all(fd, _line((tuple(self._last.items()), 0, 0, 0)))
             os.fsync(fd)
             fresh.rename(self._path)
         except OSError:
@@ -170,6 +167,33 @@ class Positions:
         sync_directory(self._path.parent)
 
 
+def check_journal(directory: Path, *, has_lines: bool) -> None:
+    """Every insert has its line here: a spool with lines has a journal with lines.
+
+    Raises:
+        StorageError: it has none.
+    """
+    path = directory / FILE_NAME
+    if has_lines and (not path.exists() or b"\n" not in path.read_bytes()):
+        hint = "Without it, what producers insert again counts twice. `elf repair` begins it anew."
+        raise StorageError("holds no line any more", where=str(path), hint=hint)
+
+
+def damaged_lines(data: bytes) -> list[int]:
+    """The offsets of lines of a journal whose checksum is wrong; a torn last line is none of them."""
+    found, at = [], 0
+    for line in data.splitlines(keepends=True):
+        checksum, _, body = line.rstrip(b"\n").partition(b" ")
+        if line.endswith(b"\n") and checksum != b"%08x" % zlib.crc32(body):
+            found.append(at)
+        at += len(line)
+    return found
+
+
 def _line(value: tuple[Sequence[Mark], int, int, int]) -> bytes:
     body = msgspec.json.encode(value)
     return b"%08x %s\n" % (zlib.crc32(body), body)
+
+
+EMPTY = _line(((), 0, 0, 0))
+"""A journal of no producer."""

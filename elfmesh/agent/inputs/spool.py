@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from elfmesh.agent.inputs.files import sync_directory
-from elfmesh.agent.inputs.positions import Mark, Positions
+from elfmesh.agent.inputs.positions import Mark, Positions, check_journal
 from elfmesh.agent.sources.position import READING, FilePosition
 from elfmesh.control.results.segment import write_all
 
@@ -198,6 +198,7 @@ class Spool:
 
         rotated = {path.stat().st_ino: size for path, size in self._rotated}
         inode = os.fstat(self._fd).st_ino
+        check_journal(self._directory, has_lines=bool(self._size or rotated))
         return Positions(self._directory, inode=inode, size=self._size, rotated=rotated, cut=cut)
 
     def _cut_torn_line(self) -> int:

@@ -53,12 +53,22 @@ METRICS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "elf_agent_frame_log_limit_bytes": (GAUGE, "What it may take; 0: no limit.", ()),
     "elf_agent_queue_length": (GAUGE, "What waits.", ("queue",)),
     "elf_agent_waits_for_disk": (COUNTER, "Writes and messages that a full disk held up.", ("what",)),
-    "elf_agent_clock_skew_seconds": (GAUGE, "By how much the others' clocks are ahead, by median.", ()),
+    "elf_agent_clock_skew_seconds": (
+        GAUGE,
+        "By how much its clock is ahead of the median of its peers'.",
+        (),
+    ),
     "elf_agent_transport": (COUNTER, "What connections count: messages, losses, refusals.", ("what",)),
     "elf_agent_connections": (GAUGE, "Open connections to other agents.", ()),
     "elf_agent_overlay": (GAUGE, "What the overlay counts and knows.", ("what",)),
     "elf_agent_trees": (GAUGE, "What the reducer trees count and hold.", ("what",)),
     "elf_agent_control": (GAUGE, "What the control plane counts and holds.", ("what",)),
+    "elf_agent_jobs_without_majority": (
+        GAUGE,
+        "Jobs that this agent leads or should lead, and most of whose voters do not answer.",
+        (),
+    ),
+    "elf_agent_lost_votes_jobs": (GAUGE, "Jobs that count on a vote which this agent has lost.", ()),
     "elf_agent_stream_lines": (COUNTER, "Lines read of a stream.", ("stream",)),
     "elf_agent_stream_bytes": (COUNTER, "Bytes read of a stream.", ("stream",)),
     "elf_agent_stream_polls": (COUNTER, "How often it was looked at.", ("stream",)),
@@ -146,6 +156,9 @@ def samples_of(said: Mapping[str, Any], queues: Mapping[str, int], now_s: float)
     add("elf_agent_frame_log_bytes", frames["bytes"])
     add("elf_agent_frame_log_limit_bytes", frames["limit_bytes"] or 0)
     add("elf_agent_clock_skew_seconds", said["skew_seconds"])
+    votes = said["votes"]
+    add("elf_agent_jobs_without_majority", len(votes["without_majority"]))
+    add("elf_agent_lost_votes_jobs", len(votes["lost"]["jobs"]) if votes["lost"] else 0)
     for what, value in said["waits_for_disk"].items():
         add("elf_agent_waits_for_disk", value, what=what)
     for queue, length in queues.items():

@@ -24,6 +24,7 @@ from elfmesh.agent.parsers.cells import event_times
 from elfmesh.control.ql.civil import DAY_US, MONTHS, compose_us, days_from_civil, valid_date
 from elfmesh.control.ql.columns import from_numpy, null_mask
 from elfmesh.control.ql.times import fraction_us, number_field
+from elfmesh.control.ql.zones import to_instant, zone
 from elfmesh.errors import ConfigError
 
 YEAR_FROM, YEAR_TO = 1970, 9999
@@ -111,10 +112,8 @@ class LocalClock:
         return pc.if_else(local.fill_null(False), self._to_utc(known), known)
 
     def _to_utc(self, times: pa.Array) -> pa.Array:
-        """Read as of the zone what was read as UTC; of an hour that comes twice, the first."""
-        naive = times.view(pa.int64()).view(pa.timestamp("us"))
-        there = pc.assume_timezone(naive, self.zone, ambiguous="earliest", nonexistent="latest")
-        return there.cast(_TIMESTAMP)
+        """Read as of the zone what was read as UTC, as the query language does it."""
+        return to_instant(times, zone(self.zone))
 
     def _rare(self, texts: pa.Array, source: str) -> pa.Array:
         """The shapes that only logs have."""

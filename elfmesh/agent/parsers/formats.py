@@ -17,7 +17,7 @@ from elfmesh.agent.parsers.framing import Framing
 from elfmesh.agent.parsers.kinds import KINDS, Kind, Request
 from elfmesh.agent.parsers.lines import Lines
 from elfmesh.agent.parsers.schema import DECLARABLE, StreamSchema
-from elfmesh.agent.parsers.sniff import sniff
+from elfmesh.agent.parsers.sniff import candidates, sniff
 from elfmesh.agent.parsers.text_fields import TextOptions
 from elfmesh.errors import ConfigError
 from elfmesh.text import suggest
@@ -165,6 +165,7 @@ class AutoParser(Parser):
 
     Attributes:
         chosen: the format's name; "" while nothing could be told. Until then every line is an error.
+        candidates: the formats that the lines of the last block may be in, where several are possible.
     """
 
     name = AUTO
@@ -174,6 +175,7 @@ class AutoParser(Parser):
         self._formats = formats
         self._head = head
         self._inner: Parser | None = None
+        self.candidates: tuple[str, ...] = ()
 
     @property
     def chosen(self) -> str:
@@ -199,10 +201,15 @@ class AutoParser(Parser):
             name = sniff(self._head or b"") or sniff(block)  # a file may begin with what no format has
             if name:
                 self._inner = self._formats.named_parser(name, self.source, self._head)
+            else:
+                self.candidates = candidates(block)
 
     def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
         """Every line is an error: nobody knows what it is."""
-        samples = [sample("not in any known log format", lines.text(0))] if len(lines) else []
+        why = "not in any known log format"
+        if self.candidates:
+            why = f"may be {' or '.join(self.candidates)}: name the format"
+        samples = [sample(why, lines.text(0))] if len(lines) else []
         return Columns({name: pa.nulls(0) for name in wanted}, np.array([], np.int64), samples)
 
 

@@ -222,16 +222,16 @@ class CefParser(TextParser):
         asked = [*head, *(("delimiter", "extension") if keys else ())]
         found, rows, samples = extract(lines, self.patterns, asked, f"not a line of the {self.name} format")
         fields: dict[str, Texts] = {name: self._unescaped(found[name]) for name in head}
-        for name in keys:
-            fields[name] = self._unescaped(self._value(found, name))
+        if keys:
+            values = self._values(found, found["extension"].fill_null(""), keys)
+            fields |= {name: self._unescaped(value) for name, value in zip(keys, values, strict=True)}
         return fields, rows, samples
 
-    def _value(self, found: Mapping[str, pa.Array], name: str) -> pa.Array:
-        key = re.escape(name)
-        return _valued(
-            found["extension"].fill_null(""),
-            rf"(?s)(?:^|\s){key}=(?P<value>.*?)(?:\s+[A-Za-z0-9_.\[\]-]+=|\s*$)",
-        )
+    def _values(
+        self, found: Mapping[str, pa.Array], extensions: pa.Array, keys: Sequence[str]
+    ) -> list[pa.Array]:
+        end = r"(?:\s+[A-Za-z0-9_.\[\]-]+=|\s*$)"
+        return [_valued(extensions, rf"(?s)(?:^|\s){re.escape(key)}=(?P<value>.*?){end}") for key in keys]
 
     def _unescaped(self, texts: pa.Array) -> pa.Array:
         if not pc.any(pc.match_substring(texts, "\\")).as_py():
@@ -253,16 +253,24 @@ class LeefParser(CefParser):
     patterns = _LEEF
     times = ("devTime", "stamp")
 
-    def _value(self, found: Mapping[str, pa.Array], name: str) -> pa.Array:
-        key = re.escape(name)
-        delimiters = found["delimiter"].fill_null("\t")
-        result = pa.nulls(len(delimiters), pa.string())
-        for delimiter in pc.unique(delimiters).to_pylist():
-            mark = re.escape(_character(delimiter))
-            chosen = pc.if_else(pc.equal(delimiters, delimiter), found["extension"].fill_null(""), None)
-            value = _valued(chosen, rf"(?s)(?:^|{mark}){key}=(?P<value>.*?)(?:{mark}|$)")
-            result = pc.coalesce(result, value)
-        return result
+    def _values(
+        self, found: Mapping[str, pa.Array], extensions: pa.Array, keys: Sequence[str]
+    ) -> list[pa.Array]:
+        """By RE2 where all lines have one delimiter.
+
+        Each other delimiter would need patterns of its own, one per key: those lines are split one by one.
+        """
+        marks = [_character(each) for each in found["delimiter"].fill_null("\t").to_pylist()]
+        if len(set(marks)) == 1 and not "\ud800" <= marks[0] <= "\udfff":  # no pattern holds a surrogate
+            mark = re.escape(marks[0])
+            begin, end = rf"(?s)(?:^|{mark})", rf"(?:{mark}|$)"
+            return [_valued(extensions, rf"{begin}{re.escape(key)}=(?P<value>.*?){end}") for key in keys]
+        lines = [text.split(mark) for text, mark in zip(extensions.to_pylist(), marks, strict=True)]
+        return [pa.array([_first(pairs, f"{key}=") for pairs in lines], pa.string()) for key in keys]
+
+
+def _first(pairs: list[str], start: str) -> str | None:
+    return next((pair[len(start) :] for pair in pairs if pair.startswith(start)), None)
 
 
 def _character(delimiter: str) -> str:

@@ -13,14 +13,29 @@ from elfmesh.agent.parsers.logfmt import logfmt_fields
 from elfmesh.agent.parsers.patterns import Pattern
 from elfmesh.agent.parsers.servers import CRI, GLOG, NGINX_ERROR
 from elfmesh.agent.parsers.syslog import PATTERNS as SYSLOG
+from elfmesh.errors import DataError
 
 LINES_MAX = 20
 SHARE = 0.5
 """At least this share of the first lines must look like a format for it to be chosen."""
 
+USER_WORDS_MAX = 3
+"""Words a user's name has at most where that decides what a line is."""
+
 _ACCESS_LINE = r'[^ ]+ [^ ]+ .+? \[.*?\] ".*?" [0-9]{3} (?:[0-9]+|-)(?P<more> ")?'
 _VHOST = re.compile(r"[^ ]+:\d+ ")
 _NAME = re.compile(r"\s*[A-Za-z_@][\w .@-]*")
+BARE_NAMES = "abcdefghij"
+_FOREIGN = (
+    (b"BZh", "compressed with bzip2", "bunzip2 -c"),
+    (b"\xfd7zXZ\0", "compressed with xz", "xz -dc"),
+    (b"\x04\x22\x4d\x18", "compressed with lz4", "lz4 -dc"),
+    (b"PK\x03\x04", "a zip archive", "unzip -p"),
+    (b"\xff\xfe", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
+    (b"\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8"),
+)
+"""How files begin that are read once they are converted: what they are, and what converts them."""
+
 _DOCKER = {"log", "stream", "time"}
 
 
@@ -55,18 +70,46 @@ def _access(text: str) -> Any:
     return re2.match(_ACCESS_LINE, text)  # compiled once: re2 keeps them
 
 
-def _combined(text: str) -> bool:
+def _certain_access(text: str) -> Any:
+    """An access line whose words before the time can be nothing but host, ident and user.
+
+    A user may have spaces, but a line with more words may as well have something in front of it.
+    """
     match = _access(text)
+    words = text.partition(" [")[0].split(" ")
+    has_spaced_user = 3 < len(words) <= USER_WORDS_MAX + 2 and words[1] == "-" and "-" not in words[2:]
+    return match if len(words) == 3 or has_spaced_user else None
+
+
+def _combined(text: str) -> bool:
+    match = _certain_access(text)
     return bool(match and match["more"])
 
 
-def _vhost_combined(text: str) -> bool:
+def _behind_vhost(text: str) -> str:
+    """What stands behind a virtual host with a port; nothing if there is none."""
     match = _VHOST.match(text)
-    return bool(match and _combined(text[match.end() :]))
+    return text[match.end() :] if match and not text.startswith("- ", match.end()) else ""
+
+
+def _vhost_combined(text: str) -> bool:
+    return _combined(_behind_vhost(text))
+
+
+def _vhost_common(text: str) -> bool:
+    return bool(_certain_access(_behind_vhost(text)))
 
 
 def _common(text: str) -> bool:
-    return bool(_access(text))
+    return bool(_certain_access(text))
+
+
+def _vhost_or_user(text: str) -> str:
+    """The variant of an access line with one word more than has a name; "" for others."""
+    match = _access(text)
+    if not match or len(text.partition(" [")[0].split(" ")) != 4:
+        return ""
+    return "combined" if match["more"] else "common"
 
 
 def _logfmt(text: str) -> bool:
@@ -79,6 +122,7 @@ _TESTS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("journald", _journald),
     ("json", _json),
     ("vhost_combined", _vhost_combined),
+    ("vhost_common", _vhost_common),
     ("combined", _combined),
     ("common", _common),
     ("cef", _begins(r"(?:.*[\s>])?CEF:\d\|(?:[^|]*\|){5}")),
@@ -94,8 +138,7 @@ _TESTS: tuple[tuple[str, Callable[[str], bool]], ...] = (
 
 def sniff(block: bytes) -> str:
     """The format the first lines of a block look like; "" when it cannot be told."""
-    lines = Lines(block[: 64 << 10] if b"\n" in block[: 64 << 10] else block)
-    texts = [lines.text(row) for row in range(min(len(lines), LINES_MAX))]
+    texts = _first_lines(block)
     if not texts:
         return ""
     if texts[0].startswith("#") and any(text.startswith("#Fields:") for text in texts):
@@ -111,3 +154,35 @@ def sniff(block: bytes) -> str:
         if len(widths) == 1 and len(header) > 1 and all(map(_NAME.fullmatch, header)):
             return name
     return ""
+
+
+def candidates(block: bytes) -> tuple[str, ...]:
+    """The formats between which `sniff` could not decide."""
+    texts = _first_lines(block)
+    variants = [variant for variant in map(_vhost_or_user, texts) if variant]
+    if not variants or len(variants) < SHARE * len(texts):
+        return ()
+    return f"vhost_{variants[0]}", variants[0]
+
+
+def _first_lines(block: bytes) -> list[str]:
+    lines = Lines(block[: 64 << 10] if b"\n" in block[: 64 << 10] else block)
+    return [lines.text(row) for row in range(min(len(lines), LINES_MAX))]
+
+
+def bare_csv_names(block: bytes) -> str:
+    """Names for the columns of a csv file that seems to have no header; nothing if it looks like none."""
+    rows = [csv_row(text, COMMA) for text in _first_lines(block)]
+    widths = {len(row) for row in rows}
+    if len(rows) < 2 or len(widths) > 1 or not 1 < len(rows[0]) <= len(BARE_NAMES):
+        return ""
+    return "" if all(map(_NAME.fullmatch, rows[0])) else ",".join(BARE_NAMES[: len(rows[0])])
+
+
+def unreadable(path: str, block: bytes) -> DataError | None:
+    """What a file is that has to be converted before it can be read; None if it is none of these."""
+    for start, what, command in _FOREIGN:
+        if block.startswith(start):
+            hint = f"Convert it: {command} {path} | elf run '...' -"
+            return DataError(f"the file is {what}, which is not read", where=path, hint=hint)
+    return None

@@ -77,6 +77,7 @@ _LISTED = r"(?:\d+(?:\.\d+)?|-)(?:(?:, | : )(?:\d+(?:\.\d+)?|-))*"
 _KINDS = {"o": "out", "C": "cookie", "e": "env", "n": "note"}
 _LISTS = re.compile(r"^upstream_(?:.*_time|status|.*_length|bytes_(?:sent|received))$")
 _ADDRESSES = r"[^\s,]+(?:(?:, | : )[^\s,]+)*"
+_HOSTS = {"vhost", "host", "http_host", "server_name", "server_addr", "local_addr"}
 _REQUEST = ("method", "path", "protocol")
 
 
@@ -185,6 +186,8 @@ def _value(name: str, before: str, after: str) -> str:
         return _ADDRESSES
     if name == "user" and after == " ":
         return ".+?"
+    if after == ":" and name in _HOSTS:
+        return r"(?:\[[^\]]*\]|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*|[^:]*)"  # an IPv6 address has colons of its own
     if after and after not in " \t":
         return f"[^{re.escape(after)}]*" if after != "]" else r"[^\]]*"
     return r"\S*"

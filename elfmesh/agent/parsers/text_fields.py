@@ -5,8 +5,8 @@ to read first; a query casts where it needs a number. `ts` is read from the decl
 names, like in JSON. A stream may declare types: then values are cast, and what cannot be cast is null and a
 field error; a declared column that a file does not have is null.
 
-A regular expression is google-re2's: unanchored search, named groups are the columns, and a group that took
-no part is null.
+A regular expression is google-re2's: unanchored search, named groups are the columns, and a group that is
+empty or took no part is null, as in all formats that are patterns.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class RegexParser(TextParser):
                 found.append(match)
             elif len(samples) < 3:
                 samples.append(sample("the pattern does not match", text))
-        return {name: [match[name] for match in found] for name in known}, rows, samples
+        return {name: [match[name] or None for match in found] for name in known}, rows, samples
 
     def _block(self, lines: Lines, known: Sequence[str]) -> tuple[Mapping[str, Texts], Kept, list[str]]:
         """Arrow's extraction, which is RE2 too but cannot tell an empty group from one that took no part."""
@@ -171,7 +171,12 @@ class RegexParser(TextParser):
             bad = np.flatnonzero(~good)[:3].tolist()
             samples = [sample("the pattern does not match", lines.text(row)) for row in bad]
             found = found.drop_null()
-        return {name: found.field(name) for name in known}, rows, samples
+        fields = {name: found.field(name) for name in known}
+        return (
+            {name: pc.if_else(pc.equal(each, ""), None, each) for name, each in fields.items()},
+            rows,
+            samples,
+        )
 
 
 def compile_pattern(pattern: str) -> tuple[Any, tuple[str, ...]]:

@@ -12,13 +12,13 @@ Paper: none. See guarantees D-5, D-17.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from elfmesh.control.results.records import ResultRecord, ipc_to_table
+from elfmesh.control.results.records import ResultRecord, ipc_to_table, to_json
 from elfmesh.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -66,10 +66,11 @@ class Position(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A record and its rows (Arrow IPC, b"" for none)."""
+    """A record and its rows (Arrow IPC, b"" for none); `parts`: they came in so many pages."""
 
     record: ResultRecord
     rows: bytes
+    parts: int = 1
 
     @property
     def terminal(self) -> bool:
@@ -80,6 +81,17 @@ class Item:
     def order(self) -> tuple[int, int]:
         """Epoch and revision: of two records of an interval the higher one is right."""
         return self.record.epoch, self.record.rev
+
+    def shown(self, log: LogName) -> Iterator[dict[str, Any]]:
+        """The JSON objects of the record: one, or one for each page of its rows, with `part` and `parts`.
+
+        Raises:
+            ProtocolError: the rows are damaged.
+        """
+        whole = ipc_to_table(self.rows)
+        batches = [] if self.parts == 1 else whole.to_batches()
+        for number, table in enumerate([pa.Table.from_batches([each]) for each in batches] or [whole], 1):
+            yield to_json(self.record, table, (number, self.parts)) | {"incarnation": log.incarnation}
 
     def table(self) -> pa.Table:
         """The rows as readers of Spark get them: the interval's columns, then the query's; none: no rows.

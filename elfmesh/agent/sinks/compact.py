@@ -1,16 +1,20 @@
 """Compaction: the many small files of an old day become few large ones, in one step for everybody who reads.
 
-    DIR/_compact-2026-11-21-ID/     what takes the place of interval_date=2026-11-21, while it is made
-    DIR/interval_date=2026-11-21/57-1320.parquet, _compacted.json
+    ROOT/JOB/incarnation=I/interval_date=2026-11-21/57-1320.parquet, _compacted.json
+    STAGING/JOB/incarnation=I/2026-11-21-ID/     what takes the place of that day, while it is made
 
-A whole partition directory is made beside the old one, and both change places by one call of the kernel
-(RENAME_EXCHANGE): who lists the directory sees the old files or the new ones, never both and never none. Then
-the commit log says so (`{"compacted": ...}`), and the old files go. Only days before the newest that has a
-file are taken, and one that an interval is written to meanwhile stays as it is: the next run takes it.
+A whole partition directory is made in another place, and both change places by one call of the kernel
+(RENAME_EXCHANGE). STAGING is outside of ROOT, because readers such as DuckDB list all directories below ROOT,
+whatever their names: a reader sees the old files or the new ones, never both and never none. Then the commit
+log says so (`{"compacted": ...}`), and the old files go. Only days before the newest that has a file are
+taken, and one that an interval is written to meanwhile stays as it is: the next run takes it.
+
+Only neighbours with the same columns of the same types become one file. Every other file stays as it is, byte
+for byte: a common type may not hold all values, and two spellings of a name are one column to Spark.
 
 Owns these steps and what a run that was killed has left. Synchronous.
 
-Invariant: at each moment the directory of a day has each of its intervals once.
+Invariants: at each moment ROOT has each interval of a day once; no value and no name of a column changes.
 
 Paper: none. See guarantees D-17.
 """
@@ -37,12 +41,18 @@ import pyarrow.parquet as pq
 
 from elfmesh.agent.failpoints import reach
 from elfmesh.agent.sinks.base import Unavailable
-from elfmesh.agent.sinks.commits import DIRECTORY, Commits
+from elfmesh.agent.sinks.commits import DIRECTORY, Commits, make_directory
 from elfmesh.control.results.records import encode_json
 from elfmesh.control.results.segment import sync_directory
-from elfmesh.errors import DataError, RuntimeFailure
+from elfmesh.errors import RuntimeFailure
 
-STAGING, NOTE, PARTITION = "_compact-", "_compacted.json", "interval_date="
+NOTE, PARTITION = "_compacted.json", "interval_date="
+BESIDE = "_compact-"
+"""How earlier releases named what they made, in the log's own directory: it is cleared away as well."""
+
+UNNAMED = ".new"
+"""What the files of a day are called until just before they change places with the old ones."""
+
 FILE_BYTES = 128 << 20
 """Rows, unpacked, after which a new file begins."""
 
@@ -62,6 +72,7 @@ class Compacted:
         files: how many files there were.
         into: how many there are.
         rows: in them.
+        problem: why the day stays as it is, "" if it does not.
     """
 
     directory: str
@@ -69,10 +80,16 @@ class Compacted:
     files: int
     into: int
     rows: int
+    problem: str = ""
 
 
 def compact(
-    root: Path, *, job: str = "*", before: date | None = None, dry_run: bool = False
+    root: Path,
+    *,
+    job: str = "*",
+    before: date | None = None,
+    dry_run: bool = False,
+    staging: Path | None = None,
 ) -> Iterator[Compacted]:
     """Compact all old days of a Parquet sink's directory that have several files.
 
@@ -81,10 +98,10 @@ def compact(
         job: "namespace/name", or "*".
         before: only days before this one.
         dry_run: only say what would be done.
+        staging: where new files are made, on the same file system; None: `.NAME.compact` beside the root.
 
     Raises:
         RuntimeFailure: there are no results there, another compaction runs, or the file system cannot do it.
-        DataError: a day's files do not fit together.
         Unavailable: a sink holds the lock all the time.
         OSError: the disk refuses; what was begun is cleared away by the next run.
     """
@@ -93,9 +110,34 @@ def compact(
         raise RuntimeFailure(
             "there are no results of jobs", where=str(root), hint="Give the `path` of the sink."
         )
-    for directory in logs:
-        with _alone(directory):
-            yield from _compact_log(directory, root, before, dry_run)
+    root = root.resolve()
+    place = (staging or root.with_name(f".{root.name}.compact")).resolve()
+    with contextlib.nullcontext() if dry_run else _usable(place):
+        for directory in (root / path.relative_to(path.parents[1]) for path in logs):
+            with _alone(directory):
+                yield from _compact_log(directory, place, root, before, dry_run)
+
+
+@contextlib.contextmanager
+def _usable(staging: Path) -> Iterator[None]:
+    """The directory of what is being made, for as long as something is.
+
+    Raises:
+        RuntimeFailure: it cannot be made.
+    """
+    try:
+        staging.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RuntimeFailure(
+            f"no files can be made there: {error.strerror}", where=str(staging),
+            hint="Give --staging, a directory on the same file system that readers do not read.",
+        ) from None  # fmt: skip
+    try:
+        yield
+    finally:
+        for path in (*sorted(staging.glob("*/*"), reverse=True), *staging.glob("*"), staging):
+            with contextlib.suppress(OSError):  # not empty: what a run leaves that was cut off
+                path.rmdir()
 
 
 @contextlib.contextmanager
@@ -113,20 +155,50 @@ def _alone(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _compact_log(directory: Path, root: Path, before: date | None, dry_run: bool) -> Iterator[Compacted]:
+def _compact_log(
+    directory: Path, place: Path, root: Path, before: date | None, dry_run: bool
+) -> Iterator[Compacted]:
     commits = Commits(directory)
+    relative = directory.relative_to(root)
+    staging = place / relative
     if not dry_run:
-        _clear(directory, commits)
-    name = directory.relative_to(root).as_posix()
+        _clear(directory, staging, commits)
     for partition, files in _old_days(directory, commits, before):
         day = partition.name.removeprefix(PARTITION)
-        if dry_run:
+        try:
+            groups = list(_alike(files))
+            if len(groups) == len(files):
+                continue
             rows = sum(pq.read_metadata(path).num_rows for path in files)
-            yield Compacted(name, day, len(files), 1, rows)
-        else:
-            done = _compact_day(directory, commits, partition, files)
-            if done is not None:
-                yield Compacted(name, day, len(files), *done)
+            into = len(groups) if dry_run else _compact_day(staging, commits, partition, groups)
+        except pa.ArrowException as error:  # of a damaged file; other days and jobs are none the worse for it
+            yield Compacted(relative.as_posix(), day, len(files), len(files), 0, str(error).splitlines()[0])
+            continue
+        if into is not None:
+            yield Compacted(relative.as_posix(), day, len(files), into, rows)
+
+
+def _alike(files: list[Path]) -> Iterator[list[Path]]:
+    """Neighbours with the same columns of the same types, up to the size of a file.
+
+    Raises:
+        ArrowException: one of them is damaged.
+    """
+    group: list[Path] = []
+    known: pa.Schema | None = None
+    size = 0
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            metadata, schema = file.metadata, file.schema_arrow.remove_metadata()
+        unpacked = sum(
+            metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)
+        )
+        if group and (schema != known or size + unpacked > FILE_BYTES):
+            yield group
+            group, size = [], 0
+        group.append(path)
+        known, size = schema, size + unpacked
+    yield group
 
 
 def _old_days(directory: Path, commits: Commits, before: date | None) -> Iterator[tuple[Path, list[Path]]]:
@@ -141,41 +213,48 @@ def _old_days(directory: Path, commits: Commits, before: date | None) -> Iterato
             yield partition, files
 
 
-def _compact_day(
-    directory: Path, commits: Commits, partition: Path, files: list[Path]
-) -> tuple[int, int] | None:
-    """How many files it was made into, and their rows; None: it was written to meanwhile, and stays."""
-    made, rows = [], 0
-    digest = _state_of(files)
+def _compact_day(staging: Path, commits: Commits, partition: Path, groups: list[list[Path]]) -> int | None:
+    """How many files it was made into; None: it was written to meanwhile, and stays.
+
+    Raises:
+        ArrowException: a file is damaged, and the day stays.
+    """
+    digest = _state_of([path for group in groups for path in group])
     day = partition.name.removeprefix(PARTITION)
-    staging = directory / f"{STAGING}{day}-{digest}"
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir()
-    for tables, records, first, last in _batches(files):
-        path = staging / f"{first}-{last}.parquet"
-        rows += _write(path, tables, records)
-        made.append(
-            {"file": f"{partition.name}/{path.name}", "intervals": [first, last], "sha256": _digest(path)}
-        )
-    note = {"id": digest, "day": day, "files": made}
-    _write_whole(staging / NOTE, encode_json(note))
-    sync_directory(staging)
-    sync_directory(directory)
-    reach("files.staged")
-    with _locked(commits):
-        # The newest day may be of an open interval that was shown, so that the one before is written to yet.
-        unchanged = _state_of(sorted(partition.glob("*.parquet"), key=_first)) == digest
-        if unchanged:
-            _exchange(staging, partition)
-            sync_directory(directory)
-            reach("files.swapped")
-            commits.compacted(note)
-    if not unchanged:
-        shutil.rmtree(staging)
-        return None
-    reach("files.named")
-    shutil.rmtree(staging)
-    return len(made), rows
+    make_directory(staging)
+    made = staging / f"{day}-{digest}"
+    shutil.rmtree(made, ignore_errors=True)
+    made.mkdir()
+    try:
+        note = {"id": digest, "day": day, "files": [_made(made, partition, group) for group in groups]}
+        _write_whole(made / NOTE, encode_json(note))
+        sync_directory(staging)
+        reach("files.staged")
+        with _locked(commits):
+            # The newest day may be of an open interval that was shown: the day before is still written to.
+            unchanged = _state_of(sorted(partition.glob("*.parquet"), key=_first)) == digest
+            if unchanged:
+                for path in made.glob(f"*{UNNAMED}"):
+                    path.rename(path.with_name(path.name.removesuffix(UNNAMED)))
+                sync_directory(made)
+                reach("files.renamed")
+                _exchange(made, partition)
+                sync_directory(partition.parent)
+                reach("files.swapped")
+                commits.compacted(note)
+        reach("files.named")
+    except Exception:  # what has changed places is told of by the next run, which finds the note
+        if not _is_there(partition, digest):
+            shutil.rmtree(made, ignore_errors=True)
+        raise
+    shutil.rmtree(made)
+    return len(groups) if unchanged else None
+
+
+def _is_there(partition: Path, digest: str) -> bool:
+    """Whether a day's files are those that were made under this name."""
+    note = partition / NOTE
+    return note.exists() and msgspec.json.decode(note.read_bytes()).get("id") == digest
 
 
 def _state_of(files: list[Path]) -> str:
@@ -184,39 +263,37 @@ def _state_of(files: list[Path]) -> str:
     return hashlib.sha256(names.encode()).hexdigest()[:12]
 
 
-def _batches(files: list[Path]) -> Iterator[tuple[list[pa.Table], list[Any], int, int]]:
-    """Tables for one file each, with the records of their intervals and the first and last one's number."""
-    tables: list[pa.Table] = []
-    records: list[Any] = []
-    size, first, last = 0, _first(files[0]), 0
-    for path in files:
+def _made(directory: Path, partition: Path, group: list[Path]) -> dict[str, Any]:
+    """Make one file of a group, without a name that readers look for; what the commit log says of it.
+
+    Raises:
+        ArrowException: one of them is damaged.
+    """
+    first, last = _first(group[0]), _last(group[-1])
+    name = group[0].name if len(group) == 1 else f"{first}-{last}.parquet"
+    path = directory / f"{name}{UNNAMED}"
+    if len(group) == 1:
+        os.link(group[0], path)
+    else:
+        _merge(group, path)
+    return {"file": f"{partition.name}/{name}", "intervals": [first, last], "sha256": _digest(path)}
+
+
+def _merge(group: list[Path], path: Path) -> None:
+    tables, records = [], []
+    for each in group:
         # Not `pq.read_table`: it would add a column for the partition, which its directory says.
-        table = pq.ParquetFile(path).read()
-        if tables and size + table.nbytes > FILE_BYTES:
-            yield tables, records, first, last
-            tables, records, size, first = [], [], 0, _first(path)
+        table = pq.ParquetFile(each).read()
         said = table.schema.metadata or {}
         records += [msgspec.json.decode(said[b"elf.record"])] if b"elf.record" in said else []
         records += msgspec.json.decode(said.get(b"elf.records", b"[]"))
         tables.append(table.replace_schema_metadata(None))
-        size, last = size + table.nbytes, _last(path)
-    yield tables, records, first, last
-
-
-def _write(path: Path, tables: list[pa.Table], records: list[Any]) -> int:
-    try:
-        table = pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowException as error:
-        raise DataError(
-            f"intervals of one day have columns of different types: {error}", where=str(path.parent),
-            hint="CAST them in the query; this day stays as it is.",
-        ) from None  # fmt: skip
+    table = pa.concat_tables(tables)  # which refuses tables that differ
     buffer = pa.BufferOutputStream()
     pq.write_table(
         table.replace_schema_metadata({"elf.records": encode_json(records)}), buffer, compression="zstd"
     )
     _write_whole(path, buffer.getvalue())
-    return int(table.num_rows)
 
 
 def _write_whole(path: Path, data: Any) -> None:
@@ -226,16 +303,15 @@ def _write_whole(path: Path, data: Any) -> None:
         os.fsync(file.fileno())
 
 
-def _clear(directory: Path, commits: Commits) -> None:
+def _clear(directory: Path, staging: Path, commits: Commits) -> None:
     """Finish or forget what a run that was killed has left."""
-    for staging in directory.glob(f"{STAGING}*"):
-        day, _, digest = staging.name.removeprefix(STAGING).rpartition("-")
-        note = directory / f"{PARTITION}{day}" / NOTE
-        said = msgspec.json.decode(note.read_bytes()) if note.exists() else {}
-        if said.get("id") == digest:  # they have changed places
+    for made in (*staging.glob("*"), *directory.glob(f"{BESIDE}*")):
+        day, _, digest = made.name.removeprefix(BESIDE).rpartition("-")
+        partition = directory / f"{PARTITION}{day}"
+        if _is_there(partition, digest):  # they have changed places
             with _locked(commits):
-                commits.compacted(said)
-        shutil.rmtree(staging)
+                commits.compacted(msgspec.json.decode((partition / NOTE).read_bytes()))
+        shutil.rmtree(made)
 
 
 @contextlib.contextmanager
@@ -266,6 +342,11 @@ def _exchange(one: Path, other: Path) -> None:
             raise RuntimeFailure(
                 "this file system cannot exchange two directories in one step", where=str(other),
                 hint="ext4, xfs, btrfs and tmpfs can.",
+            )  # fmt: skip
+        if code == errno.EXDEV:
+            raise RuntimeFailure(
+                "it is on another file system than the results", where=str(one.parent),
+                hint="Give --staging, a directory on the same file system that readers do not read.",
             )  # fmt: skip
         raise OSError(code, os.strerror(code), str(other))
 

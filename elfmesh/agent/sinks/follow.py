@@ -13,23 +13,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from elfmesh.agent.sinks.base import Fenced, Item, LogName, Lost, Refused, Sink, Unavailable
-from elfmesh.control.answers import NOT_FOUND, OK
+from elfmesh.control.answers import GONE, NOT_FOUND, OK
 from elfmesh.control.events import Reply
 from elfmesh.control.results.pages import decode_page
+from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.results.row_pages import table_of
+from elfmesh.control.web.whole_rows import Asker, RowsLost, whole
 from elfmesh.errors import ElfError, ProtocolError, Unreachable
 
 log = logging.getLogger("elf.sinks")
-Asker = Callable[[str, dict[str, Any]], Awaitable[Reply]]
 WAIT_S = 15.0
 PAGE_RECORDS = 100
 PAUSE_S, PAUSE_S_MAX = 0.5, 30.0
 """Between two tries of what failed; doubled each time, a part of it by chance."""
 
+NUMBERED_ANEW = "the job was given other intervals, and its master has no results of the earlier ones"
 EMPTY_S = 0.1
 MASTER_S = 0.5
 """Between two questions while a job has no master that answers."""
@@ -118,14 +121,19 @@ class Follower:
     async def _follow(self) -> bool:
         """Follow one incarnation from the sink's position; False when there is no such job."""
         first = await self._answer("offsets", {})
+        if first is not None and not self._newest:
+            for numbering in first.body.get("earlier", ()):  # its rows are there for who was behind in it
+                if not await self._finish(numbering):
+                    return True
         self._ended_unless(None if first is None else str(first.body["incarnation"]))
         if first is None:
             return False
         source = self._source = LogName(self._job["job"], str(first.body["incarnation"]))
         self.progress.incarnation = source.incarnation
         position = await self._sink.position(source)
-        following = int(first.body["latest"]) if self._newest else None
-        following = following if position is None else position.next
+        following = None if position is None else position.next
+        if self._newest and int(first.body["latest"]) >= int(first.body["earliest"]):
+            following = int(first.body["latest"])
         revision, wait = 0, 0.0
         while True:
             question = {"limit": PAGE_RECORDS, "wait": wait, "state": self._state, "revision": revision}
@@ -134,21 +142,67 @@ class Follower:
             )
             if reply is None or reply.body["incarnation"] != source.incarnation:
                 return True
-            lost = _lost(reply.body, following)
+            lost = None if self._newest else _lost(reply.body, following)
             if lost is not None:
                 await self._declare(source, lost)
                 following = lost.last + 1
             self._lags(reply.body, following)
-            for item in await _items(reply.payload):
-                if not await self._write(source, item):
-                    return True
-                if item.terminal:
-                    following = item.record.index + 1
+            following, done = await self._take(source, reply.payload, following)
+            if not done:
+                return True
             self._lags(reply.body, following)
             self._well()
             if not reply.payload:  # a master with too many who wait answers at once
                 await asyncio.sleep(EMPTY_S)
             revision, wait = reply.body.get("revision") or 0, WAIT_S
+
+    async def _finish(self, numbering: Mapping[str, Any]) -> bool:
+        """Write or declare what is left of an earlier numbering of the job's intervals; whether that is done.
+
+        What the sink has only shown of it (`state = "all"`) is not in its log: nothing of that was published.
+        """
+        source = LogName(self._job["job"], str(numbering["incarnation"]))
+        position, latest = await self._sink.position(source), int(numbering["latest"])
+        first = latest if numbering["first"] is None else int(numbering["first"])
+        following = first if position is None else position.next
+        while following <= latest:
+            self._ended_unless(source.incarnation)
+            self._source, self.progress.incarnation = source, source.incarnation
+            question = {"limit": PAGE_RECORDS, "state": "final", "incarnation": source.incarnation}
+            reply = await self._answer("results", question | {"from": following})
+            if reply is None or reply.body["incarnation"] != source.incarnation:
+                return False
+            lost = _lost(reply.body, following) if reply.payload else Lost(following, latest, NUMBERED_ANEW)
+            if lost is not None:
+                await self._declare(source, lost)
+                following = lost.last + 1
+            reached, done = await self._take(source, reply.payload, following)
+            if not done:
+                return False
+            following = following if reached is None else reached
+            self._lags(reply.body, following)
+            self._well()
+        return True
+
+    async def _take(self, source: LogName, page: bytes, following: int | None) -> tuple[int | None, bool]:
+        """Write or declare records; the interval to go on with, and whether to go on from there."""
+        job = self._job | {"incarnation": source.incarnation}
+        for record, rows in await asyncio.to_thread(decode_page, page) if page else []:
+            table = table_of(rows)
+            try:
+                found = await whole(self._ask, job, record, rows)
+            except RowsLost as error:
+                await self._declare(source, Lost(record.index, record.index, str(error)))
+                following = record.index + 1
+                continue
+            item = Item(record, found, 1 if table is None else len(table.pages))
+            if record.lost:
+                await self._declare(source, _declared(record, following))
+            elif not await self._write(source, item):
+                return following, False
+            if item.terminal:
+                following = record.index + 1
+        return following, True
 
     def _ended_unless(self, incarnation: str | None) -> None:
         """Tell the sink if what was followed is not there any more, whatever happened since."""
@@ -157,14 +211,14 @@ class Follower:
             self._source = None
 
     async def _answer(self, verb: str, body: dict[str, Any]) -> Reply | None:
-        """The master's answer; None if there is no such job. While it is being replaced: again."""
+        """The master's answer; None if there is no such job or numbering. Asks again while it is replaced."""
         while True:
             try:
                 reply = await self._ask(verb, {**self._job, **body})
             except Unreachable as error:
                 self.progress.problem = error.message
             else:
-                if reply.status == NOT_FOUND:
+                if reply.status in (NOT_FOUND, GONE):
                     return None
                 if reply.status == OK:
                     return reply
@@ -203,12 +257,13 @@ class Follower:
 
 
 def _lost(body: dict[str, Any], following: int | None) -> Lost | None:
-    """What the log has dropped behind a sink's position; of a sink that has nothing yet, nothing.
+    """What the log has dropped behind a sink's position; of a sink that has nothing yet, from the first on.
 
     A log that was copied from another agent does not know what it has dropped. Then the record in front of
     the position, which was there once, tells: if it is gone, so may be what came behind it.
     """
     earliest, expired = int(body["earliest"]), body["expired"]
+    following = body.get("first") if following is None else following  # agents did not always say it
     if following is None or int(body["latest"]) < earliest:
         return None
     last = int(expired) if expired is not None else earliest - 1
@@ -217,6 +272,7 @@ def _lost(body: dict[str, Any], following: int | None) -> Lost | None:
     return Lost(following, last, "the results log did not keep them long enough")
 
 
-async def _items(page: bytes) -> list[Item]:
-    found = await asyncio.to_thread(decode_page, page) if page else []
-    return [Item(record, rows) for record, rows in found]
+def _declared(record: ResultRecord, following: int | None) -> Lost:
+    """What a record declares lost, as far as a sink does not have it."""
+    first = record.first if following is None else max(record.first, following)
+    return Lost(first, record.index, record.reason)

@@ -28,7 +28,7 @@ from elfmesh.agent.failpoints import reach
 from elfmesh.agent.own_thread import OwnThread
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
 from elfmesh.agent.sinks.config import KafkaSink
-from elfmesh.control.results.records import encode_json, ipc_to_table, to_json
+from elfmesh.control.results.records import encode_json
 
 T = TypeVar("T")
 ANSWER_S = 20.0
@@ -144,8 +144,8 @@ class KafkaTopic:
         position = self._known.get(_key(log))
         if not admit(position, shown.get(index), item):
             return False
-        body = to_json(item.record, ipc_to_table(item.rows)) | {"incarnation": log.incarnation}
-        self._send(log, f"{_key(log)}:{index}", encode_json(body), behind(position, item))
+        messages = [encode_json(shown) for shown in item.shown(log)]
+        self._send(log, f"{_key(log)}:{index}", messages, behind(position, item))
         if item.terminal:
             self._shown[log] = {each: order for each, order in shown.items() if each > index}
         else:
@@ -160,19 +160,22 @@ class KafkaTopic:
         said: dict[str, Any] = {"job": log.job, "incarnation": log.incarnation, "why": lost.why}
         said |= {"lost": [lost.first, lost.last]}
         key = f"{_key(log)}:{lost.first}-{lost.last}:lost"
-        self._send(log, key, encode_json(said), past(position, lost))
+        self._send(log, key, [encode_json(said)], past(position, lost))
 
-    def _send(self, log: LogName, key: str, value: bytes, position: Position | None) -> None:
+    def _send(self, log: LogName, key: str, values: list[bytes], position: Position | None) -> None:
+        """One transaction; of several messages each has its number in its key, since topics are compacted."""
         producer = self._open()
         reach("sink.write", "kafka")
         producer.begin_transaction()
         partition = zlib.crc32(log.job.encode()) % self._partitions
         try:
-            producer.produce(self._config.topic, value, key.encode(), partition)
+            for number, value in enumerate(values, 1):
+                name = key if len(values) == 1 else f"{key}:{number}"
+                producer.produce(self._config.topic, value, name.encode(), partition)
         except KafkaException as error:
             producer.abort_transaction(ANSWER_S)
             if error.args[0].code() in TOO_LARGE:
-                raise Refused(f"{len(value)} bytes are more than a message may have") from None
+                raise Refused(f"{max(map(len, values))} bytes are more than a message may have") from None
             raise
         reach("sink.written", "kafka")
         if position is not None:

@@ -81,8 +81,15 @@ class ParquetFiles:
         return {"path": str(self._root)}
 
     async def _run(self, call: Callable[[], T]) -> T:
+        def guarded() -> T:
+            try:
+                return call()
+            except FileNotFoundError:  # somebody has removed the directory: the next call makes it again
+                self._commits.clear()
+                raise
+
         try:
-            return await self._thread.run(call)
+            return await self._thread.run(guarded)
         except (OSError, StorageError) as error:
             reason = error.strerror if isinstance(error, OSError) else error.message
             raise Unavailable(f"{self._root}: {reason or error}") from None

@@ -24,24 +24,26 @@ from typing import Any, TypeVar
 import psycopg
 import pyarrow as pa
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.json import Jsonb
 
 from elfmesh.agent.failpoints import reach
 from elfmesh.agent.own_thread import OwnThread
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
 from elfmesh.agent.sinks.config import PostgresSink
+from elfmesh.agent.sinks.postgres_connection import SILENT, Connection, connect
 from elfmesh.agent.sinks.postgres_values import KEY, column_type, rows_of, storable, without_nul
 from elfmesh.control.results.records import encode_json, ipc_to_table, to_json
 
 T = TypeVar("T")
-CONNECT_S = 10
-STATEMENT_MS = 30_000
 NAME_BYTES_MAX = 63
 """Of an identifier: PostgreSQL cuts longer ones off, and two would become one."""
 
-OF_THE_DATA = ("22", "54")
-"""Classes of SQLSTATE: a value that no column takes, and what is beyond a limit of the program."""
+OF_THE_DATA = ("22", "23", "54", "P0")
+"""Classes of SQLSTATE that are about this interval's rows: a value that no column takes, a constraint that
+somebody has added, what is beyond a limit of the program, and what a trigger refuses."""
+
+GONE = ("3F000", "42P01")
+"""The schema or a table is not there any more: connecting anew makes them again."""
 
 ALONE = "SELECT pg_advisory_xact_lock(7306074)"
 """Even CREATE TABLE IF NOT EXISTS fails where two do it at once."""
@@ -69,7 +71,7 @@ class PostgresTables:
     def __init__(self, name: str, config: PostgresSink) -> None:
         self._config = config
         self._thread = OwnThread(name)
-        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._connection: Connection | None = None
         self._columns: dict[str, dict[str, str]] = {}
 
     async def position(self, log: LogName) -> Position | None:
@@ -78,7 +80,7 @@ class PostgresTables:
 
     async def write(self, log: LogName, item: Item) -> bool:
         """One transaction. Cost: a round trip per statement, one of them with all rows (COPY)."""
-        return await self._run(partial(self._write, log, item))
+        return await self._run(partial(self._write, log, item), writes=True)
 
     async def declare(self, log: LogName, lost: Lost) -> None:
         """A row that says which intervals are missing, and why."""
@@ -97,7 +99,9 @@ class PostgresTables:
 
     # -- in the thread -----------------------------------------------------------------------------------
 
-    async def _run(self, call: Callable[[], T]) -> T:
+    async def _run(self, call: Callable[[], T], *, writes: bool = False) -> T:
+        """What a call in the thread gives; `writes`: the server's refusal may be about the rows."""
+
         def guarded() -> T:
             try:
                 return call()
@@ -106,27 +110,23 @@ class PostgresTables:
                 raise
             except psycopg.Error as error:
                 self._columns.clear()
-                if (error.sqlstate or "")[:2] in OF_THE_DATA:
+                if writes and (error.sqlstate or "")[:2] in OF_THE_DATA:
                     raise Refused(_reason(error)) from None
+                if error.sqlstate in GONE:
+                    self._disconnect()
+                if self._connection is not None and self._connection.silent:
+                    raise Unavailable(SILENT) from None
                 raise Unavailable(_reason(error)) from None
 
         return await self._thread.run(guarded)
 
-    def _connected(self) -> psycopg.Connection[tuple[Any, ...]]:
+    def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed or self._connection.broken:
-            options = f"-c statement_timeout={STATEMENT_MS} -c timezone=UTC"
+            self._connection = None
             try:
-                conninfo_to_dict(self._config.conninfo)
+                connection = connect(self._config.conninfo)
             except psycopg.ProgrammingError:  # whose message repeats what it could not read
                 raise Unavailable("conninfo cannot be read (not shown: it may hold a password)") from None
-            connection = psycopg.connect(
-                self._config.conninfo,
-                autocommit=True,
-                connect_timeout=CONNECT_S,
-                options=options,
-                application_name="elfmesh",
-                client_encoding="utf8",
-            )
             named = {"positions": self._named("elf_positions"), "intervals": self._named("elf_intervals")}
             with connection.transaction():
                 connection.execute(ALONE)

@@ -31,8 +31,9 @@ from elfmesh.agent.own_thread import OwnThread
 from elfmesh.agent.sinks.addresses import CheckedResolver, Forbidden
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
 from elfmesh.agent.sinks.config import WebhookSink
-from elfmesh.control.results.records import encode_json, ipc_to_table, to_json
-from elfmesh.errors import StorageError
+from elfmesh.control.results.records import encode_json
+from elfmesh.errors import ProtocolError, StorageError
+from elfmesh.sums import json_checked, json_with_sum
 
 T = TypeVar("T")
 ANSWER_BYTES = 4096
@@ -67,10 +68,12 @@ class Webhook:
         shown = self._shown.setdefault(log, {})
         if not admit(position, shown.get(item.record.index), item):
             return False
-        body = await self._run(partial(self._body, log, item))
-        reach("sink.write", "webhook")
-        await self._post(_key(log, item), body)
-        reach("sink.written", "webhook")
+        bodies = await self._run(partial(self._bodies, log, item))
+        key = _key(log, item)
+        for part, body in enumerate(bodies, 1):
+            reach("sink.write", "webhook")
+            await self._post(key if len(bodies) == 1 else f"{key}:{part}", body)
+            reach("sink.written", "webhook")
         if not item.terminal:
             shown[item.record.index] = item.order
             return True
@@ -120,19 +123,20 @@ class Webhook:
         if data is None:
             return None
         try:
-            return msgspec.json.decode(data, type=Position)
-        except msgspec.MsgspecError as error:
-            raise Unavailable(f"its position is damaged ({error}): {self._place(log)}") from None
+            return msgspec.json.decode(json_checked(data), type=Position)
+        except (msgspec.MsgspecError, ProtocolError) as error:
+            where = self._storage.where(self._place(log))
+            raise Unavailable(f"its position is damaged ({error}): {where}") from None
 
     def _store(self, log: LogName, position: Position) -> None:
-        self._storage.write(self._place(log), msgspec.json.encode(position))
+        self._storage.write(self._place(log), json_with_sum(msgspec.json.encode(position)))
 
-    def _body(self, log: LogName, item: Item) -> bytes:
-        shown = to_json(item.record, ipc_to_table(item.rows)) | {"incarnation": log.incarnation}
-        body = encode_json(shown)
-        if len(body) > self._config.body_bytes_max:
-            raise Refused(f"{len(body)} bytes of JSON are more than body_max")
-        return body
+    def _bodies(self, log: LogName, item: Item) -> list[bytes]:
+        bodies = [encode_json(shown) for shown in item.shown(log)]
+        size = max(map(len, bodies))
+        if size > self._config.body_bytes_max:
+            raise Refused(f"{size} bytes of JSON are more than body_max")
+        return bodies
 
     # -- requests ------------------------------------------------------------------------------------------
 
@@ -177,5 +181,5 @@ class Webhook:
 
 
 def _key(log: LogName, item: Item) -> str:
-    """Names a revision: whoever gets the same key twice has the same interval twice."""
+    """Names a revision: whoever gets the same key twice has the same interval, or part of it, twice."""
     return f"{log.job}:{log.incarnation}:{item.record.index}:{item.record.rev}"

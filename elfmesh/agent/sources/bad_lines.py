@@ -28,9 +28,12 @@ def places(samples: Sequence[str], block: Block, lines_before: int | None = None
         lines_before: lines of the file before the block; None: not known, as where reading began within it.
     """
     source = "stdin" if block.source == "-" else block.source
-    found = []
+    found: list[str] = []
+    behind: dict[str, int] = {}
     for each in samples:
-        start = start_of(each, block.data)
+        start = start_of(each, block.data, behind.get(each, 0))
+        if start is not None:
+            behind[each] = start + 1
         if start is None:
             found.append(source)
         elif lines_before is not None:
@@ -42,17 +45,17 @@ def places(samples: Sequence[str], block: Block, lines_before: int | None = None
     return found
 
 
-def start_of(sample: str, data: bytes) -> int | None:
-    """Where the line begins that a sample is about; of equal lines the first, None if it is not there."""
+def start_of(sample: str, data: bytes, begin: int = 0) -> int | None:
+    """Where the line begins that a sample is about: the first at or behind `begin`, None if there is none."""
     parts = sample.split(": ", REASON_PARTS_MAX)
     for number in range(1, len(parts)):
         shown = ": ".join(parts[number:])
         whole = len(shown) < SAMPLE_CHARACTERS_MAX + len(CUT) or not shown.endswith(CUT)
         text = (shown if whole else shown.removesuffix(CUT)).encode()
         for end in (b"\n", b"\r\n") if whole else (b"",):
-            if text and data.startswith(text + end):
+            if text and not begin and data.startswith(text + end):
                 return 0
-            if text and (at := data.find(b"\n" + text + end)) >= 0:
+            if text and (at := data.find(b"\n" + text + end, max(0, begin - 1))) >= 0:
                 return at + 1
         if text and whole and (data == text or data.endswith(b"\n" + text)):
             return len(data) - len(text)

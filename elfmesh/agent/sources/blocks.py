@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -191,13 +191,25 @@ def read_blocks(
         DataError: the compressed file is damaged or cut off.
     """
     cutter = new_cutter(line_bytes_max)
+    held: Block | None = (
+        None  # a last line without newline comes with the lines before it, but nobody waits for it
+    )
+    waits = is_pipe(path)
     for chunk in _chunks(path, block_bytes, stdin, on_bytes or _ignore):
         data = cutter.push(chunk)
         overlong, start = cutter.take_overlong()
-        if data or overlong:
-            yield Block(data, path, overlong=overlong, overlong_sample=start)
+        if held is not None:
+            yield held
+        held = Block(data, path, overlong=overlong, overlong_sample=start) if data or overlong else None
+        if held is not None and waits:
+            yield held
+            held = None
     last = cutter.finish()
     overlong, start = cutter.take_overlong()
+    if held is not None and last:
+        held, last = replace(held, data=held.data + last), b""
+    if held is not None:
+        yield held
     if last or overlong:
         yield Block(last, path, overlong=overlong, overlong_sample=start)
 

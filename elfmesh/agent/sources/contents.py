@@ -176,6 +176,29 @@ def is_copy_of(path: str, original: str) -> bool | None:
         os.close(fd)
 
 
+def common_bytes(fd: int, other: int) -> int:
+    """How far two open files agree: 0 unless the beginning of one is that of the other.
+
+    Where they cease to agree is found by halves: what stands there is compared, not all before it.
+
+    Raises:
+        OSError: one of them cannot be read.
+    """
+    ours, theirs = os.pread(fd, HEAD_BYTES, 0), os.pread(other, HEAD_BYTES, 0)
+    same = min(len(ours), len(theirs))
+    if not same or ours[:same] != theirs[:same]:
+        return 0
+    above = min(os.fstat(fd).st_size, os.fstat(other).st_size) + 1
+    while above - same > 1:
+        middle = (same + above) // 2
+        start = max(0, middle - MARK_BYTES)
+        if os.pread(fd, middle - start, start) == os.pread(other, middle - start, start):
+            same = middle
+        else:
+            above = middle
+    return same
+
+
 def begins_as(path: str, place: FilePosition) -> bool:
     """Whether the raw bytes of a file begin as those of a stored one."""
     try:

@@ -74,6 +74,11 @@ class OpenFile:
         mark = mark_of(self._before)
         return FilePosition(self.path, *self.id, self.generation, len(self.head), self.offset, mark)
 
+    @property
+    def bytes_before(self) -> bytes:
+        """The last MARK_BYTES of what was read, fewer near the beginning."""
+        return self._before
+
     def start_at(self, offset: int) -> None:
         """Go on from an offset that is a line's beginning; of a compressed file, only forward.
 

@@ -14,6 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
 from elfmesh.agent.parsers.base import SAMPLES_MAX, sample
@@ -22,6 +23,8 @@ from elfmesh.agent.sources.bad_lines import places
 from elfmesh.agent.sources.blocks import BLOCK_BYTES, POLL_BYTES, Block
 from elfmesh.agent.sources.directives import head_before
 from elfmesh.agent.sources.position import FileKey, FilePosition, Gap, SourceState
+from elfmesh.agent.sources.starving import files_max as allowed_files
+from elfmesh.agent.sources.starving import retried
 from elfmesh.agent.sources.tail import FILES_MAX, GRACE_S, ReadFrom, Tail
 
 log = logging.getLogger("elf.worker")
@@ -74,7 +77,7 @@ class StreamReader:
         block_bytes: size of a block, more or less.
         grace_s: how long a rotated file is kept open after its last growth.
         clock: monotonic seconds.
-        files_max: descriptors of one cursor group.
+        files_max: descriptors of one cursor group; a quarter of the process's where that is less.
     """
 
     def __init__(
@@ -92,7 +95,7 @@ class StreamReader:
         self._block_bytes = block_bytes
         self._grace_s = grace_s
         self._clock = clock
-        self._files_max = files_max
+        self._files_max = allowed_files(files_max)
         self._groups: list[_Group] = []
         self._group_of: dict[str, _Group] = {}
         self._gaps: dict[str, list[Gap]] = {}
@@ -207,7 +210,8 @@ class StreamReader:
         blocks = group.tail.poll(bytes_max, limits)
         self._take_gaps(group)
         for block in blocks:
-            parsed = _parse_any(self._parser(group, block), block, columns)
+            parser = retried(partial(self._parser, group, block), f"reading {block.source}")
+            parsed = _parse_any(parser, block, columns)
             yield Delivery(tuple(group.jobs), parsed, block)
 
     def sources(self, job: str) -> list[SourceState]:
@@ -310,9 +314,12 @@ def _same_place(leader: Tail, follower: Tail) -> bool:
 
 
 def _parse_any(parser: Parser, block: Block, columns: Sequence[str]) -> Parsed:
-    """`parse_block`, whatever is in the block: who writes a log must not end the agent that reads it."""
+    """`parse_block` for any bytes: the writer of a log must not end the agent that reads it.
+
+    Waits where the host lacks a resource. An error that is left is the block's: its lines are parse errors.
+    """
     try:
-        return parse_block(parser, block, columns)
+        return retried(partial(parse_block, parser, block, columns), f"reading {block.source}")
     except Exception as error:
         log.exception(
             "a block of %s from byte %d breaks its parser", block.source, block.end - len(block.data)

@@ -97,6 +97,7 @@ class Tail:
             heads=dict(heads or {}),
             line_bytes_max=line_bytes_max,
             files_max=files_max,
+            grace_s=grace_s,
             new_cutter=cutter_for(framing),
         )
         self._block_bytes, self._grace_s, self._clock = block_bytes, grace_s, clock

@@ -7,6 +7,7 @@ given. Knows neither the loop, nor threads, nor the disk.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -34,8 +35,12 @@ from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control import events as ctl
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest
+from elfmesh.control.ql.block import BlockRows
+from elfmesh.control.ql.impossible import Doubts
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.terms import Stage
+
+log = logging.getLogger("elf.worker")
 
 MOVING = "moving"
 """Why a job is held while it changes its reader."""
@@ -89,6 +94,9 @@ class LocalJob:
         self._unreleased = Unreleased()
         self._reported: tuple[tuple[str, ...], str] = ((), "")
         self._gaps: tuple[str, ...] = ()
+        self._carried: tuple[Carried, ...] = ()
+        self._doubts: dict[str, Doubts] = {}
+        self._doubted: tuple[str, ...] = ()
 
     @property
     def held_bytes(self) -> int:
@@ -117,7 +125,7 @@ class LocalJob:
         """
         found = recover(frames, self.key, self.start, self.stages, self.manifest.partitions)
         self._last, self._gaps, self.unwritten = found.last, found.lost, found.frames
-        self._entries, self._floor = found.entries, found.floor
+        self._entries, self._floor, self._carried = found.entries, found.floor, found.carried
         told = [self._saying.revised(each, again=True) for each in found.revised]
         events = [
             event
@@ -134,7 +142,7 @@ class LocalJob:
         self.worker = StagedWorker(
             self.stages,
             start_index=self.start,
-            resumed=Resumed(self.start) if last is None else _resumed(last),
+            resumed=Resumed(self.start, carried=self._carried) if last is None else _resumed(last),
             around=Surroundings(
                 stream.config.idle_us,
                 self.cost.memory,
@@ -171,7 +179,9 @@ class LocalJob:
 
     def _first_frame(self, stream: Home) -> Sealed:
         version, at = self.worker.head.evaluated, stream.reader.positions(self.key)
-        return Sealed(self.key, version, self.start, self.start, [], positions=(), restart=at)
+        return Sealed(
+            self.key, version, self.start, self.start, [], positions=(), restart=at, carried=self._carried
+        )
 
     def _remember(self, last: Sealed | None) -> None:
         """After a restart: what late records may still revise."""
@@ -239,10 +249,18 @@ class LocalJob:
             self.worker.lost(gaps)
             self._gaps = (*self._gaps, *map(str, gaps))[-GAPS_TOLD:]
 
+    def doubt(self, records: BlockRows, source: str, stream: str) -> None:
+        """Note the comparisons that the types of a block make impossible."""
+        if stream not in self._doubts:
+            self._doubts[stream] = ql.Query(self.statement, self._labels).doubts(stream)
+        for each in self._doubts[stream].found(records.column, source):
+            log.warning("job %s compares in vain: %s", self.manifest.qualified, each)
+            self._doubted = (*self._doubted, each)[-GAPS_TOLD:]
+
     def report(self, outcome: Outcome) -> None:
         """Tell people what could not be used or read, once."""
         said = filter(None, (self.cost.slowed, self.cost.crowds))
-        samples = (*said, *self.worker.samples, *self._gaps, *self.functions.notes)
+        samples = (*said, *self.worker.samples, *self._gaps, *self._doubted, *self.functions.notes)
         problem = self.functions.problem
         if (samples, problem) != self._reported:
             self._reported = (samples, problem)

@@ -26,6 +26,7 @@ from elfmesh.cbt import Encode, Panes, PartialTooLarge, TypeConflict, encode_par
 from elfmesh.cbt.budget import Budget
 from elfmesh.control.ql import Query
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
+from elfmesh.control.ql.growth import TooLarge
 from elfmesh.control.results.records import (
     CONTRIBUTED,
     FILTERED,
@@ -269,6 +270,14 @@ class LateRecords:
             return
         try:
             taken = self._insert(by, index, rows, column, stream, note, whole=whole)
+        except TooLarge as error:
+            if rows.rows > 1:
+                for half in rows.halves():
+                    self._feed(by, index, half, origin, fed, note, whole=whole, is_lowest=is_lowest)
+                return
+            note(str(error))
+            fed.leave_out(PARSE_ERROR, index, rows.rows if whole else 0)
+            return
         except (DataError, QueryError) as error:
             note(str(error))
             fed.leave_out(PARSE_ERROR, index, rows.rows if whole else 0)

@@ -25,6 +25,7 @@ from elfmesh.control.results.records import FIRST, NOT_COUNTED, SOURCE_GAP
 from elfmesh.control.stages import valid_until
 from elfmesh.control.terms import Stage
 
+DAMAGED_END = "the end of the frame log was damaged: what it said is read again where it can be"
 GAPS_TOLD = 3
 """Of the losses of the sources, the newest are told with their path and cause."""
 
@@ -51,6 +52,7 @@ class Recovered:
         floor: below it everything is closed.
         frames: what the frame log must hold before anything else of the job happens.
         lost: what a damaged part of the frame log took, in words.
+        carried: what a job without a frame counts in the first interval that it seals.
     """
 
     last: Sealed | None = None
@@ -60,6 +62,7 @@ class Recovered:
     floor: int = FIRST
     frames: list[Frame] = field(default_factory=list)
     lost: tuple[str, ...] = ()
+    carried: tuple[Carried, ...] = ()
 
 
 def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], partitions: int) -> Recovered:
@@ -70,7 +73,11 @@ def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], par
     each. Before `start`, what was closed meanwhile, with or without this agent.
     """
     found = Recovered(frames.last(key))
+    if frames.recovery.rotten:
+        found.lost = (DAMAGED_END,)
     if found.last is None:
+        if frames.recovery.rotten:  # it may have had frames there
+            found.carried = ((None, FIRST, tuple(_lost(start, partitions).counts)),)
         return found
     released = frames.released(key)
     found.floor = FIRST if released is None else released
@@ -81,7 +88,7 @@ def recover(frames: FrameLog, key: str, start: int, stages: Sequence[Stage], par
         found.frames = [found.last]
         kept = [*kept[: -len(annulled)], *(frame.below(at) for frame in annulled)]
     heard, torn = frames.heard(key), frames.recovery.torn.get(key, 0)
-    if torn > heard:
+    if torn > heard or frames.recovery.rotten:
         lost = (found.last.stop, FIRST, tuple(_lost(found.last.stop, partitions).counts))
         found.last = msgspec.structs.replace(found.last, carried=[*(found.last.carried or ()), lost])
     revised = (each for frame in kept for each in frame.revised)
@@ -124,7 +131,7 @@ def _say(
         cursor = frame.stop
     if cursor < found.last.stop:
         found.ranges.append(Range(found.last.version, cursor, found.last.stop, []))
-    found.lost = tuple(
+    found.lost += tuple(
         f"intervals {first} to {stop - 1} were lost with a damaged part of the frame log"
         for stop, first in sorted(holes.items())[-GAPS_TOLD:]
     )

@@ -11,6 +11,7 @@ nothing else; a frame has the late records of everything that it says was read.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Sequence
 
@@ -29,7 +30,9 @@ from elfmesh.agent.worker.staged import StagedWorker
 from elfmesh.control import events as ctl
 from elfmesh.control.results.records import CONTRIBUTED, OVERFLOW
 from elfmesh.errors import RuntimeFailure
+from elfmesh.limits import DATA_FRAME_BYTES_MAX
 
+log = logging.getLogger("elf.worker")
 CONTRIBUTION_BYTES_MAX = FRAME_BYTES_MAX - (16 << 20)
 """Payloads of what is sealed at once; the rest of a frame is room for counts and positions."""
 
@@ -55,6 +58,10 @@ class Unreleased:
         """Intervals below `stop` are closed."""
         while self._held and self._held[0][0] <= stop:
             self.nbytes -= self._held.popleft()[1]
+
+
+NEAR = 0.8
+"""The share of what a message carries above which each partial is logged."""
 
 
 class Sealing:
@@ -110,7 +117,11 @@ class Sealing:
         room = None if spool_bytes_max is None else spool_bytes_max - self._unreleased.nbytes
         turns = worker.turns(start) if ready > start + 1 else ()
         entries = self._closed(ready, room) if ready > start else []
-        size = sum(len(payload) for entry in entries for payload in entry.payloads)
+        sizes = [len(payload) for entry in entries for payload in entry.payloads]
+        size, largest = sum(sizes), max(sizes, default=0)
+        if largest > NEAR * DATA_FRAME_BYTES_MAX:
+            about = (head.statement.name, largest, DATA_FRAME_BYTES_MAX)
+            log.warning("job %s: a partial of this agent has %d bytes, and %d are sent", *about)
         if size > CONTRIBUTION_BYTES_MAX:
             raise RuntimeFailure(
                 f"intervals {start} to {ready - 1} have {size} bytes, over the limit of"

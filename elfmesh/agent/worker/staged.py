@@ -171,11 +171,11 @@ class StagedWorker:
         for part in self._parts:
             part.lost(gaps)
 
-    def observe(self, sources: Iterable[SourceState], now_us: int) -> None:
-        """Report the outcome of a poll."""
+    def observe(self, sources: Iterable[SourceState], now_us: int, agreed_us: int | None = None) -> None:
+        """Report the outcome of a poll; see `Watermark.observe`."""
         present = tuple(sources)
         for part in self._parts:
-            part.observe(present, now_us)
+            part.observe(present, now_us, agreed_us)
 
     def pause(self, now_us: int) -> None:
         """The reader stops; the watermark stands still."""

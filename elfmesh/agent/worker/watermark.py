@@ -11,6 +11,8 @@ It is the minimum over the sources (files) of what each has reached:
   times `idle_us`: nobody knows yet whether what will come is live or a replay that is about to begin;
 - after a restart, a source that sealed frames had read has reached what they had sealed: it is as live, or as
   idle, as it was, or each restart would be waited for like an empty source;
+- the clock that advances a source is the agent's own, and never ahead of what most of its peers' clocks show
+  (`agreed_us`): what a quiet agent seals makes intervals due at all others, and its clock may be wrong;
 - no record moves it beyond the clock: one wrong time must not make all others late.
 
 While the reader is paused by back-pressure nothing moves and no idle time passes. The watermark never goes
@@ -89,13 +91,16 @@ class Watermark:
         """
         self._reached_before = dict.fromkeys(sources, max(SINCE_EVER, reached_us))
 
-    def observe(self, sources: Iterable[tuple[Hashable, bool]], now_us: int) -> int:
+    def observe(
+        self, sources: Iterable[tuple[Hashable, bool]], now_us: int, agreed_us: int | None = None
+    ) -> int:
         """Report the outcome of a poll and move the watermark.
 
         Args:
             sources: all sources there are now, each with whether it was read to its end; others are
                 forgotten.
             now_us: the wall clock before the poll.
+            agreed_us: the same, not ahead of what most agents' clocks show; None: it is not.
 
         Returns:
             The watermark.
@@ -106,7 +111,8 @@ class Watermark:
         for source, at_end in present.items():
             self._source(source, now_us).at_end = at_end
         if self._paused_us is None:
-            self._value_us = max(self._value_us, self._reached(now_us))
+            by_clock_us = (now_us if agreed_us is None else agreed_us) - clock_lag_us(self._lateness_us)
+            self._value_us = max(self._value_us, self._reached(now_us, by_clock_us))
         return self._value_us
 
     def _source(self, source: Hashable, now_us: int) -> _Source:
@@ -132,27 +138,24 @@ class Watermark:
         if self._empty_since_us is not None:
             self._empty_since_us += away_us
 
-    def _reached(self, now_us: int) -> int:
+    def _reached(self, now_us: int, by_clock_us: int) -> int:
         if not self._sources:
             if self._empty_since_us is None:
                 self._empty_since_us = now_us
             idle = now_us - self._empty_since_us >= UNFED_FACTOR * self._idle_us
-            return self._by_clock(now_us) if idle else SINCE_EVER
+            return by_clock_us if idle else SINCE_EVER
         self._empty_since_us = None
-        return min(self._reached_by(state, now_us) for state in self._sources.values())
+        return min(self._reached_by(state, now_us, by_clock_us) for state in self._sources.values())
 
-    def _reached_by(self, state: _Source, now_us: int) -> int:
+    def _reached_by(self, state: _Source, now_us: int, by_clock_us: int) -> int:
         behind_us = max(SINCE_EVER, min(state.largest_us - self._lateness_us, now_us))
         if not state.at_end:
             return behind_us
         live = abs(now_us - state.largest_us) <= self._live_us or state.largest_us > now_us
         patience_us = self._idle_us * (UNFED_FACTOR if state.largest_us == SINCE_EVER else 1)
         if live or now_us - state.fed_us >= patience_us:
-            return max(behind_us, self._by_clock(now_us))
+            return max(behind_us, by_clock_us)
         return behind_us
-
-    def _by_clock(self, now_us: int) -> int:
-        return now_us - clock_lag_us(self._lateness_us)
 
 
 def clock_lag_us(lateness_us: int) -> int:

@@ -36,6 +36,7 @@ from elfmesh.agent.worker.watermark import SINCE_EVER
 from elfmesh.cbt import Content, Panes, TypeConflict
 from elfmesh.control.ql import Prepared, Query, Statement
 from elfmesh.control.ql.block import INT64_MAX, INT64_MIN, BlockRows
+from elfmesh.control.ql.growth import TooLarge
 from elfmesh.control.ql.python_function import FunctionSource
 from elfmesh.control.results.records import (
     CONTRIBUTED,
@@ -221,16 +222,18 @@ class JobWorker:
                 was_one = bucket in (CONTRIBUTED, FILTERED)
                 self.tally.count_once(to if was_one else bucket, number, self._next, home, total=False)
 
-    def observe(self, sources: Iterable[SourceState], now_us: int) -> int:
+    def observe(self, sources: Iterable[SourceState], now_us: int, agreed_us: int | None = None) -> int:
         """Report the outcome of a poll; moves and returns the watermark.
 
         Args:
             sources: the files behind this job and whether each is read to its end.
             now_us: wall clock before the poll.
+            agreed_us: see `Watermark.observe`.
         """
         present = {state.id: state for state in sources}
         self.offsets.keep(present)
-        return self.times.watermark.observe(((state.id, state.at_end) for state in present.values()), now_us)
+        ends = ((state.id, state.at_end) for state in present.values())
+        return self.times.watermark.observe(ends, now_us, agreed_us)
 
     def pause(self, now_us: int) -> None:
         """The reader stops because of back-pressure; the watermark stands still."""
@@ -322,6 +325,11 @@ class JobWorker:
         stream = block.stream or self._stream
         try:
             prepared, refused = insert(self.query, self._panes, records, self._sample, stream)
+        except TooLarge as error:
+            if records.rows > 1:
+                return self._insert_halves(records, block, told)
+            self._sample(str(error))
+            return 1, 0
         except (DataError, QueryError) as error:
             if self._strict:
                 raise
@@ -331,6 +339,13 @@ class JobWorker:
         for pane in (*prepared.kept, *prepared.filtered):
             self.offsets.begin(pane, block)
         return refused, prepared.failed
+
+    def _insert_halves(self, records: BlockRows, block: Block, told: int | None) -> tuple[int, int]:
+        """As `_insert`, half of the records at a time: evaluated together they take too much memory."""
+        (refused, failed), (refused_too, failed_too) = (
+            self._insert(half, block, told) for half in records.halves()
+        )
+        return refused + refused_too, failed + failed_too
 
     def _count_panes(self, prepared: Prepared, told: int | None) -> None:
         for bucket, panes in ((CONTRIBUTED, prepared.kept), (FILTERED, prepared.filtered)):

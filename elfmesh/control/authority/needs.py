@@ -85,6 +85,7 @@ ROUTES: dict[tuple[str, str], Rule] = {
     ("POST", "/v1/jobs"): Rule(Need.SUBMIT, About.TEXT, "apply"),
     ("DELETE", _JOB): _changes("delete"),
     ("POST", f"{_JOB}/{{verb}}"): _changes("{verb}"),
+    ("POST", f"{_JOB}/recover"): Rule(Need.OPERATE, About.PATH, "recover"),
     ("POST", f"{_JOB}/rollout/{{verb}}"): _changes("{verb}"),
     ("GET", _PROGRAM): _changes("attach"),
     ("POST", f"{_PROGRAM}/insert"): Rule(Need.SUBMIT, About.PATH),
@@ -104,7 +105,7 @@ _CONTROL = (
     "Submit Announce Verdict Announced WhatRuns Running Coming Withdraw Enroll Leaving Roster RosterAck Mark"
     " Stop Fenced Waiting Rate Report PartRoot Part PartFault PartAck TreeOrder Ask AskAll Question Answered"
     " Inquire Known Replica Fetch Page Handover Verify Verified Keep Kept Surrender KeptCopy AskFates Fates"
-    " Rehearse Rehearsed Prepare Promised Accept Accepted Conflict Resign Resigned Departed"
+    " Rehearse Rehearsed Prepare Promised Accept Accepted Conflict Outdated Resign Resigned Departed"
 )
 _PROGRAMS = "Present Appointed Parcel Receipt Broadcast"
 

@@ -83,12 +83,12 @@ def issue_command(
 ) -> None:
     """Make a key and certify it."""
     authority = _authority(directory)
-    from elfmesh.control.identity.ca import new_key, write_public
+    from elfmesh.control.identity.ca import key_for, write_public
 
     wanted = authority.wanted(name, [parse_role(role) for role in roles], dns=dns, ips=ips, agent=_id(agent))
     place = Path(out) if out else authority.directory / "issued" / name
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    key = new_key(place / "key.pem")
+    key = key_for(place)
     write_public(place / "cert.pem", authority.sign(wanted, key.public_key(), days))
     write_public(place / "ca.pem", authority.pem)
     say(f"{name}: {', '.join(wanted.uris)}")

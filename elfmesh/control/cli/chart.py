@@ -55,10 +55,12 @@ class Chart:
         if found["rows"]:
             self._column = number_column(found["rows"], self._column)
         total = sum(_number(row.get(self._column or "")) for row in found["rows"])
+        more = found.get("part", 1) > 1  # of the record before: its first rows are those that are drawn
         if self._totals and self._totals[-1][0] == index:
-            self._totals.pop()
+            before = self._totals.pop()[1]
+            total += before if more else 0
         self._totals.append((index, total))
-        self._last = found
+        self._last = self._last if more else found
         if self._live is not None:
             self._live.update(self.drawn(*self._console.size), refresh=True)
 
@@ -103,12 +105,16 @@ class Chart:
 
 
 def bars_of(rows: list[dict[str, Any]], column: str) -> list[tuple[str, float]]:
-    """Label and value of each bar: rows by that column, or of one row that is nothing but numbers, these."""
+    """Label and value of each bar: rows by that column, or of one row that is nothing but numbers, these.
+
+    A row is called by its columns that are no numbers, and by the other numbers only where it has none.
+    """
     if len(rows) == 1 and all(_is_number(cell) for cell in rows[0].values()):
         return [(name, _number(cell)) for name, cell in rows[0].items()]
+    others = [name for name in (rows[0] if rows else ()) if name != column]
+    named = [name for name in others if not all(_is_number(row.get(name)) for row in rows)]
     return [
-        (", ".join(str(cell) for name, cell in row.items() if name != column), _number(row.get(column)))
-        for row in rows
+        (", ".join(str(row.get(name)) for name in named or others), _number(row.get(column))) for row in rows
     ]
 
 

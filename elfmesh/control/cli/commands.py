@@ -31,6 +31,7 @@ from elfmesh.control.cli.common import (
 )
 from elfmesh.control.cli.health import health_command
 from elfmesh.control.cli.leave import leave_command
+from elfmesh.control.cli.names import note_unknown_streams
 from elfmesh.control.cli.publish import publish_command
 from elfmesh.control.cli.query import query_command
 from elfmesh.control.cli.results import results_command
@@ -55,8 +56,14 @@ from elfmesh.text import printable, suggest
 
 WATCH_S = 2.0
 COLUMNS = {
-    "jobs": ("job", "version", "state", "stream", "agents", "latest", "master", "created"),
-    "agents": ("name", "address", "labels", "streams", "jobs", "masters", "skew_seconds", "security"),
+    "jobs": (
+        *("job", "version", "state", "stream", "agents", "latest", "result", "completeness", "missing"),
+        *("master", "created"),
+    ),
+    "agents": (
+        *("name", "status", "last_seen", "address", "labels", "streams", "jobs", "masters"),
+        *("skew_seconds", "security"),
+    ),
     "streams": ("stream", "formats", "agents"),
     "trees": ("tree", "job", "agent", "root", "depth", "size", "children"),
 }
@@ -66,17 +73,27 @@ COLUMNS = {
 @file_option
 @signature_option
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--strict", is_flag=True, help="Refuse jobs over streams that no agent has.")
 @creator_option
 @output_option
 @api_option
 def apply_command(
-    path: str, signature: str | None, dry_run: bool, creator: str | None, output: str, api: str | None
+    path: str,
+    signature: str | None,
+    dry_run: bool,
+    strict: bool,
+    creator: str | None,
+    output: str,
+    api: str | None,
 ) -> None:
     """Submit the jobs of FILE, or update them in place."""
     client = Client(api)
     text, source = read_text(path)
     envelopes = read_signatures(path, signature)
-    for job in _statements(text, source):
+    jobs = _statements(text, source)
+    for _, _, streams in jobs:
+        note_unknown_streams(client, streams, strict=strict)
+    for job in jobs:
         old = _text_of_job(client, job[1]) if output == "table" else None
         try:
             signed = envelopes.get(text_digest(job[0]), "")
@@ -91,9 +108,9 @@ def apply_command(
             print_rows(output, APPLIED, [answer])
 
 
-def _statements(text: str, source: str) -> list[tuple[str, str]]:
-    """The text and the name of every job in a file; wrong text is refused before anything is sent."""
-    from elfmesh.control.ql import parse_many
+def _statements(text: str, source: str) -> list[tuple[str, str, list[str]]]:
+    """Text, name and streams of every job in a file; wrong text is refused before anything is sent."""
+    from elfmesh.control.ql import job_read, parse_many
 
     try:
         statements = parse_many(text, source=source)
@@ -110,7 +127,8 @@ def _statements(text: str, source: str) -> list[tuple[str, str]]:
             raise with_caret(
                 QueryError(what, line=place.line, column=place.column, source=source, hint=hint), text
             )
-        jobs.append((statement.text, statement.job.qualified))
+        streams = [name for name in statement.streams if not job_read(name)]
+        jobs.append((statement.text, statement.job.qualified, streams))
     return jobs
 
 

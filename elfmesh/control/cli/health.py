@@ -31,6 +31,8 @@ def health_command(alive: bool, timeout: str, output: str, api: str | None) -> N
     if output == "table":
         problem = f": {found['problem']}" if found.get("problem") else ""
         click.echo(printable(f"{found['agent']} is {found['status']}{problem}"))
+        if dead := found.get("dead_agents"):
+            click.echo(printable(f"dead agents: {', '.join(map(str, dead))}"))
         for sink, why in found.get("sinks", {}).items():
             click.echo(printable(f"sink {sink}: {why}"))
     else:

@@ -15,9 +15,10 @@ from elfmesh.control.cli.common import (
     say,
     with_caret,
 )
+from elfmesh.control.cli.names import NO_SUCH_JOB, stream_names
 from elfmesh.control.client import Client
 from elfmesh.control.results.records import encode_json, rows_to_json
-from elfmesh.errors import ConfigError, QueryError, UsageError
+from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError
 from elfmesh.units import parse_duration_us
 
 
@@ -59,11 +60,14 @@ def query_command(
     except ConfigError as error:
         raise UsageError(error.message, where="--wait", hint=error.hint) from None
     try:
-        answer = Client(api).query(
+        client = Client(api)
+        answer = client.query(
             text, min_fidelity=min_fidelity, wait_s=wait_s, tentative=tentative, source=source
         )
     except QueryError as error:
         raise with_caret(error, text) from None
+    except RuntimeFailure as error:
+        raise _meant(error, client, text) from None
     rows = rows_to_json(answer.table)
     if output == "json":
         click.echo(encode_json({"of": answer.of, "rows": rows}).decode())
@@ -81,3 +85,17 @@ def query_command(
             f"{each['job']}: interval {interval['index']}, {interval['start']} .. {interval['end']}, "
             f"{each['state']}, {agents['in']} of {agents['expected']} agents"
         )
+
+
+def _meant(error: RuntimeFailure, client: Client, text: str) -> RuntimeFailure:
+    """The error, or that the query is over a stream: results are what is queried."""
+    from elfmesh.control.ql import parse
+
+    if NO_SUCH_JOB not in error.message:
+        return error
+    streams = stream_names(client)
+    for name in parse(text).streams:
+        if name in streams:
+            hint = "`elf query` reads results of jobs; `elf tap` shows lines of a stream."
+            return RuntimeFailure(f"{name} is a stream, not a job", hint=hint)
+    return error

@@ -25,6 +25,7 @@ from elfmesh.control.cli.common import (
     text_of,
 )
 from elfmesh.control.client import Client
+from elfmesh.control.line_parts import ends
 
 HEAD = ("interval_index", "interval_start", "interval_end", "state", "rev", "completeness")
 
@@ -80,17 +81,20 @@ def _show(
     *,
     quiet: bool,
 ) -> None:
-    count = 0
+    count, last = 0, b""
     if follow:
         end_with_reader()
     try:
         for line in Client(api).lines(job, follow=follow, start=start, limit=limit, state=state):
             printer.show(line)
             sys.stdout.flush()
-            count += 1
+            count, last = count + 1, line
     except KeyboardInterrupt:
         if not follow:
             raise
+    if count == limit and not follow and not quiet:
+        following = int(_parse(last)["interval"]["index"]) + 1
+        say(f"These are the oldest {count} there may be; --from {following} shows those behind them.")
     if not count and not follow and not quiet:
         say(f"{job} has no results yet." if start is None else f"{job} has no results from {start} on.")
 
@@ -118,14 +122,17 @@ class _Table:
             f"{found['state']}{_revision(found)}  {agents['in']}/{agents['expected']} agents  "
             f"{text_of(counts)}"
         )
-        click.secho(heading, bold=True)
-        if agents["missing"]:
-            click.secho(f"missing: {text_of(agents['missing'])}", fg="yellow")
+        if found.get("part", 1) == 1:
+            click.secho(heading, bold=True)
+            for name, text in (("missing", agents["missing"]), ("reason", found.get("reason"))):
+                if text:
+                    click.secho(f"{name}: {text_of(text)}", fg="yellow")
         rows = found["rows"]
         if rows:
             columns = list(rows[0])
             print_table(columns, [[row[column] for column in columns] for row in rows])
-        click.echo()
+        if ends(found):
+            click.echo()
 
 
 class _Csv:

@@ -52,6 +52,7 @@ def tap_command(
     given = {"limit": limit, "seconds": seconds}
     options = {key: value for key, value in given.items() if value is not None}
     counts: dict[str, Any] = {}
+    noted = False
     try:
         for each in client.tap(texts, rate=rate, beginning=beginning, **options):
             if "line" in each:
@@ -59,6 +60,9 @@ def tap_command(
                 sys.stdout.write(line + "\n")
                 sys.stdout.flush()
             elif "read" in each:
+                if each.get("unseen") and not noted and each["read"] > each["parse_errors"]:
+                    noted = True
+                    say(f"no line so far has a value in {', '.join(map(printable, each['unseen']))}")
                 counts = each
     except QueryError as error:
         raise with_caret(error, texts[-1]) from None

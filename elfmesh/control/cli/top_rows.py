@@ -12,9 +12,9 @@ from typing import Any
 from elfmesh.control.load import security_of
 
 AGENT_COLUMNS = (
-    "agent", "cpu_percent", "limit_percent", "rss_mb", "lines_per_second", "behind_seconds", "skew_seconds",
-    "jobs", "slowed", "worst_job", "worst_percent",
-    "security",
+    "agent", "status", "cpu_percent", "limit_percent", "rss_mb", "lines_per_second", "behind_seconds",
+    "skew_seconds", "jobs", "slowed", "worst_job", "worst_percent",
+    "last_seen", "security",
 )  # fmt: skip
 JOB_COLUMNS = (
     "job", "state", "agents", "latest", "result", "completeness", "held_for_seconds", "missing",
@@ -72,6 +72,7 @@ def _agent(before: Mapping[str, Any] | None, row: Mapping[str, Any]) -> dict[str
     )
     return {
         "agent": row.get("name"),
+        "status": row.get("status"),
         "cpu_percent": _percent(cores),
         "limit_percent": _percent(limit),
         "rss_mb": None if rss is None else round(rss / 1e6, 1),
@@ -82,6 +83,7 @@ def _agent(before: Mapping[str, Any] | None, row: Mapping[str, Any]) -> dict[str
         "slowed": load.get("slowed") or [],
         "worst_job": worst,
         "worst_percent": _percent(known[worst]) if worst is not None else None,
+        "last_seen": row.get("last_seen"),
         "security": security_of(row) or None,
     }
 

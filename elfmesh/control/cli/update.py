@@ -27,6 +27,7 @@ from elfmesh.control.cli.common import (
     text_of,
     within,
 )
+from elfmesh.control.cli.names import check_is_job
 from elfmesh.control.client import Client
 from elfmesh.control.manifest import split_name
 from elfmesh.control.signing import Envelope, text_digest
@@ -175,6 +176,7 @@ def delete_command(job: str, signature: str | None, output: str, api: str | None
         if not found:
             raise DataError(f"there is no tombstone of {name} in it", where=signature)
         client.revoke(job, found[0].encode().decode())
+    check_is_job(client, job)
     answer = client.delete(job)
     if output == "table":
         of = f" ({answer['acknowledged']} of {answer['expected']} agents)" if answer.get("expected") else ""

@@ -311,7 +311,7 @@ def _uris(certificate: x509.Certificate) -> list[str]:
 
 
 def new_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """A new private key in a new file of mode 0600.
+    """A new private key in a new file of mode 0600, which is whole or not there.
 
     Raises:
         RuntimeFailure: the file is there already, or cannot be written.
@@ -320,18 +320,37 @@ def new_key(path: Path) -> ec.EllipticCurvePrivateKey:
     data = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(number, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        write_private(beside, data)
+        try:
+            os.link(beside, path)
+        finally:
+            beside.unlink()
     except FileExistsError:
         raise RuntimeFailure(
             "is there already", where=str(path), hint="A key is never overwritten."
         ) from None
     except OSError as error:
         raise RuntimeFailure(error.strerror or str(error), where=str(path)) from None
+    return key
+
+
+def key_for(place: Path) -> ec.EllipticCurvePrivateKey:
+    """The key to certify in a directory: a new one, or the one that an interrupted issue has left.
+
+    Raises:
+        RuntimeFailure: there is a certificate for the key already, or the key cannot be read.
+    """
+    path = place / "key.pem"
+    if not path.exists() or (place / "cert.pem").exists():
+        return new_key(path)
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), None)
+    except (ValueError, TypeError, OSError):
+        key = None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise RuntimeFailure("is no key of ours, and has no certificate", where=str(path), hint="Remove it.")
     return key
 
 

@@ -63,6 +63,7 @@ class Charter:
             evaluated=began.evaluated,
             older=trimmed(began.older, began.effective, committer.closed),
             rollout=began.rollout,
+            earlier=began.earlier,
         )
 
     def promise(self, terms: Terms) -> None:

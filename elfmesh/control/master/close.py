@@ -22,6 +22,7 @@ from elfmesh.control.fidelity import Rates
 from elfmesh.control.gathered import HELD_BYTES_MAX, Gathered, covered_in_all, first_in_any, frontier_in_all
 from elfmesh.control.latest import Latest
 from elfmesh.control.master.closing import Closing, Failed, Frontiers, Leader, make_record
+from elfmesh.control.master.eviction import Evictions
 from elfmesh.control.master.fates import Lacking
 from elfmesh.control.master.haste import Haste
 from elfmesh.control.master.judge import HORIZON_S, SKIP_AGAIN_S, Judge
@@ -35,7 +36,6 @@ from elfmesh.control.messages_parts import PartFault
 from elfmesh.control.messages_safety import Keep
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import Plan, read_plan
-from elfmesh.control.results.pages import ROWS_BYTES_MAX
 from elfmesh.control.results.records import BUCKETS, ResultRecord, State, add_counts
 from elfmesh.control.seen import Seen
 from elfmesh.control.stages import stage_at
@@ -82,6 +82,7 @@ class Closer:
         self.errors: deque[str] = deque(maxlen=ERRORS_MAX)
         self.frozen = self.founding = self.paused = self.behind = False
         self.spent = Spent(office)
+        self.evictions = Evictions(office, book, self.judge, self.spent, stages)
         self._closing: deque[Closing] = deque()
         self._handed = 0
         self._seen = Seen()
@@ -177,7 +178,7 @@ class Closer:
         """Contributions cannot be merged with the others: their agents are missing, and people learn why."""
         mask = bits_of(lost.coverage)
         self.errors.append(f"{', '.join(self._book.names(mask))}: {lost.error}")
-        self._failed.add(lost.start, lost.stop, mask)
+        self._failed.add(lost.start, lost.stop, mask, self.errors[-1])
         self.trees[partition].fail(lost.start, lost.stop, mask)
         self.advance()
 
@@ -186,7 +187,7 @@ class Closer:
         interval, rows, error = event.interval, event.rows, event.error
         closing = next((each for each in self._closing if each.record.index == interval), None)
         if closing is None or closing.record.rev != event.rev:
-            if error or len(rows) > ROWS_BYTES_MAX:
+            if error or event.pages:  # an open interval is shown where its rows need no pages
                 self.tentative.failed(interval, event.rev)
             else:
                 self.tentative.made(interval, event.rev, rows)
@@ -195,6 +196,7 @@ class Closer:
             return
         if problem := self.sessions.made(closing, event):
             self.errors.append(f"interval {interval}: {problem}")
+        self._leader.keep_pages(interval, () if problem else event.pages)
         self.publish()
         if self.sessions.at(interval):
             self.advance()
@@ -226,12 +228,8 @@ class Closer:
             pass
         if open_to_close and self._plan.on_straggler == "correct" and not self.paused:
             self._show()
-        for number in self.judge.overdue_dead():
-            self.judge.forget(number)
-            self.spent.forget(number)
-            if self._book.expects(number, self.next):  # it may have been about to leave
-                self._book.evict(number, self.next)
-                self._leader.evicted()
+        if self.evictions.carry_out(self.frontier, self.next):
+            self._leader.evicted()
         if self.closed != before or (self.frozen and self.idle):
             self._leader.advanced()
 
@@ -370,7 +368,7 @@ class Closer:
         out = ~covered_in_all(self.trees, index) | self._failed.at(index)[0] | missing
         outside = self._book.given & out & ~inside.stuck
         record = make_record(manifest, about, required, missing, names, share, counts, outside, inside.revs)
-        return self.latest.judged(record), tuple(
+        return self.latest.judged(self._failed.named(record, missing)), tuple(
             tuple(part.payload for part in tree if part.payload) for tree in inside.parts
         )
 

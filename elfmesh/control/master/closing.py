@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from elfmesh.control.cover import END
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.results.records import ResultRecord, State, counts_dict
@@ -26,16 +28,23 @@ class Failed:
     """Contributions that cannot be merged with the others: their members are missing."""
 
     def __init__(self) -> None:
-        self._failed: list[tuple[int, int, int]] = []
+        self._failed: list[tuple[int, int, int, str]] = []
 
-    def add(self, start: int, stop: int, mask: int) -> None:
+    def add(self, start: int, stop: int, mask: int, why: str) -> None:
         """Those of the members in `mask` for [start, stop)."""
-        self._failed.append((start, stop, mask))
+        self._failed.append((start, stop, mask, why))
+
+    def named(self, record: ResultRecord, missing: int) -> ResultRecord:
+        """The record with the first reason for which one of the members in `missing` fails."""
+        for start, stop, failed, why in self._failed:
+            if start <= record.index < stop and failed & missing:
+                return replace(record, reason=why)
+        return record
 
     def at(self, interval: int) -> tuple[int, int]:
         """The members that fail at an interval, and one past the last one that is alike."""
         mask, border = 0, END
-        for start, stop, failed in self._failed:
+        for start, stop, failed, _ in self._failed:
             if start <= interval < stop:
                 mask |= failed
             border = min([border, *(edge for edge in (start, stop) if edge > interval)])
@@ -70,6 +79,10 @@ class Leader(Protocol):
 
     def commit(self, record: ResultRecord, rows: bytes) -> None:
         """A record is ready to become final; `Closer.committed` says when it is."""
+        ...
+
+    def keep_pages(self, index: int, pages: tuple[bytes, ...]) -> None:
+        """Keep the pages of the rows of a record that is committed next."""
         ...
 
     def shown(self) -> None:
@@ -116,6 +129,7 @@ def make_record(
     """
     index, since, state, rev, epoch, (start_us, end_us) = about
     expected, absent = required.bit_count(), missing.bit_count()
+    used = state != "SKIPPED"  # none of what has arrived is in a result
     return ResultRecord(
         job=manifest.qualified,
         index=index,
@@ -123,8 +137,8 @@ def make_record(
         end_us=end_us,
         state=state,
         rev=rev,
-        completeness=(expected - absent) / expected,
-        fidelity=fidelity,
+        completeness=(expected - absent) / expected if used else 0.0,
+        fidelity=fidelity if used else 0.0,
         agents_in=expected - absent,
         agents_expected=expected,
         missing=names,

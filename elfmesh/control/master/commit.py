@@ -122,9 +122,10 @@ class Committer:
             size += len(rows)
             if batch and size > LOG_PAGE_BYTES_MAX:
                 break
+            before = batch[-1][0].index if batch else self.cell.value.latest
             if batch:  # a successor goes on from the last one
                 batch[-1] = replace(batch[-1][0], open=b""), batch[-1][1]
-            batch.append((record, rows))
+            batch.append((replace(record, before=before), rows))
         value, terms = self.cell.value, self._master.terms
         last = batch[-1][0].index if batch else value.latest
         closed = last + 1 if batch and last is not None else self._reached

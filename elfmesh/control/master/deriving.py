@@ -12,6 +12,8 @@ Paper: ELF 2.4, coordination of jobs: the request is routed to the other job's m
 
 from __future__ import annotations
 
+import dataclasses
+
 from msgspec.structs import replace
 
 from elfmesh import ids
@@ -122,11 +124,13 @@ class DerivingCloser(Closer):
     def _close(self, found: Step) -> None:
         pieces = found.pieces or ()
         start_us, end_us = self._plan.window(found.index)
-        state, quality = combined(pieces)
+        (state, quality), reason = combined(pieces), ""
         inside = [piece for piece in pieces if start_us <= piece.at_us < end_us]
         if any(piece.rows is None for piece in inside):
-            self.errors.append(f"interval {found.index}: what it reads has more than {HELD_BYTES_MAX} bytes")
+            reason = f"what it reads has more than {HELD_BYTES_MAX} bytes"
+            self.errors.append(f"interval {found.index}: {reason}")
             state, inside = "SKIPPED", []
+            quality = dataclasses.replace(quality, completeness=0.0, fidelity=0.0)
         record = ResultRecord(
             job=self._manifest.qualified,
             index=found.index,
@@ -142,6 +146,7 @@ class DerivingCloser(Closer):
             epoch=self._epoch,
             counts=counts_dict(NOT_COUNTED),
             since=found.since,
+            reason=reason,
         )
         inputs = tuple((piece.name, piece.at_us, piece.rows) for piece in inside if piece.rows)
         self._closing.append(Closing(record, None if inputs else b""))

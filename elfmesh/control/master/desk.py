@@ -12,16 +12,23 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from elfmesh.control.answers import BAD_REQUEST, CONFLICT, FAILED, GONE, OK, error_body, respond
+from msgspec.structs import asdict
+
+from elfmesh.control.answers import BAD_REQUEST, CONFLICT, FAILED, GONE, OK, UNAVAILABLE, error_body, respond
 from elfmesh.control.events import LOG_PAGE_BYTES_MAX, LogRead
 from elfmesh.control.feed import Feed
+from elfmesh.control.holder import LogCopy
+from elfmesh.control.manifest import Manifest
 from elfmesh.control.master.tentative import Tentative
 from elfmesh.control.messages import Ask
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.results.pages import count_frames, encode_frame
 from elfmesh.control.results.records import FIRST, PAO
+from elfmesh.control.terms import Numbering
+from elfmesh.machine import Contact
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 1000
 WAIT_S_MAX = 30.0
@@ -51,23 +58,28 @@ class Desk:
 
     Args:
         office: the way out and the log.
-        job: id of the job.
-        incarnation: of its results.
-        latest: the last published index, asked when it matters.
+        manifest: of the job.
+        copy: this agent's copy of the results log.
         tentative: what the open intervals look like.
         feed: what jobs that read this one are told.
+        voters: who has the row pages of its records as well.
+        earlier: numberings of the job's intervals before this one.
     """
 
     def __init__(
         self,
         office: Office,
-        job: bytes,
-        incarnation: str,
-        latest: Callable[[], int | None],
+        manifest: Manifest,
+        copy: LogCopy,
         tentative: Tentative,
         feed: Feed,
+        voters: Callable[[], tuple[Contact, ...]],
+        earlier: tuple[Numbering, ...] = (),
     ) -> None:
-        self._office, self._job, self._incarnation, self._latest = office, job, incarnation, latest
+        self._copy, self._voters = copy, voters
+        self._office = office
+        self._job, self._incarnation = manifest.job_id, manifest.incarnation
+        self._earlier = {each.incarnation: each for each in earlier}
         self._tentative, self.feed = tentative, feed
         self._waiters: dict[tuple[int, bytes], Waiter] = {}
 
@@ -83,9 +95,12 @@ class Desk:
         if ask.verb == "readable":
             self._respond(ask, OK, self.feed.facts())
             return
+        if body.get("incarnation", self._incarnation) != self._incarnation:
+            self._serve_earlier(ask, body)
+            return
         if (ask.token, ask.origin.id) in self._waiters:
             return  # the same question again, because its asker heard nothing yet
-        latest = self._latest()
+        latest = self._copy.latest
         revision = _revision(body)
         news = (latest is not None and after is not None and latest > after) or (
             revision is not None and self._tentative.seq > revision
@@ -96,6 +111,35 @@ class Desk:
             return
         timer = self._office.after(min(wait, WAIT_S_MAX), lambda: self._over(ask))
         self._waiters[ask.token, ask.origin.id] = Waiter(ask, body, after, revision, timer)
+
+    def ask_page(self, ask: Ask, body: dict[str, Any]) -> None:
+        """Answer "rows": a page of the rows of a record, from the other voters if it is not here any more."""
+        index, digest = body.get("index"), str(body.get("digest"))
+        try:
+            page = int(str(index)), bytes.fromhex(digest)
+        except ValueError:
+            self._respond(ask, BAD_REQUEST, error_body("rows needs index and digest", code=2))
+            return
+        earlier = str(body.get("incarnation"))
+        incarnation = earlier if earlier in self._earlier else self._incarnation
+        self._read_page(ask, incarnation, page, last=incarnation == earlier != self._incarnation)
+
+    def _read_page(self, ask: Ask, incarnation: str, page: tuple[int, bytes], *, last: bool) -> None:
+        index, digest = page
+
+        def read(found: LogRead | None) -> None:
+            if found is not None and found.page:
+                self._respond(ask, OK, {"incarnation": incarnation}, found.page)
+            elif not last:
+                again = partial(self._read_page, ask, incarnation, page, last=True)
+                self._copy.pages.obtain({digest: index}, self._voters(), again)
+            else:
+                gone = digest in self._copy.pages.gone or incarnation != self._incarnation
+                why = "is lost: no agent that votes on the job has a page of its rows"
+                why = why if gone else "is not complete now: a page of its rows does not come"
+                self._respond(ask, GONE if gone else UNAVAILABLE, error_body(f"interval {index} {why}"))
+
+        self._office.read_log(self._job, incarnation, index, None, 0, read, digest=digest)
 
     def published(self, index: int) -> None:
         """A record is in the log: wake who waits for it."""
@@ -151,14 +195,38 @@ class Desk:
             limit = _limit(body)
         if ask.verb == "feed":  # whole until then, whatever is closed before the log is read
             body = {**body, "until": self.feed.until}
+        incarnation = str(body.get("incarnation", self._incarnation))
         self._office.read_log(
-            self._job, self._incarnation, start, stop, limit, lambda read: self._read(ask, body, start, read)
+            self._job, incarnation, start, stop, limit, lambda read: self._read(ask, body, start, read)
         )
+
+    def _serve_earlier(self, ask: Ask, body: dict[str, Any]) -> None:
+        """Answer a question about an earlier numbering, at once: nothing is published there any more.
+
+        The agent that led the job then has set its results aside; another has none, and answers so.
+        """
+        if body["incarnation"] in self._earlier and ask.verb in ("results", "schema"):
+            self._serve(ask, body | {"state": "final"})
+        else:
+            hint = "`offsets` names the earlier numberings of the job's intervals."
+            self._respond(ask, GONE, error_body("the job has no such numbering of intervals", hint=hint))
 
     def _read(self, ask: Ask, asked: dict[str, Any], start: int | None, read: LogRead | None) -> None:
         if read is None or read.error:
             reason = read.error if read else "the results log does not answer"
             self._respond(ask, FAILED, error_body(f"results cannot be read: {reason}"))
+            return
+        lost = _lost_within(read, start, asked) if asked.get("strict") else None
+        if lost is not None:
+            said = f"{intervals(*lost)} lost: damaged on disk at every agent that kept the results"
+            self._respond(ask, GONE, error_body(said, hint="Read what is before and behind."))
+            return
+        earlier = asked.get("incarnation", self._incarnation) != self._incarnation
+        damaged = read.hole is not None and not read.page
+        if damaged and not earlier and read.hole is not None and ask.verb in ("results", "feed"):
+            low, stop = read.hole
+            said = f"{intervals(low, stop - 1)} damaged on this agent's disk, and fetched from other agents"
+            self._respond(ask, UNAVAILABLE, error_body(said, code=69))
             return
         earliest = read.earliest if read.earliest is not None else 0
         latest = read.latest if read.latest is not None else earliest - 1
@@ -166,9 +234,11 @@ class Desk:
             "earliest": earliest,
             "latest": latest,
             "expired": read.expired,
-            "incarnation": self._incarnation,
+            "first": read.first,
+            "incarnation": asked.get("incarnation", self._incarnation),
         }
         if ask.verb == "offsets":
+            body |= {"earlier": [asdict(each) for each in self._earlier.values()]} if self._earlier else {}
             seq = None if _revision(asked) is None else self._tentative.seq
             self._respond(ask, OK, body if seq is None else body | {"revision": seq})
         elif ask.verb == "schema":
@@ -181,6 +251,10 @@ class Desk:
                 self._respond(ask, CONFLICT, error_body("this job has no result yet", hint=hint))
             else:
                 self._respond(ask, OK, body | {"arrow": base64.b64encode(wanted).decode()})
+        elif asked.get("strict") and earlier and (damaged or read.latest is None):
+            latest = self._earlier[body["incarnation"]].latest
+            gone = f"intervals {start} to {latest} of the numbering before an update are not kept any more"
+            self._respond(ask, GONE, error_body(gone))
         elif asked.get("strict") and read.expired is not None and start is not None and start <= read.expired:
             hint = f"The log begins with interval {earliest}."
             self._respond(ask, GONE, error_body(f"interval {start} is not kept any more", hint=hint))
@@ -219,6 +293,20 @@ class Desk:
 
     def _respond(self, ask: Ask, status: int, body: dict[str, Any], payload: bytes = b"") -> None:
         respond(self._office, ask.origin, ask.token, status, body, payload)
+
+
+def intervals(first: int, last: int) -> str:
+    """Intervals as the subject of a sentence about what they are."""
+    return f"interval {first} is" if first == last else f"intervals {first} to {last} are"
+
+
+def _lost_within(read: LogRead, start: int | None, asked: dict[str, Any]) -> tuple[int, int] | None:
+    """The first run of intervals that is lost, of those that a question is about."""
+    stop = None if asked.get("to") is None else int(asked["to"])
+    for first, last in read.lost:
+        if (start is None or last >= start) and (stop is None or first <= stop):
+            return first, last
+    return None
 
 
 def _limit(body: dict[str, Any]) -> int:

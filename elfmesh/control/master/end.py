@@ -54,15 +54,25 @@ class Ending:
         self._book, self._replicas, self._streams = book, replicas, streams
         self._waiting: list[Ended] = []
         self.begun = False
+        self._retires = False
         self.stopped = 0
         self._finish: Callable[[PublishDone | None], None] | None = None
 
-    def begin(self, then: Ended, over: Callable[[], None], deposed: Callable[[Refused], None]) -> None:
-        """End the job; `over` is called before those who wait."""
+    def begin(
+        self, then: Ended, over: Callable[[], None], deposed: Callable[[Refused], None], *, retire: bool
+    ) -> None:
+        """End the job; `over` is called before those who wait.
+
+        Args:
+            then: one of those who wait.
+            over: called when the job is over.
+            deposed: called when another leads it.
+            retire: the job goes on with another numbering: its results are set aside, not deleted.
+        """
         self._waiting.append(then)
         if self.begun:
             return
-        self.begun = True
+        self.begun, self._retires = True, retire
         terms = self._terms()
 
         def registered(outcome: Cell | Refused) -> None:
@@ -95,7 +105,7 @@ class Ending:
             withdraw = Withdraw(stop.job, stream, stop.incarnation, stop.epoch)
             self._office.route(ids.stream_id(stream), withdraw)
         self._replicas.tell(Withdraw(stop.job, "", stop.incarnation, stop.epoch))
-        self._office.emit(DropLog(stop.job))
+        self._office.emit(DropLog(stop.job, self._retires))
         self._office.emit(Persist("job", stop.job, b""))
         waiting, self._waiting = self._waiting, []
         over()

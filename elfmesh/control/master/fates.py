@@ -79,6 +79,7 @@ class _Answer:
         self._asked = sorted({index for index in message.indices if index < closed})
         self._records: dict[int, ResultRecord] = {}
         self._pages = 0
+        self._lost: tuple[tuple[int, int], ...] = ()
         if self._asked:
             self._read(self._asked[0])
 
@@ -96,7 +97,10 @@ class _Answer:
             self._office.stats["control.malformed"] += 1
             return
         self._pages += 1
-        if not read.page or read.next is None or read.next > self._asked[-1]:
+        self._lost = read.lost
+        if read.hole is not None and read.hole[0] <= self._asked[-1]:
+            self._tell(read.hole[0], read.expired)  # what lies behind is asked for again
+        elif not read.page or read.next is None or read.next > self._asked[-1]:
             self._tell(self._asked[-1] + 1, read.expired)
         elif self._pages >= PAGES_MAX:
             self._tell(read.next, read.expired)
@@ -113,7 +117,9 @@ class _Answer:
             if index >= reached:
                 break
             record = self._records.get(index)
-            if record is not None and not bits_of(record.absent) >> number & 1:
+            if any(first <= index <= last for first, last in self._lost):
+                unknown.append(index)
+            elif record is not None and not bits_of(record.absent) >> number & 1:
                 inside.append(index)
                 revs.append(dict(record.revs).get(number, 1))
             elif record is not None:

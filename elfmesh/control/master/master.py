@@ -13,6 +13,7 @@ coordinator.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from elfmesh.control.election import Won
 from elfmesh.control.feed import Feed
@@ -40,8 +41,9 @@ from elfmesh.control.plan import Plan
 from elfmesh.control.register.members import Electorate
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.value import Cell, Refused
-from elfmesh.control.results.records import FIRST, ResultRecord
-from elfmesh.control.terms import Terms
+from elfmesh.control.results.pages import decode_page, encode_page
+from elfmesh.control.results.records import FIRST, ResultRecord, lost_record
+from elfmesh.control.terms import EARLIER_MAX, Numbering, Terms
 from elfmesh.control.verify import Verifier
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Subscribe
@@ -114,11 +116,14 @@ class Master:
         self.on_deposed: Callable[[Refused], None] = lambda refused: None
         feed = Feed(office, plan, lambda: self.terms)
         self.desk = Desk(
-            office, self.job, self.manifest.incarnation, lambda: copy.latest, self.closer.tentative, feed
-        )
+            office, self.manifest, copy, self.closer.tentative, feed,
+            lambda: self.committer.cell.contacts, terms.earlier,
+        )  # fmt: skip
         self.verifier = Verifier(office, terms.stages, self.book, terms.epoch)
         self.tally = Tally()
+        self.tally.inherited(record for record, _ in decode_page(won.cell.tail))
         self.rollouts = Rollouts(office, won.proposer, self)
+        self.obeyed: set[bytes] = set()  # requests to pause or resume, of this term
         self.trees = JobTrees(office, lambda: self.terms, self.book.forget_below, self.closer.lacking)
         self._alive = True
 
@@ -178,7 +183,13 @@ class Master:
         before, cell = self._won.cell.value.before, self._won.cell
         others = tuple(contact for contact in cell.contacts if contact.id != self._office.me.id)
         sources = tuple(dict.fromkeys((*self._won.sources, *others)))
-        self.copy.reach(before, sources, lambda: self._caught_up(cell), lambda: self._alive)
+        mending = self.copy.mending
+        mending.lead(self._declare_lost)
+
+        def whole() -> None:
+            self.copy.settle(cell.tail, sources, self._caught_up, lambda: self._alive)
+
+        self.copy.reach(before, sources, partial(mending.settle, whole), lambda: self._alive)
         self.book.new_term()
         self.founding.go_on()
         self._settle()
@@ -192,13 +203,17 @@ class Master:
         if self.book.unacknowledged:
             self.activation.spread()
 
-    def _caught_up(self, cell: Cell) -> None:
-        """The copy has all that was closed before the last change; that came with the register's value."""
+    def _caught_up(self) -> None:
+        """The copy has all that was closed, with what came with the register's value."""
         if self._alive:
-            self.copy.append(cell.tail)
             self.closer.behind = False
             self.desk.reached(self.committer.closed)
             self.closer.publish()
+
+    def _declare_lost(self, start: int, stop: int) -> bytes:
+        """A page that says of intervals that no agent has their records any more."""
+        window = self.plan.window(stop - 1) if self.plan.slide_us else None
+        return encode_page([(lost_record(self.manifest.qualified, start, stop, window), b"")])
 
     def _settle(self) -> None:
         self._office.emit(Subscribe(self.job))
@@ -215,6 +230,8 @@ class Master:
         self.trees.claim()
         self.replicas.upkeep(restless=self.electorate.restless)
         self.activation.repeat()
+        for silent in self.book.unacknowledged:  # it may have died before this term began
+            self.closer.judge.suspect(silent.number)
         self.closer.advance()
         self._office.after(self._office.jittered(UPKEEP_S), self._upkeep)
 
@@ -261,6 +278,11 @@ class Master:
     def commit(self, record: ResultRecord, rows: bytes) -> None:
         """A record is ready: it becomes final when the register has closed its interval."""
         self.committer.add(record, rows)
+
+    def keep_pages(self, index: int, pages: tuple[bytes, ...]) -> None:
+        """The pages of the rows of a record that is ready: acceptors fetch them from here."""
+        for page in pages:
+            self.copy.pages.keep(index, page)
 
     def published(self, record: ResultRecord, rows: bytes) -> None:
         """A record is final: into the log, to who waits."""
@@ -317,14 +339,25 @@ class Master:
 
     # -- ending ----------------------------------------------------------------------------------------
 
-    def end(self, then: Ended) -> None:
-        """The job is over: the register forgets nobody, then members stop and the holders forget it."""
+    @property
+    def numberings(self) -> tuple[Numbering, ...]:
+        """What the next numbering has before it."""
+        if self.copy.latest is None:
+            return self.terms.earlier
+        own = Numbering(incarnation=self.manifest.incarnation, first=self.copy.first, latest=self.copy.latest)
+        return (*self.terms.earlier, own)[-EARLIER_MAX:]
+
+    def end(self, then: Ended, *, retire: bool = False) -> None:
+        """The job is over: the register forgets nobody, then members stop and the holders forget it.
+
+        `retire`: it goes on with another numbering, and this agent keeps the results for readers behind.
+        """
         if not self.stopping:
             self.closer.stop()
             self.committer.stop()
             self.desk.close()
             self.activation.stop()
-        self.ending.begin(then, self.resign, self.deposed)
+        self.ending.begin(then, self.resign, self.deposed, retire=retire)
 
     def promise(self, terms: Terms) -> None:
         """These terms are voted on: a successor may need them, and nothing else changes meanwhile."""
@@ -355,6 +388,7 @@ class Master:
     def give_way(self) -> None:
         """This term is over; what was asked of the register goes on."""
         self._alive = False
+        self.copy.mending.lead(None)
         self.electorate.stop()
         self.committer.stop()
         self.ending.give_up()

@@ -22,8 +22,9 @@ from elfmesh.control import ql
 from elfmesh.control.events import Finalised
 from elfmesh.control.master.closing import Closing
 from elfmesh.control.plan import read_plan
-from elfmesh.control.results.pages import ROWS_BYTES_MAX, decode_page
+from elfmesh.control.results.pages import decode_page
 from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.results.row_pages import ROWS_BYTES_MAX
 from elfmesh.control.stages import stage_at
 from elfmesh.control.terms import Stage
 
@@ -69,9 +70,10 @@ class OpenSessions:
         """The rows of an interval are there, or cannot be made: then it is skipped. Returns why."""
         error, size = event.error, len(event.rows) + len(event.open)
         if not error and size > ROWS_BYTES_MAX:
-            error = f"the result has {size} bytes, more than {ROWS_BYTES_MAX}; add LIMIT or PARTITIONS"
+            error = f"the open sessions have {len(event.open)} bytes; with the rows {ROWS_BYTES_MAX} are kept"
         if error:
-            closing.record = self.skipped(replace(closing.record, state="SKIPPED"))
+            lost = replace(closing.record, state="SKIPPED", completeness=0.0, fidelity=0.0, reason=error)
+            closing.record = self.skipped(lost)
         else:
             closing.record = self._added(closing.record, event)
         closing.rows = b"" if error else event.rows

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elfmesh.control.cover import numbers
+from elfmesh.control.cover import bits, numbers
 from elfmesh.control.gathered import Gathered
 from elfmesh.control.master.judge import Judge
 from elfmesh.control.master.roster import RosterBook
@@ -32,6 +32,9 @@ ASK_S, ASK_MAX_S = 0.5, 30.0
 
 ANSWER_S = 1.0
 """How long keepers have, from the first question after a death and again from each copy that was news."""
+
+GATHER_S = 0.05
+"""How long the members to ask for are gathered for one question."""
 
 PUBLISH_S = 2.0
 ALIVE = float("-inf")
@@ -77,6 +80,7 @@ class Recovery:
         self._office, self._stages, self._replicas = office, stages, replicas
         self._epoch, self._book, self._judge = epoch, book, judge
         self._asked: dict[int, _Asked] = {}
+        self._due: dict[int, _Asked] = {}
 
     def ask(self, missing: int, start: int, *, overdue: bool = False) -> float:
         """An interval lacks these members: ask who keeps contributions of the dead among them.
@@ -99,29 +103,38 @@ class Recovery:
                 continue
             asked = self._asked.get(number)
             if asked is None or asked.dead_since != since:
-                asked = self._asked[number] = _Asked(since, now, float("-inf"), start)
+                asked = self._asked[number] = _Asked(since, now + GATHER_S, float("-inf"), start)
             if asked.start != start:
                 asked.start, asked.pause_s = start, ASK_S
             if now - asked.at >= asked.pause_s:
                 if asked.at >= since:
                     asked.pause_s = min(2 * asked.pause_s, ASK_MAX_S)
                 asked.at = now
-                self._publish(number, asked)
+                self._ask_soon(number, asked)
             ready = max(ready, asked.heard_at + ANSWER_S)
         return ready
 
-    def _publish(self, number: int, asked: _Asked) -> None:
-        manifest = self._stages[-1].manifest
-        job, incarnation = manifest.job_id, manifest.incarnation
-        question = Surrender(job, incarnation, self._office.me, self._epoch, number, asked.start)
+    def _ask_soon(self, number: int, asked: _Asked) -> None:
+        """The members of a lost rack are found dead one after the other: one question names all of them."""
+        if not self._due:
+            self._office.after(GATHER_S, self._publish)
+        self._due[number] = asked
+
+    def _publish(self) -> None:
+        due, self._due = self._due, {}
+        manifest, first = self._stages[-1].manifest, next(iter(due))
+        start = min(asked.start for asked in due.values())
+        members = bitmap_of(bits(due)) if len(due) > 1 else b""
+        about = (manifest.job_id, manifest.incarnation, self._office.me, self._epoch, first, start, members)
 
         def answered(done: PublishDone | None) -> None:
-            """The copies come by themselves; a question that nobody heard has to be asked again."""
-            if done is None and asked.failures < FAILURES_MAX:
-                asked.failures += 1
-                asked.heard_at, asked.pause_s = self._office.now, ASK_S
+            """The copies come by themselves; a question that reached no agent has to be asked again."""
+            for asked in due.values() if done is None else ():
+                if asked.failures < FAILURES_MAX:
+                    asked.failures += 1
+                    asked.heard_at, asked.pause_s = self._office.now, ASK_S
 
-        self._office.publish(job, question, PUBLISH_S, answered)
+        self._office.publish(manifest.job_id, Surrender(*about), PUBLISH_S, answered)
 
     def take(self, copy: Keep, payload: bytes, first: int, trees: Sequence[Gathered]) -> int | None:
         """Count a copy as far as it is of intervals from `first` on in which its member is expected.

@@ -97,13 +97,28 @@ class Replicator:
 
 def serve_fetch(office: Office, sender: Contact, fetch: Fetch) -> None:
     """Answer a holder that lacks records with the next page of our log, if it is of this job."""
+    if fetch.part:
+        _serve_page(office, sender, fetch)
+        return
     start = None if fetch.after is None else fetch.after + 1
 
-    def done(read: LogRead | None) -> None:
+    def answer(read: LogRead | None) -> None:
         if read is None or read.error:
             return
         complete = read.next is None or read.latest is None or read.next > read.latest
-        page = Page(fetch.job, fetch.incarnation, fetch.token, complete)
+        done = read.hole is None and (read.ended if fetch.until is not None else complete)
+        page = Page(fetch.job, fetch.incarnation, fetch.token, done, read.first, read.hole)
         office.send(sender, page, read.page, lane=BULK_LANE)
 
-    office.read_log(fetch.job, fetch.incarnation, start, None, PAGE_RECORDS, done)
+    office.read_log(fetch.job, fetch.incarnation, start, fetch.until, PAGE_RECORDS, answer)
+
+
+def _serve_page(office: Office, sender: Contact, fetch: Fetch) -> None:
+    """Answer with a page of rows, or that it is not here."""
+
+    def done(read: LogRead | None) -> None:
+        if read is not None:
+            page = Page(fetch.job, fetch.incarnation, fetch.token, done=True, part=fetch.part)
+            office.send(sender, page, b"" if read.error else read.page, lane=BULK_LANE)
+
+    office.read_log(fetch.job, fetch.incarnation, fetch.after, None, 0, done, digest=fetch.part)

@@ -6,6 +6,7 @@ Owns these numbers; they go on when the job's version changes, and begin anew wi
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 from elfmesh.control.messages import Report
 from elfmesh.control.results.records import BUCKETS, UNUSABLE, ResultRecord
@@ -28,6 +29,10 @@ class Tally:
         for bucket, count in record.counts.items():
             self.totals[bucket] += count
         self.recent.append(record)
+
+    def inherited(self, records: Iterable[ResultRecord]) -> None:
+        """An earlier master has published these; their counts are not in the totals."""
+        self.recent.extend(records)
 
     def report(self, message: Report, *, is_member: bool) -> None:
         """A member has something to show to people."""

@@ -7,7 +7,9 @@ turn, since its interval cannot be closed before the older ones; each burst take
 since the last one, so that the backlog shrinks however much is sealed.
 
 Invariants: the ranges of one term go up in order and touch each other, none is said twice and none is left
-out, but for what was closed before its turn. A revision of what went up goes up behind it, by itself.
+out, but for what was closed before its turn. What was closed before the worker sealed it does not go up, and
+is released like what did: its outcome is to be found out. A revision of what went up goes up behind it, by
+itself.
 
 Paper: none; ELF 3 replays from the logs at full speed.
 """
@@ -68,6 +70,9 @@ class Contributions:
         self._kept: deque[Kept] = deque()
         self._backlog: deque[Kept] = deque()
         self._closed: int | None = None
+        self._sealed: int | None = None
+        """The worker has sealed everything below. `frontier` lies beyond it where a term begins there: the
+        intervals in between were closed before they were sealed."""
         self._epoch = self._number = self._first = 0
         self._missed: int | None = None
         """Where the first range began that was refused: what lies before it is open, and was not said."""
@@ -84,8 +89,13 @@ class Contributions:
         """Ranges that have not gone up in this term yet."""
         return len(self._backlog)
 
-    def begin(self, number: int, epoch: int, first: int) -> None:
-        """A new term begins with interval `first`: everything open from there on goes up again."""
+    def begin(self, number: int, epoch: int, first: int, begun: int | None = None) -> None:
+        """A new term begins with interval `first`: everything open from there on goes up again.
+
+        The worker seals from interval `begun` on; None: from `first`.
+        """
+        if self._sealed is None:
+            self._sealed = first if begun is None else begun
         self._epoch, self._number, self._first = epoch, number, first
         for tree in self._trees:
             self._office.emit(Contribute(tree, Segment(epoch, 0, first, first, bitmap_of(1 << number))))
@@ -116,9 +126,10 @@ class Contributions:
             raise RuntimeError("contributing needs a number")
         if self.until is not None and event.stop > self.until:
             event = until(event, self.until)
+        self._closed_unsealed(event, self.frontier)
         if event.stop <= self.frontier:
             return
-        if event.start < self.frontier:  # the worker was begun anew: what it says again went up already
+        if event.start < self.frontier:  # closed, or the worker was begun anew and says it again
             parts = tuple(since(part, self.frontier) for part in event.parts)
             event = replace(event, start=self.frontier, parts=parts)
         kept = Kept(event, self._number)
@@ -132,6 +143,15 @@ class Contributions:
             self._send(kept, self.frontier)
         self.frontier = event.stop
         self._kept.append(kept)
+
+    def _closed_unsealed(self, event: Sealed, frontier: int) -> None:
+        """Keep what a range has of intervals that were closed before they were sealed."""
+        assert self._sealed is not None
+        start, stop = max(event.start, self._sealed), min(event.stop, frontier)
+        if start < stop:
+            parts = tuple(since(part, start, stop) for part in event.parts)
+            self._kept.append(Kept(replace(event, start=start, stop=stop, parts=parts), self._number))
+        self._sealed = max(self._sealed, event.stop)
 
     def joined(self, event: Sealed) -> Sealed | None:
         """A range that touches what was said so far; None if what lies between is open.
@@ -158,7 +178,7 @@ class Contributions:
     @property
     def undecided(self) -> int | None:
         """The first interval that was not released, or was never sealed; None before there is a number."""
-        return self._kept[0].event.start if self._kept else self.frontier
+        return self._kept[0].event.start if self._kept else self._sealed
 
     def revise(self, event: Revised) -> bool:
         """An interval's contribution is another now; False if it is not open here."""
@@ -190,8 +210,9 @@ class Contributions:
                 queue.pop()
             if queue and queue[-1].event.stop > at:
                 queue[-1].event = until(queue[-1].event, at)
-        if self.frontier is not None:
+        if self.frontier is not None and self._sealed is not None:
             self.frontier = min(self.frontier, max(at, self._first))
+            self._sealed = min(self._sealed, at)
 
     def stop(self) -> None:
         """The job is over here."""

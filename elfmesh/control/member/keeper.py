@@ -25,6 +25,7 @@ from elfmesh.control.messages_safety import Keep, Kept, KeptCopy, Surrender
 from elfmesh.control.office import Office
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
+from elfmesh.srt.coverage import is_in
 
 KEPT_BYTES_MAX = 64 << 20
 COPY_BYTES, ENTRY_BYTES = 512, 64
@@ -103,12 +104,11 @@ class Keeper:
         self._kept.pop((job, incarnation), None)
 
     def surrender(self, master: Contact, message: Surrender) -> None:
-        """The master lacks what a member contributed: send it the copies, all that are still open."""
+        """The master lacks what members contributed: send it the copies, all that are still open."""
         copies = self._kept.get((message.job, message.incarnation), SortedDict())
-        first, last = (message.number, -(1 << 62)), (message.number, 1 << 62)
-        for place in copies.irange(first, last):
-            copy = copies[place]
-            if copy.message.stop > message.start:
+        for (number, _), copy in copies.items():
+            asked = number == message.number or is_in(message.members, number)
+            if asked and copy.message.stop > message.start:
                 again = KeptCopy(message.epoch, copy.message)
                 self._office.send(master, again, copy.payload, lane=BULK_LANE if copy.payload else 0)
 

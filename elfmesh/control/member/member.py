@@ -239,7 +239,7 @@ class Member:
         """
         first = entry.start if self.closed is None else max(entry.start, self.closed)
         self.settlement.numbered(entry.start, entry.number)
-        self.contributions.begin(entry.number, self.epoch, first)
+        self.contributions.begin(entry.number, self.epoch, first, self.start)
         self.begin(first)
 
     def _acknowledgement(self) -> RosterAck | None:
@@ -321,6 +321,7 @@ class Member:
             self.settlement.made(until(event, stop))
         if stop > event.start and (joined := self.contributions.joined(until(event, stop))) is not None:
             self.contributions.add(self._placed(joined))
+            self._settle_closed()  # what was closed before it was sealed
 
     def _valid_until(self, event: Sealed | Revised, start: int, stop: int) -> int:
         """Up to where, from `start` on, what a worker has said is part of the job."""

@@ -118,12 +118,10 @@ class Settlement:
                 del self._numbers[early]
             self._persist()
 
-    def owe_unplaced(self, records: int, below: int) -> None:
+    def owe_unplaced(self, counts: Counts, below: int) -> None:
         """These records are of intervals below our first one: they never go up."""
-        if records:
-            counts = list(NOT_COUNTED)
-            counts[EXPIRED] = records
-            self.owed = add_counts((self.owed, counts))
+        if any(counts):
+            self._owe_expired(counts)
             if len(self._numbers) <= 1 and not self._open:  # a restart does not count them again
                 self._settled = max(self._settled, below)
             self._persist()
@@ -318,10 +316,14 @@ class Settlement:
         manifest = stage_at(self.stages, index).manifest
         self._office.emit(DeadLetter(manifest, index, item.counts, item.payloads, unknown))
         if not unknown:
-            counts = list(item.counts)
-            counts[EXPIRED] += counts[CONTRIBUTED]
-            counts[CONTRIBUTED] = 0
-            self.owed = add_counts((self.owed, counts))
+            self._owe_expired(item.counts)
+
+    def _owe_expired(self, left_out: Counts) -> None:
+        """What would have been contributed is expired; the other buckets stay what they are."""
+        counts = list(left_out)
+        counts[EXPIRED] += counts[CONTRIBUTED]
+        counts[CONTRIBUTED] = 0
+        self.owed = add_counts((self.owed, counts))
 
     def _wait(self) -> None:
         """The master is asked if no mark says in time what became of what is open."""

@@ -7,7 +7,7 @@ another version evaluates now: the same records come once more, and count once (
 from __future__ import annotations
 
 from elfmesh.control.events import Sealed
-from elfmesh.control.results.records import CONTRIBUTED, FIRST
+from elfmesh.control.results.records import FIRST, add_counts
 
 
 class Unplaced:
@@ -16,8 +16,8 @@ class Unplaced:
     def __init__(self) -> None:
         self._said = self._counted = FIRST
 
-    def count(self, event: Sealed, first: int) -> int:
-        """How many records of a range are nobody's, and were not counted yet.
+    def count(self, event: Sealed, first: int) -> tuple[int, ...]:
+        """The records by bucket of a range that are nobody's, and were not counted yet.
 
         What was said before either went up, and is settled under the number it went up by, or was counted.
 
@@ -27,7 +27,7 @@ class Unplaced:
         """
         since = max(self._said, self._counted)
         entries = event.parts[0].entries
-        found = sum(each.counts[CONTRIBUTED] for each in entries if since <= each.interval < first)
+        found = add_counts(each.counts for each in entries if since <= each.interval < first)
         self._said = max(self._said, event.stop)
         self._counted = max(self._counted, min(event.stop, first))
         return found

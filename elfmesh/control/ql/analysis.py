@@ -39,6 +39,7 @@ from elfmesh.control.ql.selection import Select
 from elfmesh.control.ql.statement import LOOKED_UP, OrderItem, Plan, TableSpec, Window
 from elfmesh.control.ql.text_source import SourceText
 from elfmesh.errors import QueryError
+from elfmesh.text import suggest
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +273,13 @@ class _Analyser:
             self._reduction.key(given)
         return self._split
 
+    def _grouping_hint(self, name: str) -> str:
+        """What to write for a name that is neither a key nor an output."""
+        outputs = [item.name for item in self._items]
+        ways = f"Add it to GROUP BY, or write min({name}) or max({name})"
+        near = "" if name in outputs else suggest(name, outputs)
+        return near or f"{ways}; the query's own columns are {', '.join(outputs)}."
+
     def _split(self, expr: Expr) -> Expr:
         def change(node: Expr) -> Expr | None:
             if node in self._reduction.keys:
@@ -284,7 +292,7 @@ class _Analyser:
                 raise self._error(
                     node,
                     f"{node.path} is neither grouped nor aggregated",
-                    f"Add it to GROUP BY, or write min({node.path}) or max({node.path}).",
+                    self._grouping_hint(node.path),
                 )
             return None
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from elfmesh.control.ql.columns import Bools, Value, null_mask
 from elfmesh.control.ql.compiler import read_column
+from elfmesh.control.ql.growth import Growth
 from elfmesh.control.ql.operand import Env
 from elfmesh.control.ql.times import to_timestamp_us
 
@@ -91,9 +92,10 @@ class BlockRows:
     Args:
         columns: by dotted path; asked for only when needed.
         rows: length of every column.
+        bounded: whether they are a block, whose expressions may make so much of it and no more.
     """
 
-    def __init__(self, columns: Mapping[str, pa.Array], rows: int) -> None:
+    def __init__(self, columns: Mapping[str, pa.Array], rows: int, *, bounded: bool = True) -> None:
         self.rows = rows
         self._source = columns
         self._columns: dict[str, pa.Array] = {}
@@ -104,6 +106,7 @@ class BlockRows:
         self._mask: pa.Array | None = None
         self._keep: Bools | None = None
         self.values = _Values()
+        self._growth = Growth() if bounded else None
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> BlockRows:
@@ -126,7 +129,7 @@ class BlockRows:
     def env(self, names: tuple[str, ...]) -> Env:
         """Where operands over some of the columns run."""
         columns = {name: column for name in names if (column := self.column(name)) is not None}
-        return Env(columns, self.rows, shared=self.values)
+        return Env(columns, self.rows, shared=self.values, growth=self._growth)
 
     def times(self, name: str) -> Times:
         """A column read as event times. Cost: one conversion per block, one selection per condition."""
@@ -185,7 +188,7 @@ class BlockRows:
     def beside(self, columns: Mapping[str, pa.Array], names: Iterable[str]) -> BlockRows:
         """The same rows with more columns; of their own, those named."""
         own = {name: column for name in names if (column := self.column(name)) is not None}
-        wider = BlockRows({**own, **columns}, self.rows)
+        wider = BlockRows({**own, **columns}, self.rows, bounded=self._growth is not None)
         wider._times = dict(self._times)
         return wider
 
@@ -217,8 +220,15 @@ class BlockRows:
         keep[places] = False
         return self.selected(keep)
 
+    def halves(self) -> tuple[BlockRows, BlockRows]:
+        """The first and the second half of the rows; forgets what was computed from all of them."""
+        self.values.clear()
+        self._growth = Growth()
+        first = np.arange(self.rows) < self.rows // 2
+        return self.selected(first), self.selected(~first)
+
     def _part(self, mask: pa.Array, passed: int) -> BlockRows:
-        part = BlockRows({}, passed)
+        part = BlockRows({}, passed, bounded=self._growth is not None)
         part._outer, part._mask = self, mask
         part.values = _Values(self.values, mask)
         return part

@@ -16,21 +16,23 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from elfmesh import ids
 from elfmesh.control.ql import (
     functions,  # noqa: F401 - fills the registry
     inline,
 )
 from elfmesh.control.ql.aggregates import AGGREGATES
 from elfmesh.control.ql.declared import cut_functions
-from elfmesh.control.ql.inline import InlineTable
 from elfmesh.control.ql.python_function import PythonFunction
 from elfmesh.control.ql.refusals import (
+    FILE_HINT,
     GENERATORS,
     GROUPING,
     MARK,
     OVER_FUNCTIONS,
     PLAIN_FORMS,
     SPECIAL_FORMS,
+    STREAM_NAME,
     UNSUPPORTED_FUNCTIONS,
     UNSUPPORTED_WORDS,
     WINDOWS,
@@ -51,6 +53,7 @@ REPLICAS_MAX = 3
 
 KEEP = "KEEP PARTIALS"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_NAME_HINT = "A name begins with a letter or `_` and has at most 128 letters, digits, `_` and `-`."
 _DURATIONS = ("EVERY", "LATENESS", "DEADLINE", "HORIZON")
 _OPTIONS = (*_DURATIONS, "ON STRAGGLER", "PARTITIONS", "REPLICAS", KEEP, inline.WORD)
 _NUMBERS = {"PARTITIONS": (1, PARTITIONS_MAX), "REPLICAS": (0, REPLICAS_MAX)}
@@ -137,7 +140,7 @@ class Cutter:
         self._at += 1
         namespace, name = self._job_name()
         given: dict[str, int | str] = {}
-        tables: dict[str, InlineTable] = {}
+        tables: dict[str, inline.InlineTable] = {}
         while self._word() != "AS":
             if self._word() == inline.WORD:
                 self._table(tables)
@@ -159,7 +162,7 @@ class Cutter:
             int(given.get("REPLICAS", 0)), KEEP in given, tuple(tables.values()),
         )  # fmt: skip
 
-    def _table(self, tables: dict[str, InlineTable]) -> None:
+    def _table(self, tables: dict[str, inline.InlineTable]) -> None:
         found, at = inline.read_table(self._source, self._tokens, self._at + 1)
         if found.name in tables:
             raise self._error(f"table {found.name} is there twice")
@@ -172,14 +175,17 @@ class Cutter:
             parts.append(self._identifier("the rest of the job's name"))
         if len(parts) > 2:
             raise self._error("a job's name has at most two parts", "Write namespace.name.")
+        for part in parts:
+            if not ids.JOB_NAME.fullmatch(part):
+                raise self._error(f"`{part}` is not the name of a job or a namespace", _NAME_HINT)
         return (parts[0], parts[1]) if len(parts) == 2 else ("default", parts[0])
 
     def _identifier(self, what: str) -> str:
         token = self._tokens[self._at] if self._at < len(self._tokens) else None
         if token is None or token.token_type == TokenType.STRING or not _NAME.fullmatch(token.text):
-            raise self._error(
-                f"expected {what}, found `{self._shown()}`", "Names are letters, digits, `_`, `-` and `.`."
-            )
+            is_file = token is not None and token.token_type == TokenType.STRING and what == STREAM_NAME
+            hint = FILE_HINT if is_file else "Names are letters, digits, `_`, `-` and `.`."
+            raise self._error(f"expected {what}, found `{self._shown()}`", hint)
         self._at += 1
         return token.text
 
@@ -283,7 +289,7 @@ class Cutter:
         if self._word() == "STREAM" and self._word(1) not in ("", *_AFTER_FROM, ")"):
             raise self._error("STREAM is not a word of ELF-QL", "Write FROM name.")
         at = self._tokens[self._at].start if self._at < len(self._tokens) else 0
-        self._identifier("the name of a stream")
+        self._identifier(STREAM_NAME)
         if self._word() == ".":
             self._at += 1
             self._identifier("the rest of the name")
@@ -298,7 +304,10 @@ class Cutter:
             self._identifier("an alias")
         self._refuse_option_after_from()
         if self._word() == "(":
-            raise self._error("the columns of a stream cannot be renamed here", "Use AS in the select list.")
+            hint = "Use AS in the select list."
+            if self._at + 1 < len(self._tokens) and self._tokens[self._at + 1].token_type == TokenType.STRING:
+                hint = FILE_HINT
+            raise self._error("the columns of a stream cannot be renamed here", hint)
         if self._word() == ",":
             raise self._error(
                 "a comma after FROM is not there", "Write JOIN other ON a.x = b.y, or CROSS JOIN."
@@ -386,6 +395,6 @@ class Cutter:
             raise self._source.error(f"{name} is not there", token.start, UNSUPPORTED_FUNCTIONS[name])
         if token.token_type == TokenType.VAR and not known and name not in PLAIN_FORMS:
             names = (*self._functions, *ours)
-            hint = suggest(name, names) or "docs/elf-ql.md lists the functions there are."
+            hint = suggest(name, names) or "The page on ELF-QL in the documentation lists the functions."
             raise self._source.error(f"unknown function {token.text}", token.start, hint)
         return token

@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from elfmesh.control.ql.growth import check_taken, limited
+
 Value: TypeAlias = Any
 """A pa.Array with one element per row, or a pa.Scalar."""
 Bools = npt.NDArray[np.bool_]
@@ -76,7 +78,8 @@ def map_distinct(function: Callable[[Any], Any], array: pa.Array, kind: pa.DataT
     Cost: one call per distinct value and one dictionary encoding of the column.
     """
     encoded = array if isinstance(array, pa.DictionaryArray) else array.dictionary_encode()
-    mapped = pa.array([function(value) for value in encoded.dictionary.to_pylist()], type=kind)
+    mapped = pa.array(limited(function(value) for value in encoded.dictionary.to_pylist()), type=kind)
+    check_taken(mapped, encoded.indices)
     return mapped.take(encoded.indices)
 
 
@@ -87,7 +90,7 @@ def map_rows(function: Callable[..., Any], kind: pa.DataType, rows: int, *values
     """
     columns = [as_array(value, rows).to_pylist() for value in values]
     return pa.array(
-        [None if None in row else function(*row) for row in zip(*columns, strict=True)], type=kind
+        limited(None if None in row else function(*row) for row in zip(*columns, strict=True)), type=kind
     )
 
 

@@ -38,13 +38,19 @@ def read_groups(
                 factors = [_sets_of(node, [[expr] for expr in whole])]
             else:
                 factors.append(_sets(node, translator))
-    sets: list[list[Expr]] = [[]]
+    sets: list[dict[Expr, None]] = [{}]
     for factor in factors:
-        sets = [[*one, *(expr for expr in more if expr not in one)] for one in sets for more in factor]
+        if len(factor) == 1:
+            for one in sets:
+                one.update(dict.fromkeys(factor[0]))
+        else:
+            sets = [dict.fromkeys((*one, *more)) for one in sets for more in factor]
         if len(sets) > SETS_MAX:
             raise translator.error(group, f"more than {SETS_MAX} groupings", "Write several jobs.")
     every = list(dict.fromkeys(chain.from_iterable(sets)))
-    return every, sets if len(sets) > 1 or any(len(factor) > 1 for factor in factors) else None
+    if len(sets) == 1 and all(len(factor) == 1 for factor in factors):
+        return every, None
+    return every, [list(one) for one in sets]
 
 
 def _all_plain(items: Sequence[tuple[str | None, Expr]]) -> list[Expr] | None:

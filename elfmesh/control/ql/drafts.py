@@ -12,8 +12,10 @@ from typing import Any
 
 from sqlglot import exp
 
+from elfmesh.control.ql.constants import check_constants
 from elfmesh.control.ql.draft_elements import Lateral, in_items, is_lateral, unnested, views
 from elfmesh.control.ql.draft_groups import read_groups
+from elfmesh.control.ql.draft_limits import TOO_MANY, NodeBudget, row_count
 from elfmesh.control.ql.draft_types import (
     Draft,
     ElementsRead,
@@ -28,10 +30,10 @@ from elfmesh.control.ql.draft_windows import with_windows
 from elfmesh.control.ql.nodes import Call, Expr, Field, Literal, Scalar, Star, WindowBound
 from elfmesh.control.ql.paths import dotted_parts
 from elfmesh.control.ql.python_function import PythonFunction
-from elfmesh.control.ql.refusals import CLAUSES
+from elfmesh.control.ql.refusals import CLAUSES, SELECTS_NOTHING
 from elfmesh.control.ql.render import render
 from elfmesh.control.ql.scope import GROUP, LATE, Input, Scope
-from elfmesh.control.ql.selection import Select
+from elfmesh.control.ql.selection import Select, expressions
 from elfmesh.control.ql.statement import RESULT, OrderItem
 from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
 from elfmesh.control.ql.translate import Translator
@@ -76,6 +78,7 @@ class Drafter:
     scalars: list[tuple[str, Draft]] = field(default_factory=list)
     functions: Mapping[str, PythonFunction] = field(default_factory=dict)
     _depth: int = 0
+    _budget: NodeBudget = field(default_factory=NodeBudget)
     _around: list[Scope] = field(default_factory=list)
 
     def draft(self, tree: Any, named: Mapping[str, Any] | None = None) -> Draft:
@@ -127,12 +130,14 @@ class Drafter:
     # -- SELECT
 
     def _select(self, tree: exp.Select, named: Mapping[str, Any]) -> SelectDraft:
+        if not self._budget.spend(tree):
+            raise self._error(tree, *TOO_MANY)
         self._refuse_clauses(tree, _CLAUSES)
         distinct = tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on"):
             raise self._error(distinct, "DISTINCT ON is not there", "Use GROUP BY with min or max.")
         if not tree.expressions:
-            raise self._error(None, "the query selects nothing", "Name columns after SELECT.")
+            raise self._error(None, "the query selects nothing", SELECTS_NOTHING)
         given = tree.args.get("from_") or tree.args.get("from")
         if given is None:
             raise self._error(tree, "this SELECT does not say FROM which stream it reads", "Add FROM stream.")
@@ -173,10 +178,11 @@ class Drafter:
             order = self._order(tree, translator)
         place = translator.place(tree)
         select = Select(
-            items, where, group, having, order, self._count(tree, "limit", translator), distinct is not None,
+            items, where, group, having, order, row_count(tree, "limit", translator), distinct is not None,
             None, place if self._depth > 1 and place != NOWHERE else self.start,
-            self._count(tree, "offset", translator) or 0, qualify=qualify,
+            row_count(tree, "offset", translator) or 0, qualify=qualify,
         )  # fmt: skip
+        check_constants(self.origin, (*expressions(select), *(one.on for one in how if one.on is not None)))
         columns = tuple(name or render(expr) for name, expr in items)
         return SelectDraft(select, scope, reads, how, columns, sets, select.start, inner)
 
@@ -313,24 +319,6 @@ class Drafter:
             items.append(OrderItem(expr, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))))
         return items
 
-    def _count(self, tree: Any, clause: str, translator: Translator) -> int | None:
-        given = tree.args.get(clause)
-        if given is None:
-            return None
-        plain = isinstance(given, exp.Limit | exp.Offset) and not any(
-            value for name, value in given.args.items() if name != "expression"
-        )
-        count = translator.expr(given.expression) if plain and given.expression else None
-        if (
-            not isinstance(count, Literal)
-            or count.kind != "bigint"
-            or not isinstance(count.value, int)
-            or count.value < 0
-        ):
-            name = clause.upper()
-            raise self._error(given, f"{name} takes a whole number", f"Write {name} 10.")
-        return count.value
-
     def _scalar(self, node: Any, named: Mapping[str, Any], scope: Scope) -> Expr:
         place = self._place(node)
         self._around.append(scope)
@@ -369,8 +357,8 @@ class Drafter:
             order = self._order(tree, translator)
         items = [(name, scope.field([name], True, union.at)) for name in union.columns]
         select = Select(
-            list(items), None, None, None, order, self._count(tree, "limit", translator), False, None,
-            union.at if union.at != NOWHERE else self.start, self._count(tree, "offset", translator) or 0,
+            list(items), None, None, None, order, row_count(tree, "limit", translator), False, None,
+            union.at if union.at != NOWHERE else self.start, row_count(tree, "offset", translator) or 0,
         )  # fmt: skip
         return SelectDraft(select, scope, [union], [], union.columns, None, select.start)
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from elfmesh.control.ql.columns import as_array
 from elfmesh.control.ql.finalise import DISTINCT_ROWS, NO_SCALARS, Finaliser, Finished, Scalars
 from elfmesh.control.ql.statement import MAIN
+from elfmesh.control.results.row_pages import too_large
 
 PART_ROWS_MIN = 1 << 17
 """Rows of a table up to which it is taken as a whole: that is faster, and a few MB."""
@@ -47,6 +48,7 @@ def finalise_parts(
     window: tuple[int, int] | None,
     part_rows_min: int = PART_ROWS_MIN,
     scalars: Scalars = NO_SCALARS,
+    bytes_max: int | None = None,
 ) -> pa.Table:
     """The result rows of one interval; see `Query.finalise`.
 
@@ -56,12 +58,16 @@ def finalise_parts(
         window: start and end in microseconds since the epoch; None without a window.
         part_rows_min: see PART_ROWS_MIN.
         scalars: values of the queries in brackets.
+        bytes_max: of the rows that are held at once; None: no limit.
+
+    Raises:
+        DataError: they are more.
     """
     statement = finaliser.statement
     plan, keys = statement.plan, statement.tables[0].keys
     main = tables.get(MAIN)
     if main is not None and not plan.distincts and main.rows_max > part_rows_min:
-        found = _by_parts(finaliser, main.blocks(), window, scalars)
+        found = _by_parts(finaliser, main.blocks(), window, scalars, bytes_max)
         if found is not None:
             return found
     values = {MAIN, *(fold.table for fold in plan.folds)}
@@ -111,16 +117,23 @@ def _summed(held: list[pa.Table], keys: tuple[str, ...]) -> pa.Table:
 
 
 def _by_parts(
-    finaliser: Finaliser, blocks: Iterable[pa.Table], window: tuple[int, int] | None, scalars: Scalars
+    finaliser: Finaliser,
+    blocks: Iterable[pa.Table],
+    window: tuple[int, int] | None,
+    scalars: Scalars,
+    bytes_max: int | None,
 ) -> pa.Table | None:
     """The result of blocks that are finished one by one; None if their types differ."""
     plan = finaliser.statement.plan
     held: list[Finished] = []
-    rows = 0
+    rows = size = 0
     for block in blocks:
         if not block.num_rows:
             continue
         held.append(finaliser.finished({MAIN: block}, window, scalars))
+        size += sum(array.nbytes for array in held[-1].outputs.values())
+        if bytes_max is not None and size > bytes_max and plan.limit is None:
+            raise too_large(size, bytes_max)
         if held[-1].kinds != held[0].kinds:
             return None
         rows += held[-1].rows
@@ -131,16 +144,24 @@ def _by_parts(
 
 
 def _together(held: list[Finished]) -> Finished:
+    """All of them as one; the list is empty then, so that no row is held twice for long."""
     if len(held) == 1:
-        return held[0]
+        return held.pop()
+    made: dict[tuple[int, ...], pa.Array] = {}
 
     def joined(arrays: Iterable[pa.Array]) -> pa.Array:
-        chunks = pa.chunked_array(list(arrays))
-        return as_array(chunks, len(chunks))
+        parts = list(arrays)
+        which = tuple(map(id, parts))  # what rows are ordered by is shown, as a rule
+        if which not in made:
+            chunks = pa.chunked_array(parts)
+            made[which] = as_array(chunks, len(chunks))
+        return made[which]
 
-    return Finished(
+    found = Finished(
         {name: joined(each.outputs[name] for each in held) for name in held[0].outputs},
         [joined(column) for column in zip(*(each.order for each in held), strict=True)],
         None if held[0].repeat is None else np.concatenate([each.repeat for each in held]),
         held[0].kinds,
     )
+    held.clear()
+    return found

@@ -24,7 +24,6 @@ from elfmesh.control.ql.registry import (
 )
 from elfmesh.control.ql.types import BIGINT, BINARY, DOUBLE, STRING, type_name
 
-TEXT_CHARS_MAX = 1 << 20
 _EDITS_CHARS_MAX = 4096
 """Of levenshtein: its cost is the product of both lengths, so longer texts are null."""
 
@@ -107,14 +106,6 @@ def _typeof(_context: Context, _call: Call, args: list[Operand]) -> Operand:
 
 
 # -- texts made of texts
-
-
-@function("space", 1, signature="$(n)")
-def _space(context: Context, call: Call, args: list[Operand]) -> Operand:
-    def one(count: int) -> str | None:
-        return " " * max(count, 0) if count <= TEXT_CHARS_MAX else None
-
-    return _each(STRING, one, argument(context, call, args, 0, BIGINT))
 
 
 @function("substring_index", 3, signature="$(x, delimiter, count)")

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.control.ql.columns import Value, map_distinct, map_rows
+from elfmesh.control.ql.growth import check_joined, check_replaced
 from elfmesh.control.ql.nodes import Call
 from elfmesh.control.ql.operand import Operand, lift, lift_arrays
 from elfmesh.control.ql.operators import OPERATORS
@@ -35,9 +36,6 @@ from elfmesh.control.ql.registry import (
 )
 from elfmesh.control.ql.types import BIGINT, BOOLEAN, STRING
 
-TEXT_CHARS_MAX = 1 << 20
-"""What repeat, lpad and rpad may make of one value: a hostile field must not unfold into the whole memory."""
-
 INT_MAX = 2**31 - 1
 
 
@@ -45,7 +43,7 @@ def _texts(context: Context, call: Call, args: list[Operand]) -> list[Operand]:
     return [argument(context, call, args, at, STRING) for at in range(len(args))]
 
 
-def _by_value(
+def by_value(
     context: Context, call: Call, args: list[Operand], gives: pa.DataType, python: Callable[..., Any],
     takes: tuple[pa.DataType, ...],
 ) -> Operand:  # fmt: skip
@@ -117,7 +115,12 @@ def _sha2(context: Context, call: Call, args: list[Operand]) -> Operand:
 def _concat(context: Context, call: Call, args: list[Operand]) -> Operand:
     if not args:
         return Operand(STRING, lambda _env: pa.scalar("", STRING), constant=True)
-    return lift(STRING, lambda *xs: pc.binary_join_element_wise(*xs, ""), *_texts(context, call, args))
+
+    def join(*xs: Value) -> Value:
+        check_joined(xs)
+        return pc.binary_join_element_wise(*xs, "")
+
+    return lift(STRING, join, *_texts(context, call, args))
 
 
 @function("concat_ws", 1, None, signature="$(separator, x, y, ...)")
@@ -127,6 +130,7 @@ def _concat_ws(context: Context, call: Call, args: list[Operand]) -> Operand:
         return nothing(STRING)
 
     def join(*xs: Value) -> Value:
+        check_joined(xs)
         # The empty text before everything keeps Arrow from dropping rows that are null throughout.
         joined = pc.binary_join_element_wise("", *xs, separator, null_handling="skip")
         return pc.utf8_slice_codeunits(joined, len(separator))
@@ -147,7 +151,7 @@ def _trim(context: Context, call: Call, args: list[Operand]) -> Operand:
     kernel = {"ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}.get(call.name, pc.utf8_trim)
     strip = {"ltrim": str.lstrip, "rtrim": str.rstrip}.get(call.name, str.strip)
     if len(args) == 2 and not args[1].constant:
-        return _by_value(context, call, args, STRING, lambda x, c: strip(x, c) if c else x, (STRING, STRING))
+        return by_value(context, call, args, STRING, lambda x, c: strip(x, c) if c else x, (STRING, STRING))
     characters = literal_text(context, call, args, 1, "the characters") if len(args) == 2 else " "
     operand = argument(context, call, args, 0, STRING)
     if characters is None:
@@ -165,7 +169,7 @@ def substring(text: str, start: int, length: int = INT_MAX) -> str:
 def _substring(context: Context, call: Call, args: list[Operand]) -> Operand:
     takes = (STRING, BIGINT, BIGINT)
     if not all(operand.constant for operand in args[1:]):
-        return _by_value(context, call, args, STRING, substring, takes)
+        return by_value(context, call, args, STRING, substring, takes)
     numbers = [literal_int(context, call, args, at, "the position") for at in range(1, len(args))]
     if None in numbers:
         return nothing(STRING)
@@ -183,8 +187,8 @@ def _substring(context: Context, call: Call, args: list[Operand]) -> Operand:
 @function("left right", 2, signature="$(x, length)")
 def _side(context: Context, call: Call, args: list[Operand]) -> Operand:
     if call.name == "left":
-        return _by_value(context, call, args, STRING, lambda x, n: x[: max(n, 0)], (STRING, BIGINT))
-    return _by_value(context, call, args, STRING, lambda x, n: x[-n:] if n > 0 else "", (STRING, BIGINT))
+        return by_value(context, call, args, STRING, lambda x, n: x[: max(n, 0)], (STRING, BIGINT))
+    return by_value(context, call, args, STRING, lambda x, n: x[-n:] if n > 0 else "", (STRING, BIGINT))
 
 
 @function("split_part", 3, signature="$(x, delimiter, n)")
@@ -199,7 +203,7 @@ def _split_part(context: Context, call: Call, args: list[Operand]) -> Operand:
         at = n - 1 if n > 0 else len(parts) + n
         return parts[at] if n and 0 <= at < len(parts) else ""
 
-    return _by_value(context, call, args, STRING, part, (STRING, STRING, BIGINT))
+    return by_value(context, call, args, STRING, part, (STRING, STRING, BIGINT))
 
 
 @function("split", 2, 3, signature="$(x, pattern[, limit])", lists=True)
@@ -244,7 +248,7 @@ def locate(text: str, needle: str, start: int = 1) -> int:
 
 @function("instr", 2, signature="$(x, part)")
 def _instr(context: Context, call: Call, args: list[Operand]) -> Operand:
-    return _by_value(context, call, args, BIGINT, locate, (STRING, STRING))
+    return by_value(context, call, args, BIGINT, locate, (STRING, STRING))
 
 
 @function("locate position", 2, 3, signature="$(part, x[, start])")
@@ -254,7 +258,7 @@ def _locate(context: Context, call: Call, args: list[Operand]) -> Operand:
         args = [*args[:2], lift(BIGINT, lambda x: pc.coalesce(x, 0), start)]
     order = [1, 0, *range(2, len(args))]
     turned = Call(call.name, tuple(call.args[at] for at in order), at=call.at)
-    return _by_value(context, turned, [args[at] for at in order], BIGINT, locate, (STRING, STRING, BIGINT))
+    return by_value(context, turned, [args[at] for at in order], BIGINT, locate, (STRING, STRING, BIGINT))
 
 
 @function("startswith endswith contains", 2, signature="$(x, part)")
@@ -265,7 +269,7 @@ def _contains(context: Context, call: Call, args: list[Operand]) -> Operand:
         "contains": (pc.match_substring, lambda x, part: part in x),
     }[call.name]
     if not args[1].constant:
-        return _by_value(context, call, args, BOOLEAN, python, (STRING, STRING))
+        return by_value(context, call, args, BOOLEAN, python, (STRING, STRING))
     part = literal_text(context, call, args, 1, "the part")
     operand = argument(context, call, args, 0, STRING)
     return nothing(BOOLEAN) if part is None else lift(BOOLEAN, lambda x: kernel(x, part), operand)
@@ -338,7 +342,12 @@ def _regexp_replace(context: Context, call: Call, args: list[Operand]) -> Operan
         return nothing(STRING)
     compiled = compile_pattern(context, call.args[1], pattern)
     rewritten = rewrite_replacement(context, call.args[2], replacement, compiled.groups)
-    return lift(STRING, lambda x: pc.replace_substring_regex(x, pattern, rewritten), operand)
+
+    def replace(x: Value) -> Value:
+        check_replaced(x, pattern, rewritten)
+        return pc.replace_substring_regex(x, pattern, rewritten)
+
+    return lift(STRING, replace, operand)
 
 
 @function("replace", 2, 3, signature="$(x, search[, replacement])")
@@ -346,7 +355,7 @@ def _replace(context: Context, call: Call, args: list[Operand]) -> Operand:
     def python(text: str, search: str, replacement: str = "") -> str:
         return text.replace(search, replacement) if search else text
 
-    return _by_value(context, call, args, STRING, python, (STRING, STRING, STRING))
+    return by_value(context, call, args, STRING, python, (STRING, STRING, STRING))
 
 
 @function("translate", 3, signature="$(x, from, to)")
@@ -357,33 +366,4 @@ def _translate(context: Context, call: Call, args: list[Operand]) -> Operand:
             table.setdefault(ord(character), target[at] if at < len(target) else None)
         return text.translate(table)
 
-    return _by_value(context, call, args, STRING, python, (STRING, STRING, STRING))
-
-
-# -- filling
-
-
-@function("repeat", 2, signature="$(x, times)")
-def _repeat(context: Context, call: Call, args: list[Operand]) -> Operand:
-    def python(text: str, times: int) -> str | None:
-        return text * max(times, 0) if len(text) * times <= TEXT_CHARS_MAX else None
-
-    return _by_value(context, call, args, STRING, python, (STRING, BIGINT))
-
-
-def _fill(text: str, width: int, pad: str) -> str:
-    missing = width - len(text)
-    return (pad * (missing // len(pad) + 1))[:missing] if pad and missing > 0 else ""
-
-
-@function("lpad rpad", 2, 3, signature="$(x, width[, fill])")
-def _pad(context: Context, call: Call, args: list[Operand]) -> Operand:
-    left = call.name == "lpad"
-
-    def python(text: str, width: int, pad: str = " ") -> str | None:
-        if width > TEXT_CHARS_MAX:
-            return None
-        fill = _fill(text, width, pad)
-        return fill + text[: max(width, 0)] if left else text[: max(width, 0)] + fill
-
-    return _by_value(context, call, args, STRING, python, (STRING, BIGINT, STRING))
+    return by_value(context, call, args, STRING, python, (STRING, STRING, STRING))

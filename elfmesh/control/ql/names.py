@@ -8,7 +8,7 @@ is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from elfmesh.control.ql.nodes import Aggregate, Expr, Field, place_of, rewrite, walk
@@ -61,7 +61,7 @@ class Names:
 
         return rewrite(expr, change)
 
-    def in_having(self, expr: Expr, keys: Sequence[Expr]) -> Expr:
+    def in_having(self, expr: Expr, keys: Collection[Expr]) -> Expr:
         """As `in_order_by`; a name that is a grouping column and the alias of something else is refused.
 
         Raises:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from elfmesh.control.ql.cast import cast
 from elfmesh.control.ql.columns import Value, as_array, list_cuts
+from elfmesh.control.ql.growth import Growth
 from elfmesh.control.ql.nodes import Expr
 from elfmesh.control.ql.types import VOID, is_list, type_name
 
@@ -30,13 +31,15 @@ class Env:
         columns: by name.
         rows: their length.
         memo: results of steps of this run, by the step.
-        shared: values of whole expressions, by expression; whoever has the same rows may share them.
+        shared: values of whole expressions, by expression; all that have the same rows may share them.
+        growth: measures the values of calls; None: nothing bounds them.
     """
 
     columns: Mapping[str, Value]
     rows: int
     memo: dict[object, Value] = field(default_factory=dict)
     shared: MutableMapping[Hashable, Value] = field(default_factory=dict)
+    growth: Growth | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,8 @@ def shared(expr: Expr, operand: Operand) -> Operand:
     def run(env: Env) -> Value:
         known = env.shared.get(key)
         if known is None:
-            known = env.shared[key] = inner(env)
+            known = inner(env) if env.growth is None else env.growth.measured(inner, env)
+            env.shared[key] = known
         return known
 
     return Operand(operand.type, run)

@@ -42,6 +42,9 @@ TEXT_CHARS_MAX = 256 << 10
 PARSED_MAX = 64
 """Statements kept: an agent reads the text of a job that begins or changes at half a dozen places."""
 
+NUMBER_CHARS_MAX = 1_000
+"""Digits of a number: Python refuses to read far longer ones, and no type holds them."""
+
 _DIALECT = "spark"
 
 DEPTH_MAX = 200
@@ -127,6 +130,9 @@ def _split(origin: SourceText) -> Iterator[list[Token]]:
     group: list[Token] = []
     empty = True
     for token in tokens:
+        if token.token_type == TokenType.NUMBER and len(token.text) > NUMBER_CHARS_MAX:
+            message = f"this number has {len(token.text)} characters; a number has at most {NUMBER_CHARS_MAX}"
+            raise origin.error(message, token.start, "Write a shorter one, or a double: 1e30.")
         if token.token_type != TokenType.SEMICOLON:
             group.append(token)
         elif group:
@@ -320,10 +326,15 @@ def _translated(origin: SourceText, error: ParseError, last: Token) -> QueryErro
             f"something is missing after `{word}`", place, "The text ends too early." if at_end else ""
         )
     hint = "Is a comma, an operator or a bracket missing before it?"
+    if word.lower() in _WORDS:
+        hint += f" A column of this name is written `{word}`."
     if beside := _BESIDE.search(masked(origin.text)):
         hint = f"{beside[1].upper()} takes the name of a job: JOIN {beside[1].upper()} namespace.job j ON ..."
     return origin.error(f"the query cannot be read at `{word}`", place, hint)
 
+
+_WORDS = {"case", "when", "then", "else", "select", "where", "having", "join", "on", "union", "with"}
+"""Words that logs have as names of fields, and that mean something else where a column may stand."""
 
 _BESIDE = re.compile(r"\bJOIN\s+(SAME|LATEST)\b(?!\s+\w+\s*\.)(?!\s*\.)", re.IGNORECASE)
 """SAME or LATEST without the name of a job behind it."""

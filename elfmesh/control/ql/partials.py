@@ -42,7 +42,8 @@ def partial_table(statement: Statement, tables: Mapping[str, Content]) -> pa.Tab
     main = tables.get(MAIN)
     blocks = list(_blocks(main)) if main is not None else []
     if not blocks:
-        return pa.table({name: pa.nulls(0) for name in names.values()})
+        own = [name for name, _ in _averaged(statement, names)]
+        return pa.table({name: pa.nulls(0) for name in (*names.values(), *own)})
     keys = statement.tables[0].keys
     whole = _together(blocks)
     columns = {name: _array(whole.column(name)) for name in whole.column_names}
@@ -51,9 +52,10 @@ def partial_table(statement: Statement, tables: Mapping[str, Content]) -> pa.Tab
         columns[one.name] = _values(columns, keys, whole.num_rows, one, values)
     ties = [columns[key] for key in keys]
     order = pa.array(sorted_rows([], ties, whole.num_rows))
-    return pa.table(
-        {_shown(names, name): column.take(order) for name, column in columns.items() if _is_kept(names, name)}
-    )
+    found = {
+        _shown(names, name): column.take(order) for name, column in columns.items() if _is_kept(names, name)
+    }
+    return pa.table(found | {name: found[names[column]] for name, column in _averaged(statement, names)})
 
 
 def names_of(statement: Statement) -> dict[str, str]:
@@ -76,6 +78,22 @@ def names_of(statement: Statement) -> dict[str, str]:
             name = f"{within[column]}_{kinds.get(column, 'key')}"
         names[column] = _free(name or column, names.values())
     return names
+
+
+def _averaged(statement: Statement, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What an average is made of, under its own name too where another output gives the column its name.
+
+    `SUM(x) AS s, AVG(x) AS m` share one sum: readers of `m_sum` need not know that.
+    """
+    kinds = {name: kind.partition(":")[0] for name, (kind, _) in statement.tables[0].aggregates.items()}
+    found: list[tuple[str, str]] = []
+    for output, expr in statement.plan.outputs:
+        within = {node.name: kinds.get(node.name, "") for node in walk(expr) if isinstance(node, Ref)}
+        if sorted(within.values()) == ["count", "sum"]:
+            wanted = [(f"{output}_{kind}", column) for column, kind in within.items()]
+            known = {name.lower() for name in (*names.values(), *(each for each, _ in found))}
+            found += [each for each in wanted if each[0].lower() not in known]
+    return found
 
 
 def _shown_by(outputs: Sequence[tuple[str, Expr]]) -> tuple[dict[str, str], dict[str, str]]:

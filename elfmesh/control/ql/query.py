@@ -23,6 +23,7 @@ from elfmesh.control.ql.columns import as_array, bool_values, null_mask
 from elfmesh.control.ql.compiler import Compiler
 from elfmesh.control.ql.finalise import NO_SCALARS, Finaliser, Scalars
 from elfmesh.control.ql.finalise_parts import Reduced, finalise_parts
+from elfmesh.control.ql.impossible import comparisons, explained, is_impossible, remedy
 from elfmesh.control.ql.lookup import LookupSource, look_up
 from elfmesh.control.ql.nodes import Expr, Field, Scalar, place_of, walk
 from elfmesh.control.ql.operand import Env, ExprKey, Operand
@@ -169,6 +170,18 @@ class PartQuery:
                     "Give the output another name: AS other_name.",
                 )
 
+    def check_constants(self, schema: pa.Schema) -> None:
+        """Check what columns are compared with against a format whose types are known.
+
+        Raises:
+            QueryError: a constant that no value of its column can equal.
+        """
+        for each in comparisons(record_expressions(self.statement.plan)):
+            path = each.column.path
+            if path not in schema.names or not is_impossible(each, kind := schema.field(path).type):
+                continue
+            raise self.statement.origin.error(explained(each, kind), place_of(each.text), remedy(each, kind))
+
     def prepare(self, records: pa.RecordBatch | BlockRows) -> Prepared:
         """Filter some rows and compute their keys and values.
 
@@ -226,14 +239,18 @@ class PartQuery:
         return self.finaliser.finalise(tables, window, scalars)
 
     def finalise_parts(
-        self, tables: Mapping[str, Reduced], window: tuple[int, int] | None, scalars: Scalars = NO_SCALARS
+        self,
+        tables: Mapping[str, Reduced],
+        window: tuple[int, int] | None,
+        scalars: Scalars = NO_SCALARS,
+        bytes_max: int | None = None,
     ) -> pa.Table:
-        """The same of tables that are too large to be held at once.
+        """The same of tables that are too large to be held at once; raises DataError above `bytes_max`.
 
         Cost: memory for the result (of a query with LIMIT: for so many rows) and for one block, except where
         counts of distinct values are joined to many groups.
         """
-        return finalise_parts(self.finaliser, tables, window, scalars=scalars)
+        return finalise_parts(self.finaliser, tables, window, scalars=scalars, bytes_max=bytes_max)
 
     def _looked_up(self, dated: BlockRows) -> tuple[_Compiled, BlockRows, BlockRows]:
         """Join the tables; returns the rows that survive as they came, and with the tables' columns."""

@@ -20,52 +20,47 @@ _CHOICES = ("case", "coalesce", "if", "iff", "nvl", "ifnull", "nvl2", "nullif")
 class Columns:
     """The columns a statement reduces to, collected while its expressions are split; equal ones are one."""
 
-    keys: list[Expr] = field(default_factory=list)
-    values: list[Expr] = field(default_factory=list)
-    aggregates: list[tuple[str, str | tuple[str, ...] | None]] = field(default_factory=list)
+    keys: dict[Expr, int] = field(default_factory=dict)
+    values: dict[Expr, int] = field(default_factory=dict)
+    aggregates: dict[tuple[str, str | tuple[str, ...] | None], int] = field(default_factory=dict)
     distincts: list[DistinctValues] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
+    _known: dict[object, DistinctValues | Fold] = field(default_factory=dict)
 
     def key(self, expr: Expr) -> Ref:
         """A key column."""
-        if expr not in self.keys:
-            self.keys.append(expr)
-        return Ref(f"k{self.keys.index(expr)}", at=expr.at)
+        return Ref(f"k{self.keys.setdefault(expr, len(self.keys))}", at=expr.at)
 
     def state(self, kind: str, *exprs: Expr) -> Ref:
         """A state of the main table."""
         names = tuple(self._value(expr) for expr in exprs)
         given = (kind, names[0] if len(names) == 1 else names or None)
-        if given not in self.aggregates:
-            self.aggregates.append(given)
-        return Ref(f"a{self.aggregates.index(given)}")
+        return Ref(f"a{self.aggregates.setdefault(given, len(self.aggregates))}")
 
     def _value(self, expr: Expr) -> str:
-        if expr not in self.values:
-            self.values.append(expr)
-        return f"v{self.values.index(expr)}"
+        return f"v{self.values.setdefault(expr, len(self.values))}"
 
     def fold(self, how: str, args: tuple[Expr, ...], where: Expr | None, ranks: tuple[float, ...]) -> Ref:
         """A count of a table of distinct values, or a fold over it."""
         counted = how not in ("count", "sum")
-        for table in self.distincts:
-            if (table.args, table.where, table.counted) == (args, where, counted):
-                break
-        else:
+        table = self._known.get((args, where, counted))
+        if not isinstance(table, DistinctValues):
             table = DistinctValues(f"d{len(self.distincts)}", args, where, counted)
+            self._known[args, where, counted] = table
             self.distincts.append(table)
         if how == "count":
             return Ref(table.name)
-        for known in self.folds:
-            if (known.table, known.how, known.ranks) == (table.name, how, ranks):
-                return Ref(known.name)
-        self.folds.append(Fold(f"f{len(self.folds)}", table.name, how, ranks))
-        return Ref(self.folds[-1].name)
+        fold = self._known.get((table.name, how, ranks))
+        if not isinstance(fold, Fold):
+            fold = Fold(f"f{len(self.folds)}", table.name, how, ranks)
+            self._known[table.name, how, ranks] = fold
+            self.folds.append(fold)
+        return Ref(fold.name)
 
     def tables(self) -> tuple[TableSpec, ...]:
         """The tables, the main one first."""
         keys = tuple(f"k{at}" for at in range(len(self.keys)))
-        main = TableSpec(MAIN, keys, {f"a{at}": given for at, given in enumerate(self.aggregates)})
+        main = TableSpec(MAIN, keys, {f"a{at}": given for given, at in self.aggregates.items()})
         others = [
             TableSpec(
                 one.name,

@@ -83,6 +83,7 @@ _GROUPS: tuple[tuple[str, str], ...] = (
         "skewness kurtosis regr_slope regr_count",
     ),
     ("Write string_agg(x, ',').", "group_concat"),
+    ("Write date_format(ts, 'yyyy-MM-dd HH:mm:ss').", "strftime format_timestamp"),
     ("Write bool_and, bool_or, or sum of an expression with &.", "bit_and bit_or bit_xor"),
     (
         "Write explode(x), x[0], from_json(x, 'STRUCT<a: BIGINT>') or get_json_object(text, '$.a').",
@@ -102,6 +103,10 @@ _GROUPS: tuple[tuple[str, str], ...] = (
 
 UNSUPPORTED_FUNCTIONS: dict[str, str] = {name: hint for hint, names in _GROUPS for name in names.split()}
 """Functions of Spark that ELF-QL does not have, and what to write instead."""
+
+SELECTS_NOTHING = "Name columns after SELECT; one with the name of a word of SQL is written `from`."
+STREAM_NAME = "the name of a stream"
+FILE_HINT = "Write FROM log, and name the file behind the query: elf run '... FROM log' a.log."
 
 CLAUSES: dict[str, tuple[str, str]] = {
     "locks": ("FOR UPDATE", "Nothing is locked here: leave it out."),

@@ -161,7 +161,7 @@ class _Run:
         columns = {name: read_column(source.column(name)) for name in source.column_names}
         rows = source.num_rows
         columns.update((name, as_array(value, rows)) for name, value in self.scalars.items())
-        prepared = query.prepare(BlockRows(columns, rows))
+        prepared = query.prepare(BlockRows(columns, rows, bounded=False))
         panes = Panes(relation.statement.tables, None)
         panes.insert_all(
             {name: (np.zeros(batch.num_rows, np.int64), batch) for name, batch in prepared.tables.items()}

@@ -31,3 +31,13 @@ class Select:
     offset: int = 0
     derived: bool = False
     qualify: Expr | None = None
+
+
+def expressions(select: Select) -> list[Expr]:
+    """Every expression of the clauses, as they are written."""
+    clauses = [select.where, *(select.group or ()), select.having, select.qualify]
+    return [
+        *(expr for _, expr in select.items),
+        *(expr for expr in clauses if expr is not None),
+        *(item.expr for item in select.order),
+    ]

@@ -6,6 +6,7 @@ Owns nothing but the text and its name. Every `QueryError` of this room is made 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from elfmesh.errors import QueryError
@@ -20,6 +21,9 @@ class Place:
 
 
 NOWHERE = Place()
+
+_LONG_WORD = re.compile(r"(\S{80})\S{80,}")
+"""A literal of thousands of characters would hide what the message says about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,13 @@ class SourceText:
         )
 
     def error(self, message: str, at: int | Place, hint: str = "") -> QueryError:
-        """A `QueryError` at an offset or place of this text."""
+        """A `QueryError` at an offset or place of this text; a very long word in the message is shortened."""
         place = self.place(at) if isinstance(at, int) else at if at != NOWHERE else Place(1, 1)
+        message = _LONG_WORD.sub(r"\1...", message)
         return QueryError(message, line=place.line, column=place.column, hint=hint, source=self.name)
+
+
+def refused_dollar(source: SourceText, name: str) -> QueryError:
+    """The error for a name that is written as nginx writes its variables."""
+    at = max(0, source.text.find(f"${name}"))
+    return source.error(f"`${name}` is not there", at, f"Columns have no `$` in their names: write {name}.")

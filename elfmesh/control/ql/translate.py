@@ -40,7 +40,7 @@ from elfmesh.control.ql.refusals import (
 )  # fmt: skip
 from elfmesh.control.ql.registry import FUNCTIONS
 from elfmesh.control.ql.scope import RECORD, Scope
-from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
+from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText, refused_dollar
 from elfmesh.control.ql.type_targets import TYPE_NAMES, is_no_value, type_target
 from elfmesh.control.ql.windows import fixed_duration_us, interval_months, window_call
 from elfmesh.errors import QueryError
@@ -152,7 +152,9 @@ class Translator:
         name = node.sql_name().lower() if isinstance(node, exp.Func) else node.key
         shown = node.sql(dialect="spark") if isinstance(node, exp.Expr) else str(node)
         shown = shown.replace(MARK, "").replace(MARK.upper(), "")
-        hint = UNSUPPORTED_FUNCTIONS.get(name, "docs/elf-ql.md lists what there is.")
+        hint = UNSUPPORTED_FUNCTIONS.get(name, "The page on ELF-QL in the documentation lists what there is.")
+        if isinstance(node, exp.Parameter):
+            return refused_dollar(self._source, node.name)
         return self.error(node, f"`{shown[:60]}` is not there", hint)
 
     def _make(self, name: str, node: Any, *args: Any, option: str = "") -> Call:

@@ -17,11 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from elfmesh.cbt import Panes, finish_blocks
+from elfmesh.control.ql.analysis import record_expressions
 from elfmesh.control.ql.block import BlockRows
 from elfmesh.control.ql.computed import Calls
 from elfmesh.control.ql.exploding import untaken
 from elfmesh.control.ql.finalise import Finaliser
 from elfmesh.control.ql.finalise_parts import Reduced
+from elfmesh.control.ql.impossible import Doubts
 from elfmesh.control.ql.lookup import LookupSource, with_tables
 from elfmesh.control.ql.python_function import FunctionSource
 from elfmesh.control.ql.query import PartQuery, Prepared
@@ -89,6 +91,21 @@ class Query:
         for part in self._parts if self._calls is None else map(PartQuery, self._written):
             if stream is None or part.statement.stream == stream:
                 part.check_schema(schema)
+
+    def check_constants(self, schema: pa.Schema, stream: str | None = None) -> None:
+        """Check what columns are compared with against a format whose types are known; see `check_schema`.
+
+        Raises:
+            QueryError: a constant that no value of its column can equal.
+        """
+        for part in map(PartQuery, self._written):
+            if stream is None or part.statement.stream == stream:
+                part.check_constants(schema)
+
+    def doubts(self, stream: str | None = None) -> Doubts:
+        """The same for columns whose types the data tells; see `check_schema`."""
+        parts = [part for part in self._written if stream is None or part.stream == stream]
+        return Doubts(expr for part in parts for expr in record_expressions(part.plan))
 
     @property
     def _written(self) -> tuple[Statement, ...]:
@@ -172,15 +189,17 @@ class Query:
             window,
         )
 
-    def finalise_parts(self, tables: Mapping[str, Reduced], window: Bounds) -> pa.Table:
-        """The same of tables that are too large to be held at once.
+    def finalise_parts(
+        self, tables: Mapping[str, Reduced], window: Bounds, *, bytes_max: int | None = None
+    ) -> pa.Table:
+        """The same of tables that are too large to be held at once; raises DataError above `bytes_max`.
 
         Cost: memory for the result (of a query with LIMIT: for so many rows) and for one block, except where
         counts of distinct values are joined to many groups. Of a relational statement, memory for the
         finished rows of every part, which are limited.
         """
         if self._relational is None:
-            return self._parts[0].finalise_parts(tables, window)
+            return self._parts[0].finalise_parts(tables, window, bytes_max=bytes_max)
         parts = self._parts
         return self._relational.table(
             lambda index, scalars: parts[index].finalise_parts(

@@ -4,10 +4,13 @@ Owns the votes, on disk before they are answered, and what an acceptor must hold
 nothing.
 
 Invariants: an acceptor votes only for what a successor could go on from with this acceptor alone: it holds
-the terms of the value's roster, its log has every record before the tail, and the tail is stored with the
-vote. So whatever a register says is closed, a majority can publish. A value of another job, one that
-contradicts itself and a ballot out of bounds are refused and counted. An acceptor that is behind fetches what
-it lacks from whoever may have it.
+the terms of the value's roster, its log had every record before the tail (what damage takes of it later is a
+hole that is filled), and the tail is stored with the vote, after the pages of rows that its records name. So
+whatever a register says is closed, a majority can publish. A value of another job, one that contradicts
+itself and a ballot out of bounds are refused and counted. An acceptor that is behind fetches what it lacks
+from whoever may have it. An acceptor that has lost its votes refuses, and says so, until it is one anew
+(`lost_votes.py`). What was voted on in an earlier generation of a job is void as soon as a later one is
+known, and nothing of the earlier one is voted on any more (`control/recovery.py`).
 
 Paper: CASPaxos (Rystsov 2018) 2.2, acceptors. Deviation: a vote is refused while the acceptor is behind; the
 paper's values carry no log.
@@ -23,15 +26,26 @@ import msgspec
 from elfmesh.control.events import Persist
 from elfmesh.control.holder import LogCopy
 from elfmesh.control.office import Office
-from elfmesh.control.register.messages import Accept, Accepted, Conflict, Prepare, Promised
+from elfmesh.control.register.lost_votes import KIND as LOST
+from elfmesh.control.register.lost_votes import Loss, LostVotes, begins_membership, encode_loss
+from elfmesh.control.register.messages import Accept, Accepted, Conflict, Outdated, Prepare, Promised
 from elfmesh.control.register.rules import NONE, Ballot, Vote
-from elfmesh.control.register.value import Cell, RegisterValue, check_cell
+from elfmesh.control.register.value import GENERATION_BITS, Cell, RegisterValue, check_cell, generation
 from elfmesh.control.terms import Terms
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
+from elfmesh.wire import UNREADABLE
 
 VOTES_MAX = 20_000
 """Registers voted in here; beyond it the oldest jobs that are over are forgotten, and no others begun."""
+
+COUNT = "vote-count"
+"""Of what is kept on disk: how many votes this agent has given."""
+
+LOST_BITS = 40
+"""Votes are counted from the boot of a loss, shifted by so much."""
+
+DIRECTORY = "the data directory"
 
 BULK_BYTES = 64 << 10
 BULK_LANE = 2
@@ -42,6 +56,14 @@ class Custody(Protocol):
 
     def held(self, job: bytes) -> tuple[Terms | None, LogCopy | None]:
         """The terms and the copy of the results log."""
+        ...
+
+    def epoch(self, job: bytes) -> int:
+        """The highest epoch seen of a job."""
+        ...
+
+    def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
+        """Whether something of this epoch may be acted upon; the highest is durable before what follows."""
         ...
 
     def keep(self, terms: Terms, roster: int = 0) -> None:
@@ -67,6 +89,17 @@ _UNPACK = msgspec.msgpack.Decoder(_Stored)
 _PACK = msgspec.msgpack.Encoder()
 
 
+def vouched_by(data: bytes) -> tuple[str, int] | None:
+    """The incarnation and the last record that a log must have by a vote on disk, None if there is none."""
+    try:
+        value = _UNPACK.decode(data).value
+    except UNREADABLE:
+        return None
+    if value is None or value.deleted or value.before is None:
+        return None
+    return value.incarnation, value.before
+
+
 def lane(payload: bytes) -> int:
     """Small values overtake bulk; large ones must not hold up the control lane."""
     return BULK_LANE if len(payload) > BULK_BYTES else 0
@@ -84,6 +117,9 @@ class Acceptors:
         self._office, self._custody = office, custody
         self._votes: OrderedDict[bytes, Vote[Cell]] = OrderedDict()
         self._behind: dict[bytes, tuple[Contact, Accept, bytes]] = {}
+        self.lost = LostVotes()
+        self.count = 0
+        """Votes given so far, over all boots."""
 
     def __len__(self) -> int:
         return len(self._votes)
@@ -115,9 +151,53 @@ class Acceptors:
         cell = None if stored.value is None else Cell(stored.value, stored.tail)
         self._votes[job] = Vote(stored.promised, stored.ballot, cell)
 
+    def counted(self, data: bytes) -> None:
+        """How many votes were given before this agent was restarted."""
+        self.count = max(self.count, int.from_bytes(data))
+
+    def lost_since(self) -> None:
+        """Votes were lost at a start: nobody has seen as many as are counted from now on."""
+        if self.lost.loss is not None:
+            self.count = max(self.count, self.lost.loss.boot << LOST_BITS)
+
+    def outdated(self, message: Outdated) -> None:
+        """Another agent has seen newer votes of this id: those that are held here are not to be trusted.
+
+        Until its next start this agent is a member of no register: what makes it one again has to be newer
+        than what is found out now.
+        """
+        me = self._office.me
+        known = self.lost.loss
+        if message.boot <= me.incarnation and message.votes <= self.count:
+            return
+        if known is not None and known.boot > me.incarnation:
+            return
+        twice = message.boot > me.incarnation
+        reason = (
+            f"is an old copy, or one of two: an agent of this id has answered in start {message.boot}, and"
+            f" this is start {me.incarnation}"
+            if twice
+            else f"has gone back in time: {message.votes} of its votes were seen, and it knows {self.count}"
+        )
+        loss = Loss(me.incarnation + 1, DIRECTORY, reason)
+        self.lost.loss = loss
+        for job in [*self._votes]:
+            self._office.emit(Persist("vote", job, b""))
+            self.lost.refuses(job, self._office.now)
+        self._votes.clear()
+        self._office.emit(Persist(LOST, b"", encode_loss(loss)))
+
     def prepare(self, sender: Contact, message: Prepare) -> None:
         """A proposer wants a promise."""
+        founds = message.founds and sender.id == self._office.me.id
+        if self._is_lost(message.job) and not founds:
+            self._refuse(sender, message.job, message.ballot)
+            return
         before = self.vote(message.job)
+        if message.generation > generation(self._custody.epoch(message.job)):
+            self._custody.admits(message.job, message.generation << GENERATION_BITS, None)
+        if before.value is not None and self._is_void(message.job, before.value.value.epoch):
+            before = Vote()
         vote = before.promise(message.ballot)
         if vote is None or not self._has_room(message.job):
             self._refuse(sender, message.job, message.ballot)
@@ -126,7 +206,7 @@ class Acceptors:
         terms, copy = self._custody.held(message.job)
         value, tail = (None, b"") if vote.value is None else (vote.value.value, vote.value.tail)
         latest = None if copy is None else copy.latest
-        answer = Promised(message.job, message.ballot, vote.ballot, value, terms, latest)
+        answer = Promised(message.job, message.ballot, vote.ballot, value, terms, latest, self.count)
         self._office.send(sender, answer, tail, lane=lane(tail))
 
     def accept(self, sender: Contact, message: Accept, tail: bytes) -> None:
@@ -136,6 +216,14 @@ class Acceptors:
             check_cell(message.job, cell)
         except ProtocolError:
             self._office.stats["control.malformed"] += 1
+            return
+        if self._is_void(message.job, message.value.epoch):
+            self._custody.admits(message.job, message.value.epoch, sender)  # which tells the sender
+            self._refuse(sender, message.job, message.ballot)
+            return
+        boot = self.lost.boot
+        if self._is_lost(message.job) and not begins_membership(message.value, self._office.me.id, boot or 0):
+            self._refuse(sender, message.job, message.ballot)
             return
         vote = before.accept(message.ballot, cell)
         if vote is None or not self._has_room(message.job):
@@ -149,12 +237,22 @@ class Acceptors:
             self._refuse(sender, message.job, message.ballot, behind=True)
             return
         self._store(message.job, before, vote)
-        self._office.send(sender, Accepted(message.job, message.ballot))
+        self._office.send(sender, Accepted(message.job, message.ballot, self.count))
+
+    def _is_void(self, job: bytes, epoch: int) -> bool:
+        """Whether a job has gone on with other voters than those of this epoch."""
+        return generation(epoch) < generation(self._custody.epoch(job))
+
+    def _is_lost(self, job: bytes) -> bool:
+        """Whether this agent may have voted on a job and does not know how."""
+        return self.lost.loss is not None and job not in self._votes
 
     def _settle(self, cell: Cell) -> None:
         """This value was chosen: its tail belongs into the log."""
         _, copy = self._custody.held(cell.value.job)
-        if copy is not None and copy.incarnation == cell.value.incarnation:
+        if copy is None or copy.incarnation != cell.value.incarnation:
+            return
+        if copy.reaches(cell.value.before):  # else all that lacks is fetched, the tail with it
             copy.append(cell.tail)
 
     def _is_behind(self, sender: Contact, message: Accept, tail: bytes) -> bool:
@@ -167,7 +265,7 @@ class Acceptors:
             return True
         if terms.version < value.roster:
             return True
-        if copy.reaches(value.before):
+        if copy.reaches(value.before) and not self._lacks_pages(copy, value, tail):
             return False
         self._catch_up(copy, sender, message, tail)
         return True
@@ -181,20 +279,36 @@ class Acceptors:
         value, job = message.value, message.job
         known = (*message.sources, sender, *Cell(value, tail).contacts, value.master)
         sources = [contact for contact in known if contact.id != self._office.me.id]
-        if not sources:
-            return
 
         def fetched() -> None:
             newest = self._behind.pop(job)
             _, held = self._custody.held(job)
-            if held is not None and held.reaches(newest[1].value.before):
+            if held is None or not held.reaches(newest[1].value.before):
+                return
+            if not (only_pages and self._lacks_pages(held, newest[1].value, newest[2])):
                 self.accept(*newest)
 
-        first = job not in self._behind
-        self._behind[job] = (sender, message, tail)
-        copy.complete(sources[0], fetched if first else None)
-        for contact in sources[1:]:
-            copy.complete(contact)
+        first, only_pages = job not in self._behind, copy.reaches(value.before)
+        if sources or only_pages:
+            self._behind[job] = (sender, message, tail)
+        if only_pages:
+            copy.pages.obtain(copy.missing_pages(tail), sources, fetched if first else lambda: None)
+        elif sources:
+            copy.complete(sources[0], fetched if first else None)
+            for contact in sources[1:]:
+                copy.complete(contact)
+
+    def _lacks_pages(self, copy: LogCopy, value: RegisterValue, tail: bytes) -> bool:
+        """Whether pages of rows that a tail names are not here.
+
+        Those of a tail that was voted for here were; what every agent that could have them has lost since,
+        must not keep the register from going on.
+        """
+        lacking = set(copy.missing_pages(tail))
+        known = self.vote(value.job).value
+        if known is not None and known.value.digest == value.digest:
+            lacking -= copy.pages.gone
+        return bool(lacking)
 
     def _has_room(self, job: bytes) -> bool:
         """Votes on what runs are never forgotten; those on what is over may be, the oldest first."""
@@ -211,10 +325,17 @@ class Acceptors:
         if vote == before:
             return
         self._votes[job] = vote
+        self.lost.replaced(job)
         value, tail = (None, b"") if vote.value is None else (vote.value.value, vote.value.tail)
         data = _PACK.encode(_Stored(vote.promised, vote.ballot, value, tail))
+        self.count += 1
         self._office.emit(Persist("vote", job, data))
+        self._office.emit(Persist(COUNT, b"", self.count.to_bytes(8)))
 
     def _refuse(self, sender: Contact, job: bytes, ballot: Ballot, *, behind: bool = False) -> None:
-        self._office.stats["control.votes_behind" if behind else "control.votes_refused"] += 1
-        self._office.send(sender, Conflict(job, ballot, self.vote(job).promised, behind))
+        lost_at = self.lost.boot if self._is_lost(job) else None
+        if lost_at is not None:
+            self.lost.refuses(job, self._office.now)
+        reason = "lost" if lost_at is not None else "behind" if behind else "refused"
+        self._office.stats[f"control.votes_{reason}"] += 1
+        self._office.send(sender, Conflict(job, ballot, self.vote(job).promised, behind, lost_at))

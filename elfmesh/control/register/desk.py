@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from elfmesh.control.office import Office
 from elfmesh.control.register.acceptor import Acceptors, Custody
-from elfmesh.control.register.messages import Accept, Accepted, Conflict, Prepare, Promised
+from elfmesh.control.register.messages import Accept, Accepted, Conflict, Outdated, Prepare, Promised
 from elfmesh.control.register.proposer import Proposer
+from elfmesh.control.register.vote_counts import VoteCounts
 from elfmesh.machine import Contact, Message
 
 ACCEPTORS = 3
@@ -36,6 +37,7 @@ class Registers:
         self.acceptors = Acceptors(office, custody)
         self._life = office.rng.getrandbits(LIFE_BITS)
         self._proposers: dict[bytes, Proposer] = {}
+        self.counts = VoteCounts(office)
 
     def proposer(self, job: bytes, acceptors: tuple[Contact, ...]) -> Proposer:
         """The one proposer of a job here."""
@@ -52,6 +54,15 @@ class Registers:
         """Who shall vote on a new job, of the agents closest to it: a small fleet has a register of one."""
         return nearest[: self.wanted] if len(nearest) >= self.wanted else nearest[:1]
 
+    def _is_outdated(self, sender: Contact, votes: int) -> bool:
+        """Whether newer votes of this agent were seen; then it is told, and its answer counts for nothing."""
+        seen = self.counts.newer(sender, votes)
+        if seen is None:
+            return False
+        self._office.stats["control.votes_outdated"] += 1
+        self._office.send(sender, Outdated(seen.boot, seen.votes))
+        return True
+
     def received(self, sender: Contact, message: Message, payload: bytes) -> bool:
         """Take a message about a register; False if it is none."""
         match message:
@@ -59,8 +70,12 @@ class Registers:
                 self.acceptors.prepare(sender, message)
             case Accept():
                 self.acceptors.accept(sender, message, payload)
+            case Outdated():
+                self.acceptors.outdated(message)
             case Promised() | Accepted() | Conflict():
                 proposer = self._proposers.get(message.job)
+                if not isinstance(message, Conflict) and self._is_outdated(sender, message.votes):
+                    return True
                 if proposer is None:
                     self._office.stats["control.stray_votes"] += 1
                 elif isinstance(message, Promised):

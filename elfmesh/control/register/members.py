@@ -3,10 +3,11 @@
 Owns when an acceptor is added or replaced, seen from the job's master. The change itself, and that two never
 overlap, is the register's.
 
-Invariants: an acceptor is replaced only when look-ups have not found it for `GONE_S`, or when it says that it
-goes for good; who shall come is first given what an acceptor must hold, so that the change does not wait for
-it. Who goes is replaced if anybody can be found, and left out otherwise as soon as nothing else holds it,
-unless it is the last.
+Invariants: an acceptor is replaced only when look-ups have not found it for `GONE_S`, when it says that it
+goes for good, or when it says that it has lost its votes; who shall come is first given what an acceptor must
+hold, so that the change does not wait for it. Who goes is replaced if anybody can be found, and left out
+otherwise as soon as nothing else holds it, unless it is the last. Who has lost its votes is left out at once
+if nobody else can come, and comes again as any other agent does.
 
 A fleet of one or two agents has a register of one; with a third agent it grows, one acceptor at a time.
 
@@ -98,7 +99,7 @@ class Electorate:
                 self._look(contact.id)
         self._nearest = nearest
         staying = [contact for contact in nearest if contact.id not in self._leaving]
-        others = [contact for contact in staying if contact.id not in voting]
+        others = [contact for contact in staying if contact.id not in voting and self._may_vote(contact)]
         room = self._wanted - len(voting) if len(staying) >= self._wanted else 0
         gone = self._gone(voting)
         coming = others[: room if room > 0 else len(gone[:1])]
@@ -114,16 +115,21 @@ class Electorate:
         self._invited = {agent: at for agent, at in self._invited.items() if agent in invited}
 
     def _gone(self, voting: set[bytes]) -> list[bytes]:
-        """Acceptors that are to be replaced: who says so first, then who has been away for long."""
+        """Acceptors that are to be replaced: those that leave, that have lost their votes, that are away."""
         now = self._office.now
         lost = [agent for agent, since in self._away.items() if now - since >= self._gone_s]
         leaving = sorted(self._leaving, key=lambda agent: not self._leaving[agent])
-        return [agent for agent in dict.fromkeys((*leaving, *lost)) if agent in voting]
+        return [agent for agent in dict.fromkeys((*leaving, *self._proposer.lost, *lost)) if agent in voting]
+
+    def _may_vote(self, contact: Contact) -> bool:
+        """Whether an agent may become an acceptor: not by a contact from before it lost its votes."""
+        return contact.incarnation >= self._proposer.lost.get(contact.id, 0)
 
     def _exchange(self, value: RegisterValue, room: int, gone: list[bytes], coming: list[Contact]) -> None:
         """Have the first of those that come vote, in the place of the first that goes if there is no room."""
         now = self._office.now
-        if not coming and gone and self._leaving.get(gone[0]) and len(value.acceptors) > 1:
+        at_once = bool(gone) and (self._leaving.get(gone[0]) or gone[0] in self._proposer.lost)
+        if not coming and at_once and len(value.acceptors) > 1:
             change = Exchange(value.incarnation, value.epoch, None, gone[0])
             self._proposer.submit(change, self._exchanged)
             return
@@ -159,7 +165,8 @@ class Electorate:
         """Whether something about who votes is to be done, or may have to be."""
         value = self._cell().value
         few = len(value.acceptors) < self._wanted
-        return few or bool(value.former or self._away or self._leaving or self._invited)
+        lost = any(contact.id in self._proposer.lost for contact in value.acceptors)
+        return few or lost or bool(value.former or self._away or self._leaving or self._invited)
 
     def _there(self, contact: Contact) -> None:
         self._away.pop(contact.id, None)

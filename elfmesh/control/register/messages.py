@@ -11,16 +11,25 @@ from __future__ import annotations
 from typing import ClassVar
 
 from elfmesh.control.register.rules import Ballot
-from elfmesh.control.register.value import RegisterValue
+from elfmesh.control.register.value import Generation, RegisterValue
 from elfmesh.control.terms import Terms
-from elfmesh.machine import Contact, Id, Index, Message
+from elfmesh.machine import Contact, Count, Id, Index, Message
 
 
-class Prepare(Message, frozen=True, tag="ctl.prepare"):
-    """Promise to accept nothing below this ballot, and say what you have accepted."""
+class Prepare(Message, frozen=True, tag="ctl.prepare", omit_defaults=True):
+    """Promise to accept nothing below this ballot, and say what you have accepted.
+
+    Attributes:
+        job: whose register.
+        ballot: of the attempt.
+        founds: the sender creates a register of which it is the only acceptor.
+        generation: that of the value it creates: what was voted on in an earlier one is void.
+    """
 
     job: Id
     ballot: Ballot
+    founds: bool = False
+    generation: Generation = 0
 
 
 class Promised(Message, frozen=True, tag="ctl.promised"):
@@ -33,6 +42,7 @@ class Promised(Message, frozen=True, tag="ctl.promised"):
         value: accepted last, None if nothing was; the payload is its tail.
         terms: what the acceptor holds for a successor.
         latest: last record of the acceptor's copy of the results log.
+        votes: given by the acceptor in all; 0: it does not count them.
     """
 
     job: Id
@@ -41,6 +51,7 @@ class Promised(Message, frozen=True, tag="ctl.promised"):
     value: RegisterValue | None
     terms: Terms | None
     latest: Index | None
+    votes: Count = 0
 
 
 class Accept(Message, frozen=True, tag="ctl.accept"):
@@ -63,20 +74,50 @@ class Accept(Message, frozen=True, tag="ctl.accept"):
     sources: tuple[Contact, ...] = ()
 
 
-class Accepted(Message, frozen=True, tag="ctl.accepted"):
-    """An acceptor has accepted; it promises the ballot that follows to the same proposer."""
+class Accepted(Message, frozen=True, tag="ctl.accepted", omit_defaults=True):
+    """An acceptor has accepted; it promises the ballot that follows to the same proposer.
+
+    Attributes:
+        job: whose register.
+        ballot: of the value.
+        votes: as of `Promised`.
+    """
 
     job: Id
     ballot: Ballot
+    votes: Count = 0
 
 
-class Conflict(Message, frozen=True, tag="ctl.conflict"):
-    """An acceptor refuses `ballot`: it has promised another, or it is `behind` and cannot vouch for it."""
+class Outdated(Message, frozen=True, tag="ctl.outdated"):
+    """A proposer to an acceptor: your answer is older than another one that I have of your id.
+
+    Attributes:
+        boot: in which the other answer was given.
+        votes: given until then.
+    """
+
+    since: ClassVar[int] = 2
+
+    boot: Count
+    votes: Count
+
+
+class Conflict(Message, frozen=True, tag="ctl.conflict", omit_defaults=True):
+    """An acceptor refuses `ballot`: it has promised another, or it is `behind` and cannot vouch for it.
+
+    Attributes:
+        job: whose register.
+        ballot: refused.
+        promised: by the acceptor.
+        behind: it lacks records or terms.
+        lost_at: it has lost its votes; the boot of the agent that has found the loss.
+    """
 
     job: Id
     ballot: Ballot
     promised: Ballot
     behind: bool = False
+    lost_at: Count | None = None
 
 
 class Resign(Message, frozen=True, tag="ctl.resign"):
@@ -109,6 +150,6 @@ class Departed(Message, frozen=True, tag="ctl.departed"):
 
 
 REGISTER_MESSAGES: tuple[type[Message], ...] = (
-    *(Prepare, Promised, Accept, Accepted, Conflict),
+    *(Prepare, Promised, Accept, Accepted, Conflict, Outdated),
     *(Resign, Resigned, Departed),
 )

@@ -21,7 +21,16 @@ from elfmesh.control.office import Office, Timer
 from elfmesh.control.register.acceptor import lane
 from elfmesh.control.register.messages import Accept, Accepted, Conflict, Prepare, Promised
 from elfmesh.control.register.rules import Ballot, Round
-from elfmesh.control.register.value import Cell, Change, Refused, RegisterValue, check_cell, plan_digest
+from elfmesh.control.register.value import (
+    Cell,
+    Change,
+    Create,
+    Refused,
+    RegisterValue,
+    check_cell,
+    generation,
+    plan_digest,
+)
 from elfmesh.control.stages import reverted
 from elfmesh.control.terms import Terms
 from elfmesh.errors import ProtocolError
@@ -32,6 +41,9 @@ AGAIN_S = (0.25, 0.5, 1.0, 2.0)
 
 ROUND_TRIES = 8
 """How often a round is said again before another one begins: what it was built on may be gone by now."""
+
+ANSWERS_S = 30.0
+"""How long an acceptor is taken to answer after it did: longer than a round."""
 
 BEHIND_S = 0.05
 """When an acceptor that lacked something is asked again."""
@@ -94,7 +106,16 @@ class Proposer:
         self._behind: dict[bytes, None] = {}
         self._settled: Ballot | None = None
         self._refusal: Refused | None = None
+        self._founds = acceptors == (office.me,)
+        self._heard: dict[bytes, float] = {}
         self.reports: dict[bytes, Report] = {}
+        self.lost: dict[bytes, int] = {}
+        """Acceptors that have lost their votes and do not vote, with the boot that has found the loss."""
+
+    @property
+    def found(self) -> Cell | None:
+        """The newest value that acceptors have told of in the round that is open."""
+        return None if self._round is None else self._round.found
 
     @property
     def idle(self) -> bool:
@@ -109,7 +130,10 @@ class Proposer:
 
     def ask(self, acceptors: tuple[Contact, ...]) -> None:
         """Ask these when the value is sought the next time."""
-        self._guess = tuple(contact.id for contact in acceptors)
+        self._guess, self._founds = (
+            tuple(contact.id for contact in acceptors),
+            acceptors == (self._office.me,),
+        )
         self._contacts |= {contact.id: contact for contact in acceptors}
         self._won = None
         self._rosters.clear()
@@ -118,6 +142,10 @@ class Proposer:
         """An agent is found at this address."""
         if contact.id in self._contacts:
             self._contacts[contact.id] = contact
+
+    def answers(self, agent: bytes) -> bool:
+        """Whether an acceptor has answered of late: every round asks all of them."""
+        return self._office.now - self._heard.get(agent, float("-inf")) < ANSWERS_S
 
     def drop(self) -> None:
         """Want nothing any more. What was sent may still be accepted."""
@@ -181,7 +209,10 @@ class Proposer:
         if begun is None or contact is None:
             return
         if begun.proposal is None:
-            self._office.send(contact, Prepare(self._job, begun.ballot))
+            change = self._wanted[0].change
+            made = generation(change.value.epoch) if isinstance(change, Create) else 0
+            founds = self._founds and isinstance(change, Create)
+            self._office.send(contact, Prepare(self._job, begun.ballot, founds, made))
             return
         cell, terms = begun.proposal, self._terms(begun.proposal)
         known = self._rosters.get(agent, -1) >= cell.value.roster
@@ -249,8 +280,9 @@ class Proposer:
             self._office.stats["control.malformed"] += 1
             return
         self._contacts[sender.id] = sender
+        self._heard[sender.id] = self._office.now
         self.reports[sender.id] = Report(sender, message.terms, message.latest)
-        told = begun.promised(sender.id, message.accepted, cell)
+        told = begun.promised(sender.id, message.accepted, cell, sender.incarnation)
         for contact in cell.contacts if cell is not None else ():
             self._contacts.setdefault(contact.id, contact)
         self._round = told
@@ -263,6 +295,8 @@ class Proposer:
 
     def accepted(self, sender: Contact, message: Accepted) -> None:
         """An acceptor has accepted."""
+        self.lost.pop(sender.id, None)
+        self._heard[sender.id] = self._office.now
         begun = self._round
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
@@ -278,7 +312,10 @@ class Proposer:
             self._decide(self._refusal or told.proposal)
 
     def refused(self, sender: Contact, message: Conflict) -> None:
-        """An acceptor has refused."""
+        """An acceptor has refused; that it has lost its votes is known by any of its answers."""
+        self._heard[sender.id] = self._office.now
+        if message.lost_at is not None:
+            self.lost[sender.id] = message.lost_at
         begun = self._round
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()

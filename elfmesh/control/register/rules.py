@@ -15,7 +15,8 @@ Accepting ballot b also promises the ballot that follows b to the same proposer,
 value again in one round trip as long as nobody else interferes.
 
 Paper: CASPaxos (Rystsov 2018) 2.2 and 2.3.1. Deviation: the acceptors are part of the value and change
-jointly (Raft 6) instead of by two phases that an administrator brings to every proposer.
+jointly (Raft 6) instead of by two phases that an administrator brings to every proposer. An acceptor that
+has lost its votes may become one anew (`lost_votes.py`): a promise that it gave before counts no more then.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ class Governed(Protocol):
     @property
     def groups(self) -> tuple[Group, ...]:
         """Ids of the agents that vote: one group, or the old and the new one."""
+        ...
+
+    def member_since(self, agent: bytes) -> int:
+        """The boot in which an agent became one of those that vote."""
         ...
 
 
@@ -99,11 +104,12 @@ class Vote(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class Promise(Generic[V]):
-    """What one acceptor had accepted when it promised."""
+    """What one acceptor had accepted when it promised, in which boot."""
 
     agent: bytes
     ballot: Ballot
     value: V | None
+    boot: int = 0
 
 
 class WrongChange(Exception):
@@ -160,8 +166,19 @@ class Round(Generic[V]):
 
     @property
     def prepared(self) -> bool:
-        """Enough have promised: the value found is the newest that can have been chosen."""
-        return is_quorum(self.groups, tuple(promise.agent for promise in self.promises))
+        """Enough have promised: the value found is the newest that can have been chosen.
+
+        A promise counts only if its agent was an acceptor already, or may have lost what it promised.
+        """
+        found = self.found
+        return is_quorum(
+            self.groups,
+            tuple(
+                promise.agent
+                for promise in self.promises
+                if found is None or promise.boot >= found.member_since(promise.agent)
+            ),
+        )
 
     @property
     def finds_chosen(self) -> bool:
@@ -184,12 +201,12 @@ class Round(Generic[V]):
         left = tuple(agent for agent in self.asked if agent not in self.refused)
         return not is_quorum(self.groups, left)
 
-    def promised(self, agent: bytes, ballot: Ballot, value: V | None) -> Round[V]:
+    def promised(self, agent: bytes, ballot: Ballot, value: V | None, boot: int = 0) -> Round[V]:
         """An acceptor promised; what comes from others, again or too late changes nothing."""
         known = any(promise.agent == agent for promise in self.promises)
         if self.proposal is not None or known or agent not in self.asked or ballot >= self.ballot:
             return self
-        return replace(self, promises=(*self.promises, Promise(agent, ballot, value)))
+        return replace(self, promises=(*self.promises, Promise(agent, ballot, value, boot)))
 
     def proposed(self, value: V) -> Round[V]:
         """Ask for acceptance of a change of the value found.
@@ -222,7 +239,7 @@ class Round(Generic[V]):
         """The round after a won one: its acceptors have promised it already."""
         if not self.chosen:
             raise WrongChange("only a won round is followed at once")
-        promises = tuple(Promise(agent, self.ballot, self.proposal) for agent in self.accepted)
+        promises = tuple(Promise(agent, self.ballot, self.proposal, COUNTER_MAX) for agent in self.accepted)
         return Round(self.ballot.following, self.guess, promises, certain=True)
 
 

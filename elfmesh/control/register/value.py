@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -28,6 +28,12 @@ from elfmesh.control.results.pages import decode_page
 from elfmesh.control.results.records import FIRST, ResultRecord
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact, Count, Id, Index
+
+GENERATION_BITS = 24
+"""Epochs of one generation: a job that lost the majority of its voters for good goes on in the next one."""
+
+Generation = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62 - GENERATION_BITS)]
+"""The upper bits of an epoch: every epoch of a generation is a count."""
 
 ACCEPTORS_MAX = 7
 DIGEST_BYTES = 20
@@ -84,6 +90,11 @@ class Cell:
             return (new,)
         return (tuple(contact.id for contact in self.value.former), new)
 
+    def member_since(self, agent: bytes) -> int:
+        """The boot in which an agent became an acceptor of the value, 0 if it is none."""
+        boots = [each.incarnation for each in (*self.value.former, *self.value.acceptors) if each.id == agent]
+        return max(boots, default=0)
+
     @property
     def contacts(self) -> tuple[Contact, ...]:
         """Who votes, each once."""
@@ -105,6 +116,11 @@ class Change(Protocol):
     def apply(self, found: Cell | None, *, certain: bool) -> Cell:
         """The value that shall follow; `certain`: the one found is known to be chosen."""
         ...
+
+
+def generation(epoch: int) -> int:
+    """How often a job was given other voters without a majority of the old ones; see `recovery`."""
+    return epoch >> GENERATION_BITS
 
 
 def digest(data: bytes) -> bytes:

@@ -3,6 +3,9 @@
 Owns the bytes of one framed record (length, checksum, header, rows) and of a sequence of them. Knows no file.
 
     u32 length of the rest | u32 crc32 of the rest | u32 length of the header | header (msgpack) | rows (IPC)
+
+Where the rows are pages of their own, the table of these stands in their place (see row_pages.py), and the
+highest bit of the header's length is set: who does not know of pages refuses the record.
 """
 
 from __future__ import annotations
@@ -14,14 +17,15 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.results.row_pages import is_paged, table_of
 from elfmesh.errors import ProtocolError
 from elfmesh.limits import CONTROL_FRAME_BYTES_MAX, DATA_FRAME_BYTES_MAX
 from elfmesh.wire import UNREADABLE
 
 HEAD = struct.Struct(">III")
 FRAME_BYTES_MAX = CONTROL_FRAME_BYTES_MAX + DATA_FRAME_BYTES_MAX
-ROWS_BYTES_MAX = DATA_FRAME_BYTES_MAX - CONTROL_FRAME_BYTES_MAX
-"""Rows of one interval: with its header a record must fit into one data frame."""
+_PAGED = 1 << 31
+"""Added to the length of the header; agents of earlier releases take that for damage."""
 
 _PACK = msgspec.msgpack.Encoder()
 _UNPACK = msgspec.msgpack.Decoder(ResultRecord)
@@ -30,7 +34,8 @@ _UNPACK = msgspec.msgpack.Decoder(ResultRecord)
 def encode_frame(record: ResultRecord, rows: bytes) -> bytes:
     """One framed record. Cost: one copy of the rows."""
     header = _PACK.encode(record)
-    body = b"".join((len(header).to_bytes(4), header, rows))
+    length = len(header) | (_PAGED if is_paged(rows) else 0)
+    body = b"".join((length.to_bytes(4), header, rows))
     return b"".join(((len(body)).to_bytes(4), zlib.crc32(body).to_bytes(4), body))
 
 
@@ -57,6 +62,17 @@ def count_frames(page: bytes) -> int:
     return count
 
 
+def names_pages(page: bytes) -> bool:
+    """Whether the rows of a record in a page of ours are pages of their own. Cost: as `count_frames`."""
+    at = 0
+    while at < len(page):
+        length, _, header = HEAD.unpack_from(page, at)
+        if header >= _PAGED:
+            return True
+        at += 8 + length
+    return False
+
+
 def frames(data: bytes, start: int = 0) -> Iterator[tuple[ResultRecord, bytes, int]]:
     """Each framed record with the offset behind it.
 
@@ -68,6 +84,7 @@ def frames(data: bytes, start: int = 0) -> Iterator[tuple[ResultRecord, bytes, i
         if len(data) - at < HEAD.size:
             raise ProtocolError(f"record at byte {at} is cut off")
         length, checksum, header = HEAD.unpack_from(data, at)
+        paged, header = header >= _PAGED, header % _PAGED
         end = at + 8 + length
         if length > FRAME_BYTES_MAX or header + 4 > length or end > len(data):
             raise ProtocolError(f"record at byte {at} is cut off or has a wrong length")
@@ -78,5 +95,8 @@ def frames(data: bytes, start: int = 0) -> Iterator[tuple[ResultRecord, bytes, i
             record = _UNPACK.decode(body[4 : 4 + header])
         except UNREADABLE as error:
             raise ProtocolError(f"record at byte {at} has a wrong header: {error}") from None
-        yield record, bytes(body[4 + header :]), end
+        rows = bytes(body[4 + header :])
+        if (table_of(rows) is not None) != paged:
+            raise ProtocolError(f"record at byte {at} has a table of pages in a wrong place")
+        yield record, rows, end
         at = end

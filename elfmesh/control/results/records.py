@@ -65,6 +65,9 @@ NOT_COUNTED = (0,) * len(BUCKETS)
 State = Literal["TENTATIVE", "FINAL", "FINAL_PARTIAL", "SKIPPED"]
 """How an interval stands; all but the first are terminal."""
 
+LOST = "lost"
+"""What the reason of a record begins with that stands for records no agent has any more."""
+
 PAO = "pao"
 """The view of a result that is its partial aggregates."""
 
@@ -76,7 +79,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
 
-class ResultRecord(msgspec.Struct, frozen=True, kw_only=True):
+class ResultRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One revision of one interval of one job, the terminal one unless its state says otherwise.
 
     Its rows travel beside it.
@@ -101,6 +104,9 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True):
         since: first interval of the run that this record ends: all of it lacks the same agents, and
             nobody who is inside has anything of those before `index`. None: the record is of `index` alone.
         open: sessions that are open behind the interval, while it is the newest one; logs do not keep them.
+        before: index of the record before it in the job's log, so that one that lacks is noticed. None: it is
+            the first, or of an earlier release.
+        reason: why there is no result, "" if there is one.
     """
 
     job: str
@@ -121,11 +127,44 @@ class ResultRecord(msgspec.Struct, frozen=True, kw_only=True):
     revs: tuple[tuple[int, int], ...] = ()
     since: int | None = None
     open: bytes = b""
+    before: int | None = None
+    reason: str = ""
+
+    @property
+    def lost(self) -> bool:
+        """Whether it stands for records that were final and are damaged at every agent that kept them."""
+        return self.state == "SKIPPED" and self.reason.startswith(LOST)
 
     @property
     def first(self) -> int:
         """The first interval that this record stands for."""
         return self.index if self.since is None else self.since
+
+
+def lost_record(job: str, start: int, stop: int, window: tuple[int, int] | None = None) -> ResultRecord:
+    """What stands in a log for the records of intervals from `start` up to `stop` that no agent has any more.
+
+    Args:
+        job: "namespace/name".
+        start: first interval.
+        stop: behind the last one.
+        window: of the last one, in microseconds UTC, if it is known.
+    """
+    index = stop - 1
+    start_us, end_us = window or (None, None)
+    return ResultRecord(
+        job=job,
+        index=index,
+        start_us=start_us,
+        end_us=end_us,
+        state="SKIPPED",
+        completeness=0.0,
+        fidelity=0.0,
+        agents_in=0,
+        agents_expected=0,
+        since=None if start in (index, FIRST) else start,
+        reason=f"{LOST}: damaged on disk, and no agent that votes on the job has it",
+    )
 
 
 def counts_dict(counts: Sequence[int]) -> dict[str, int]:
@@ -157,8 +196,11 @@ def iso_us(us: int | None) -> str | None:
     return f"{text}.{fraction // 1000:03}Z" if fraction % 1000 == 0 else f"{text}.{fraction:06}Z"
 
 
-def to_json(record: ResultRecord, table: pa.Table) -> dict[str, Any]:
-    """The JSON object of one interval as the commands print it; `encode_json` makes it a line."""
+def to_json(record: ResultRecord, table: pa.Table, part: tuple[int, int] = (1, 1)) -> dict[str, Any]:
+    """The JSON object of one interval as the commands print it; `encode_json` makes it a line.
+
+    `part`: which page of the record's rows the table is, from 1, and of how many.
+    """
     counts = {
         name: record.counts.get(name, 0)
         for name in BUCKETS
@@ -181,6 +223,8 @@ def to_json(record: ResultRecord, table: pa.Table) -> dict[str, Any]:
         },
         "version": record.version,
         "counts": counts,
+        **({"reason": record.reason} if record.reason else {}),
+        **({"part": part[0], "parts": part[1]} if part[1] > 1 else {}),
         "rows": rows_to_json(table),
     }
 
@@ -277,8 +321,8 @@ def _write_options() -> pa.ipc.IpcWriteOptions:
     return pa.ipc.IpcWriteOptions()
 
 
-def with_partials(rows: bytes, partials: pa.Table) -> bytes:
-    """The rows of a result with partial aggregates behind them: who reads rows does not see those.
+def packed_partials(partials: pa.Table) -> bytes:
+    """What stands behind the rows of a result that keeps partial aggregates: who reads rows does not see it.
 
     A zstandard frame of a second Arrow IPC stream, then `_PARTIALS` and its length in 8 bytes.
 
@@ -292,7 +336,12 @@ def with_partials(rows: bytes, partials: pa.Table) -> bytes:
             hint="Group by fewer keys, or leave KEEP PARTIALS out.",
         )
     data = zstandard.ZstdCompressor(level=3).compress(plain)
-    return b"".join((rows, data, _PARTIALS, len(data).to_bytes(8)))
+    return b"".join((data, _PARTIALS, len(data).to_bytes(8)))
+
+
+def behind_rows(data: bytes) -> bytes:
+    """What `packed_partials` has put behind rows, as it is; b"" if nothing is there."""
+    return data[-16 - int.from_bytes(data[-8:]) :] if data[-16:-8] == _PARTIALS else b""
 
 
 def partials_of(data: bytes) -> bytes:
@@ -301,9 +350,8 @@ def partials_of(data: bytes) -> bytes:
     Raises:
         ProtocolError: they are damaged, or unfold to more than they may be.
     """
-    if data[-16:-8] != _PARTIALS:
-        return b""
-    return unfold(data[-16 - int.from_bytes(data[-8:]) : -16], PARTIALS_BYTES_MAX)
+    behind = behind_rows(data)
+    return unfold(behind[:-16], PARTIALS_BYTES_MAX) if behind else b""
 
 
 def ipc_to_table(data: bytes) -> pa.Table:

@@ -1,8 +1,11 @@
 """The files of a results log: segments of framed records one behind the other, and the description of them.
 
-Owns how a segment is read when its log is opened, and how files are made durable. Knows no order of segments.
+Owns where the records of a segment are, the bytes of the description, and how files are made durable. Knows
+no order of segments; how they are read when they may be damaged is `salvage`'s.
 
-Invariant: only the end of the last segment may be torn, and is cut off; damage elsewhere is an error.
+    meta, meta.copy = msgpack map of `Meta`, whose last entry is the CRC-32 of all bytes before its value
+
+Files of earlier releases have no such entry and no copy, and are read all the same.
 
 Paper: none. See guarantees D-17.
 """
@@ -11,15 +14,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
-from elfmesh.control.results.pages import frames
+from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.results.row_pages import table_of
 from elfmesh.errors import ProtocolError, StorageError
+from elfmesh.sums import packed_checked, packed_with_sum
 from elfmesh.wire import UNREADABLE
 
 
@@ -31,85 +36,134 @@ class Meta(msgspec.Struct, frozen=True):
         schema: unified, of all rows; Arrow IPC.
         expired: last index that was dropped for its age.
         partials: unified, of all partial aggregates that are kept; Arrow IPC.
+        first: index of the first record that the job ever had, whether it is still here or not.
+        job: "namespace/name", "" while there is no record.
+        begins: the first index that was ever in the log, None while there is no record.
+        seq: grows with every writing: of two copies that differ the higher one is the newer.
     """
 
     incarnation: str
     schema: bytes = b""
     expired: int | None = None
     partials: bytes = b""
+    first: int | None = None
+    job: str = ""
+    begins: int | None = None
+    seq: int = 0
 
 
 @dataclass(slots=True)
 class Segment:
-    """One file: the indices of its records and where each ends."""
+    """One file: the indices of its records and where each begins and ends.
+
+    `end` is the size of the file; `dirty`: there are bytes in it that are no record; `lost`: the intervals
+    that its records declare lost; `pages`: the sizes of the row pages of its records, by digest.
+    """
 
     path: Path
     indices: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
+    end: int = 0
+    dirty: bool = False
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    pages: dict[bytes, int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
-        """Bytes of all records."""
-        return self.ends[-1] if self.ends else 0
+        """Bytes of the file."""
+        return self.end
+
+    @property
+    def kept(self) -> int:
+        """The same, with the pages of the rows."""
+        return self.size + sum(self.pages.values())
+
+    def add(self, record: ResultRecord, start: int, end: int, rows: bytes) -> None:
+        """A record with these rows lies there."""
+        self.indices.append(record.index)
+        self.starts.append(start)
+        self.ends.append(end)
+        self.end = max(self.end, end)
+        if record.lost:
+            self.lost.append((record.first, record.index))
+        if (table := table_of(rows)) is not None:
+            self.pages |= {page.digest: page.nbytes for page in table.all}
 
     def span(self, position: int) -> tuple[int, int]:
         """Offset and length of a record."""
-        start = self.ends[position - 1] if position else 0
+        start = self.starts[position]
         return start, self.ends[position] - start
 
 
-def scan(path: Path, *, cut: bool) -> Segment:
-    """The records of a segment; a torn tail is cut off if this is the last segment.
+META, META_COPY = "meta", "meta.copy"
+
+
+def unpack_meta(data: bytes) -> Meta:
+    """A description; one of an earlier release has no checksum.
 
     Raises:
-        StorageError: it is damaged, and not to be cut.
+        ProtocolError: it is damaged.
     """
-    segment, data = Segment(path), path.read_bytes()
     try:
-        for record, _, end in frames(data):
-            if segment.indices and record.index <= segment.indices[-1]:
-                raise ProtocolError(f"interval {record.index} stands behind {segment.indices[-1]}")
-            segment.indices.append(record.index)
-            segment.ends.append(end)
-    except ProtocolError as error:
-        if not cut:
-            raise StorageError(f"the results log is damaged: {error}", where=str(path)) from None
-        with path.open("r+b") as file:
-            file.truncate(segment.size)
-            os.fsync(file.fileno())
-    return segment
-
-
-def read_meta(directory: Path) -> Meta:
-    """The description of the log in a directory.
-
-    Raises:
-        StorageError: it is damaged.
-    """
-    path = directory / "meta"
-    if not path.exists():
-        return Meta("")
-    try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=Meta)
+        return msgspec.msgpack.decode(packed_checked(data), type=Meta)
     except UNREADABLE as error:
-        raise StorageError(f"the results log's description is damaged: {error}", where=str(path)) from None
+        raise ProtocolError(str(error)) from None
+
+
+def read_meta(directory: Path, damaged: Callable[[Path, str], None]) -> list[tuple[Path, Meta]]:
+    """The copies of the description of a log that can be read, the newest first; two if all is well.
+
+    Args:
+        directory: of the log.
+        damaged: told of a copy that cannot be read, and why.
+    """
+    found: list[tuple[Path, Meta]] = []
+    for name in (META, META_COPY):
+        path = directory / name
+        if path.exists():
+            try:
+                found.append((path, unpack_meta(path.read_bytes())))
+            except ProtocolError as error:
+                damaged(path, f"the description of the log cannot be read: {error}")
+    return sorted(found, key=lambda each: -each[1].seq)
 
 
 def write_meta(directory: Path, meta: Meta) -> None:
-    """Replace the description, durably.
+    """Replace both copies of the description, durably.
 
     Raises:
         OSError: the disk refuses; the old one is in force.
         StorageError: a sync has failed.
     """
-    path = directory / "meta"
-    temporary = path.with_suffix(".new")
-    with temporary.open("wb") as file:
-        file.write(msgspec.msgpack.encode(meta))
+    data = packed_with_sum(msgspec.structs.asdict(meta))
+    for name in (META, META_COPY):
+        replace_file(directory / name, data)
+    sync_directory(directory)
+
+
+def private(path: Path, flags: int) -> int:
+    """The descriptor of a file that its owner alone may read, made where it is missing; no link is followed.
+
+    Raises:
+        OSError: it cannot be opened, or the name is a link.
+    """
+    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file by a synced one; the name is durable when its directory is synced.
+
+    Raises:
+        OSError: the disk refuses; the old one is in force.
+        StorageError: a sync has failed.
+    """
+    beside = path.with_name(path.name + ".new")
+    with os.fdopen(private(beside, os.O_WRONLY | os.O_TRUNC), "wb") as file:
+        file.write(data)
         file.flush()
         sync_file(file.fileno(), path)
-    temporary.replace(path)
-    sync_directory(directory)
+    beside.replace(path)
 
 
 @contextlib.contextmanager

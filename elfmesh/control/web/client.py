@@ -18,6 +18,7 @@ import aiohttp
 from elfmesh.control.client import REVISION, TIMEOUT_S, Client
 from elfmesh.control.client_base import api_name, error_from, job_path, parse_json, unreachable
 from elfmesh.control.identity.credentials import Credentials, default_credentials
+from elfmesh.control.line_parts import whole
 from elfmesh.control.web.unix_socket import HOST, PREFIX, socket_path
 
 if TYPE_CHECKING:
@@ -130,7 +131,8 @@ class AsyncClient:
         status, text, headers = await self._request("GET", target, None, wait_s)
         if status != http.client.OK:
             raise error_from(status, parse_json(text), job)
-        return [json.loads(line) for line in text.splitlines()], int(headers.get(REVISION, 0))
+        lines = map(json.loads, filter(None, text.splitlines()))
+        return list(whole(lines)), int(headers.get(REVISION, 0))
 
     async def exists(self, job: str, *, creator: str) -> bool:
         """Whether there is a job of this name and creator."""

@@ -42,8 +42,8 @@ class Results(Protocol):
         """The first and the last interval of a results log."""
         ...
 
-    def results(self, job: str, *, start: int | None, state: str) -> Iterator[dict[str, Any]]:
-        """The intervals from `start` on."""
+    def results(self, job: str, *, start: int | None, state: str, rows: bool) -> Iterator[dict[str, Any]]:
+        """The intervals from `start` on, with or without their rows."""
         ...
 
     def open(
@@ -134,7 +134,7 @@ def _newest(client: Results, job: str, *, tentative: bool) -> dict[str, Any] | N
     start = max(offsets["earliest"], latest - LOOKED_AT + 1) if known else None
     wanted = (*FINAL, "TENTATIVE") if tentative else FINAL
     found: dict[str, Any] | None = None
-    for each in client.results(job, start=start, state="all" if tentative else "final"):
+    for each in client.results(job, start=start, state="all" if tentative else "final", rows=False):
         if each["state"] in wanted and (found is None or _age(each) >= _age(found)):
             found = {key: value for key, value in each.items() if key != "rows"}
     return found

@@ -9,25 +9,22 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from elfmesh.control.answers import CONFLICT, NOT_FOUND, OK, UNAVAILABLE, error_body, error_of
+from elfmesh.control.answers import CONFLICT, GONE, NOT_FOUND, OK, UNAVAILABLE, error_body, error_of
 from elfmesh.control.client import INCARNATION, NEXT, REVISION
 from elfmesh.control.events import Reply
-from elfmesh.control.results.pages import decode_page
-from elfmesh.control.results.records import (
-    ResultRecord,
-    encode_json,
-    ipc_schema,
-    ipc_to_table,
-    partials_of,
-    to_json,
-)
+from elfmesh.control.results.pages import decode_page, names_pages
+from elfmesh.control.results.records import ResultRecord, encode_json, ipc_schema, ipc_to_table, to_json
+from elfmesh.control.results.row_pages import columns_of
 from elfmesh.control.web.responses import json_response
-from elfmesh.errors import DataError, Unreachable
+from elfmesh.control.web.whole_rows import Asker, RowsLost, partials, parts
+from elfmesh.errors import DataError, ElfError, Unreachable
 from elfmesh.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -50,20 +47,32 @@ PAGE_LIMIT = 1000
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 
-Asker = Callable[[str, dict[str, Any]], Awaitable[Reply]]
+
+def _lines(page: bytes, *, heads: bool = False) -> bytes:
+    return b"".join(_line(record, (1, 1), b"" if heads else rows) for record, rows in decode_page(page))
 
 
-def _lines(page: bytes) -> bytes:
-    return b"".join(
-        encode_json(to_json(record, ipc_to_table(rows))) + b"\n" for record, rows in decode_page(page)
-    )
+async def _written(ask: Asker, body: dict[str, Any], page: bytes) -> AsyncIterator[bytes]:
+    """Lines of records: all at once, or one for each page of their rows; raises as `whole_rows`."""
+    heads = body.get("rows") is False
+    if heads or not names_pages(page):
+        yield await _in_thread(partial(_lines, heads=heads), page)
+        return
+    for record, rows in await asyncio.to_thread(decode_page, page):
+        async for data, part in parts(ask, body, record, rows):
+            line = partial(_line, record, part)
+            yield await _in_thread(line, data)
+
+
+def _line(record: ResultRecord, part: tuple[int, int], rows: bytes) -> bytes:
+    return encode_json(to_json(record, ipc_to_table(rows), part)) + b"\n"
 
 
 async def _in_thread(call: Callable[[bytes], Any], data: bytes) -> Any:
     return call(data) if len(data) < THREAD_BYTES else await asyncio.to_thread(call, data)
 
 
-async def results(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
+async def results(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
     """One page of results as JSON lines; X-Elf-Next says where to go on.
 
     X-Elf-Revision does so for who asks for all states.
@@ -71,11 +80,28 @@ async def results(ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
     reply = await ask("results", body)
     if reply.status != OK:
         return json_response(reply.status, reply.body)
-    lines = await _in_thread(_lines, reply.payload)
     headers = {NEXT: str(reply.body["next"])}
     if reply.body.get("revision") is not None:
         headers[REVISION] = str(reply.body["revision"])
-    return web.Response(body=lines, content_type=NDJSON, charset="utf-8", headers=headers)
+    heads = body.get("rows") is False
+    if heads or not names_pages(reply.payload):
+        lines = await _in_thread(partial(_lines, heads=heads), reply.payload)
+        return web.Response(body=lines, content_type=NDJSON, charset="utf-8", headers=headers)
+    response = web.StreamResponse(headers=headers | {"Content-Type": f"{NDJSON}; charset=utf-8"})
+    await response.prepare(request)
+    await _write(response, ask, body, reply.payload)
+    await response.write_eof()
+    return response
+
+
+async def _write(response: web.StreamResponse, ask: Asker, body: dict[str, Any], page: bytes) -> None:
+    """Lines as they are made; an error in their place ends them, so that no reader misses it."""
+    try:
+        async for lines in _written(ask, body, page):
+            await response.write(lines or b"\n")
+    except ElfError as error:
+        await response.write(encode_json(error_of(error)) + b"\n")
+        raise ConnectionAbortedError("the rows of a record broke off") from None
 
 
 async def follow(request: web.Request, ask: Asker, body: dict[str, Any]) -> web.StreamResponse:
@@ -97,7 +123,7 @@ async def _follow(response: web.StreamResponse, ask: Asker, body: dict[str, Any]
     while True:
         if reply.status == OK:
             heard_at = loop.time()
-            await response.write(await _in_thread(_lines, reply.payload) or b"\n")
+            await _write(response, ask, body, reply.payload)
             revision = reply.body.get("revision") or 0
             latest, upto = reply.body["latest"], body.get("to")
             if latest >= reply.body["earliest"]:  # "next" of a log without records says nothing
@@ -168,12 +194,13 @@ async def arrow(
     if own:
         columns = _own_schema(reply.payload, columns)
     sink = _Sink()
-
-    def converted(page: bytes) -> list[pa.Table]:
-        return _tables(decode_page(page)[-1 if own else 0 :], columns, view, only)
-
-    try:
-        first = await _in_thread(converted, reply.payload)
+    converted = partial(_tables, ask, job, _Wanted(columns, view, only, newest=own))
+    tables = converted(reply.payload)
+    try:  # what does not fit is refused before the answer begins, where it is seen
+        first = [table] if (table := await anext(tables, None)) is not None else []
+        first += [table async for table in tables] if not names_pages(reply.payload) else []
+    except RowsLost as error:
+        return json_response(GONE, error_of(error))
     except DataError as error:
         return json_response(CONFLICT, error_of(error))
     except pa.ArrowException as error:
@@ -184,9 +211,11 @@ async def arrow(
     response = web.StreamResponse(headers={"Content-Type": ARROW, INCARNATION: str(whose or "")})
     await response.prepare(request)
     with pa.ipc.new_stream(sink, columns) as writer:
-        tables = first
+        for table in first:
+            writer.write_table(table)
+            await response.write(sink.take())
         while reply.payload:
-            for table in tables:
+            async for table in tables:
                 writer.write_table(table)
                 await response.write(sink.take())
             question |= {"from": reply.body["next"]}
@@ -195,7 +224,7 @@ async def arrow(
             reply = await ask("results", question)
             if reply.status != OK or reply.body.get("incarnation") != whose:
                 raise ConnectionAbortedError("the results log broke off")
-            tables = await _in_thread(converted, reply.payload)
+            tables = converted(reply.payload)
     await response.write(sink.take())
     await response.write_eof()
     return response
@@ -204,7 +233,7 @@ async def arrow(
 def _first_schema(page: bytes) -> pa.Schema:
     """The columns where no result is final yet: those of the first rows there are."""
     first = next((rows for _, rows in decode_page(page) if rows), b"")
-    return spark_types.row_schema(ipc_to_table(first).schema)
+    return spark_types.row_schema(ipc_schema(columns_of(first)[0]) if first else pa.schema([]))
 
 
 def _own_schema(page: bytes, known: pa.Schema) -> pa.Schema:
@@ -217,31 +246,45 @@ def _own_schema(page: bytes, known: pa.Schema) -> pa.Schema:
         pa.field(
             field.name, types.get(field.name, field.type) if pa.types.is_null(field.type) else field.type
         )
-        for field in ipc_schema(records[-1][1])
+        for field in ipc_schema(columns_of(records[-1][1])[0])
     ]
     return spark_types.row_schema(pa.schema(fields))
 
 
-def _tables(
-    page: list[tuple[ResultRecord, bytes]], columns: pa.Schema, view: str, only: frozenset[str] | None
-) -> list[pa.Table]:
-    """The rows of a page, or what they were made of.
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is wanted of records: the parameters of `arrow`."""
+
+    columns: pa.Schema
+    view: str
+    only: frozenset[str] | None
+    newest: bool
+
+
+async def _tables(ask: Asker, job: dict[str, Any], wanted: _Wanted, page: bytes) -> AsyncIterator[pa.Table]:
+    """The rows of the records of a page, or what they were made of, in one table or more each.
 
     Raises:
         DataError: partial aggregates are wanted of an interval that has none.
     """
-    found = []
-    for record, rows in page:
-        if only is not None and record.state not in only:
+    for record, rows in (await _in_thread(decode_page, page))[-1 if wanted.newest else 0 :]:
+        if wanted.only is not None and record.state not in wanted.only:
             continue
-        wanted = partials_of(rows) if view else rows
-        if rows and not wanted:
+        if rows and wanted.view and not columns_of(rows)[1]:
             raise DataError(
                 f"interval {record.index} has no partial aggregates: it was closed before the job kept them",
                 hint="Begin with a later interval.",
             )
-        found.append(spark_types.result_rows(record, ipc_to_table(wanted), columns))
-    return found
+        convert = partial(_table, record, wanted.columns)
+        if wanted.view:
+            yield await _in_thread(convert, await partials(ask, job, record, rows))
+            continue
+        async for data, _ in parts(ask, job, record, rows):
+            yield await _in_thread(convert, data)
+
+
+def _table(record: ResultRecord, columns: pa.Schema, rows: bytes) -> pa.Table:
+    return spark_types.result_rows(record, ipc_to_table(rows), columns)
 
 
 class _Sink:

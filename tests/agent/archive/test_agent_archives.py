@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.fleet import Fleet, eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow]
 
 
 def test_an_agent_that_is_killed_archives_every_line_once(tmp_path: Path) -> None:
@@ -25,18 +25,18 @@ def test_an_agent_that_is_killed_archives_every_line_once(tmp_path: Path) -> Non
     with Fleet(tmp_path / "fleet") as fleet:
         fleet.start(1, stream="other", extra=("-c", str(config)))
         agent = fleet[0]
-        eventually(lambda: agent.get("/v1/agent")["archives"]["app"]["rows"] == 500, 60, "the archive")
+        eventually(lambda: agent.get("/v1/agent")["archives"]["app"]["rows"] == 500, what="the archive")
         agent.kill()
         with log.open("a") as file:
             file.writelines(f'{{"n": {n}}}\n' for n in range(500, 900))
         agent.environment["ELF_FAILPOINT"] = "archive.written:1"
         agent.start()
-        eventually(lambda: agent.process is not None and agent.process.poll() is not None, 60, "its death")
+        eventually(lambda: agent.process is not None and agent.process.poll() is not None, what="its death")
         agent.kill()  # gives its pipe back
         del agent.environment["ELF_FAILPOINT"]
         agent.start()
         agent.wait_ready()
-        eventually(lambda: agent.get("/v1/agent")["archives"]["app"]["rows"] == 900, 60, "the rest")
+        eventually(lambda: agent.get("/v1/agent")["archives"]["app"]["rows"] == 900, what="the rest")
         assert agent.get("/v1/health").get("archives") is None
         said = agent.get("/v1/agent")["archives"]["app"]
         assert (said["gaps"], said["problem"], said["what"]) == (0, "", "raw")

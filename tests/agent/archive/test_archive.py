@@ -26,6 +26,7 @@ from elfmesh.agent.sources.tail import ReadFrom
 from elfmesh.agent.stream_formats import format_of
 from elfmesh.errors import ConfigError, RuntimeFailure, StorageError
 from tests.agent.sinks.rig import Died, die
+from tests.patience import PATIENCE_S
 
 
 class Rig:
@@ -192,7 +193,7 @@ def test_columns_keep_their_types_over_restarts(tmp_path: Path) -> None:
     assert set(kinds) == {kinds[0]}
     state = tmp_path / "out/app/host=h1/_state.json"
     old = json.loads(state.read_text())
-    del old["types"]  # as it was written before there were types in it
+    del old["types"], old["crc"]  # as it was written before there were types in it
     state.write_text(json.dumps(old))
     rig.open().close()
     state.write_text(json.dumps({**old, "types": "AAAA"}))
@@ -274,7 +275,7 @@ async def test_a_full_disk_stops_the_archive_by_name_and_loses_no_line(tmp_path:
 
 
 async def _until(holds: Any) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while not holds():  # noqa: ASYNC110 - what changes is in another thread
             await asyncio.sleep(0.005)
 

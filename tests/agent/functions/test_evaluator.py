@@ -113,13 +113,11 @@ def test_functions_of_no_use_are_off_after_three_batches() -> None:
 def test_what_hangs_is_ended_and_off_after_three_strikes() -> None:
     def check(body: str) -> None:
         with bench(body, HASTY) as made:
-            began = time.monotonic()
             pids = []
             for _ in range(2):
                 assert made.failed() == ROWS
                 pids.append(made.evaluator.pid)
             assert made.evaluator.problem.endswith("the last: f: no answer within 0.2 s")
-            assert time.monotonic() - began < 60
             assert made.evaluator.restarts == STRIKES - 1
             restarts = made.evaluator.restarts
             assert made.failed() == ROWS

@@ -29,9 +29,9 @@ from tests.agent.history.engines import FAILING, PASSED, Asked, by_run, by_share
 from tests.agent.history.test_reference import QUERIES
 from tests.control.ql.test_docs_examples import _clicks, _line
 from tests.e2e.fleet import Fleet, eventually
-from tests.spark_tests import EVERYTHING, long_spark
+from tests.spark_tests import EVERYTHING, all_of_spark, long_spark
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow]
 
 AGENTS = 4
 LATER = "2015-05-17T10:30:00+00:00"
@@ -96,7 +96,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
             own = lines[agent.number % AGENTS :: AGENTS]
             fleet.log(agent.number, "clicks").write_text("".join(own) + json.dumps(end) + "\n")
         eventually(
-            lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == AGENTS, 60, "all agents"
+            lambda: len(fleet[0].get("/v1/streams")["streams"][0]["agents"]) == AGENTS, what="all agents"
         )
         yield fleet
 
@@ -111,7 +111,7 @@ def apply(fleet: Fleet, name: str, text: str) -> int:
     if not statement.functions:
         return int(fleet[0].apply(text)["expected"])
     # Agents that start its process late are no founding members: a busy machine may take several tries.
-    return int(eventually(partial(apply_signed, fleet, name, statement), 120, f"all agents of {name}"))
+    return int(eventually(partial(apply_signed, fleet, name, statement), what=f"all agents of {name}"))
 
 
 def apply_signed(fleet: Fleet, name: str, statement: Statement) -> int:
@@ -151,7 +151,7 @@ def published(fleet: Fleet) -> dict[str, dict[int, Any]]:
     found: dict[str, dict[int, Any]] = {}
     for name in jobs():
         wanted = max(index for index, _ in whole(fleet, name) if index < last(name))
-        eventually(partial(has_closed, fleet, name, wanted), 120, f"the last interval of {name}")
+        eventually(partial(has_closed, fleet, name, wanted), what=f"the last interval of {name}")
         lines = (encode_json(each) for each in fleet[1].results(name))
         found[name] = {each["interval"]["index"]: each for each in map(parse_line, lines)}
     return found
@@ -186,6 +186,7 @@ def oracles(fleet: Fleet, name: str) -> dict[str, list[tuple[int, list[dict[str,
     return {"elf run": whole(fleet, name), "shares": by_shares(asked(fleet, name))[-1]}
 
 
+@all_of_spark
 def test_four_agents_give_the_rows_of_one_process_and_of_shares(
     fleet: Fleet, published: dict[str, dict[int, Any]]
 ) -> None:

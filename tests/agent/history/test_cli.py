@@ -40,7 +40,6 @@ def test_what_is_wrong_is_said_without_spark(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_it_prints_what_elf_run_prints(spark: Any, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["run", QUERY, str(log), "-o", "json"]) == 0
     wanted = capsys.readouterr().out

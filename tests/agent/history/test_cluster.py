@@ -15,19 +15,19 @@ import pytest
 from elfmesh.spark_bridge import require_java, require_pyspark
 from tests.agent.history.test_reference import QUERIES
 from tests.control.ql.test_docs_examples import _clicks, _line
+from tests.patience import PATIENCE_S
 from tests.spark_tests import long_spark
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     long_spark,
 ]
 
 WORKERS = 2
 
 
-def wait_for(log: Path, pattern: str, timeout_s: float = 120) -> str:
+def wait_for(log: Path, pattern: str, timeout_s: float = PATIENCE_S) -> str:
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
         found = re.search(pattern, log.read_text()) if log.exists() else None

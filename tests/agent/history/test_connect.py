@@ -18,7 +18,7 @@ from tests.agent.history.test_reference import QUERIES
 from tests.control.ql.test_docs_examples import _clicks, _line
 from tests.spark_tests import QUICK_JVM, long_spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600), long_spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, long_spark]
 
 
 @pytest.fixture(scope="module")

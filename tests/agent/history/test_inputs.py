@@ -118,7 +118,6 @@ def test_an_error_in_a_task_is_the_error(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_tables_and_frames_are_streams_too(spark: Any, tmp_path: Path) -> None:
     rows = [{"k": "ab"[at % 2], "x": at, "user": {"id": at % 3}} for at in range(20)]
     (tmp_path / "log.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -141,7 +140,6 @@ ACCESS = '10.0.0.{} - - [17/May/2015:10:05:{:02} +0000] "GET /{} HTTP/1.1" 200 {
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("what", ["raw", "parsed"])
 def test_an_archive_is_the_log_it_was_made_of(what: str, spark: Any, tmp_path: Path) -> None:
     log = tmp_path / "access.log"

@@ -27,7 +27,7 @@ from tests.agent.history.engines import (
 )
 from tests.compat import arroyo, ekuiper, fluentbit, nexmark, risingwave
 from tests.compat.cases import NO_DATA, PEERS, Case, Ours, written
-from tests.spark_tests import EVERYTHING
+from tests.spark_tests import EVERYTHING, all_of_spark
 
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 MODULES = (nexmark, risingwave, arroyo, ekuiper, fluentbit)
@@ -80,9 +80,9 @@ def test_shares_give_the_rows_of_the_whole(tmp_path: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@all_of_spark
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     "module", MODULES if EVERYTHING else SOME, ids=lambda module: module.__name__.split(".")[-1]
 )

@@ -23,6 +23,7 @@ from tests.agent.history.engines import (
     sample,
 )
 from tests.control.ql.test_docs_examples import EXAMPLES, _clicks, _line
+from tests.spark_tests import all_of_spark
 
 QUERIES = [text for text, _ in EXAMPLES]
 
@@ -45,9 +46,9 @@ def test_shares_of_a_log_give_the_rows_of_the_whole(text: str, log: Path) -> Non
     assert by_shares(each) == by_run(each)
 
 
+@all_of_spark
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
 def test_spark_gives_the_rows_of_elf_run(spark: Any, log: Path) -> None:
     wrong = []
     states: dict[str, dict[str, str]] = {RUN: {}, SHARES: {}, SPARK: {}}

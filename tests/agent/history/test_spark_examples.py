@@ -35,7 +35,6 @@ def test_every_script_is_run() -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in SMALL else long_spark) for name in SHOWN]
 )
@@ -65,7 +64,6 @@ def test_a_script_runs(
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("default")  # those packages' own
 @pytest.mark.parametrize(("table", "package"), [("delta", "deltalake"), ("iceberg", "pyiceberg")])
 @long_spark

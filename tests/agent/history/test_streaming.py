@@ -43,7 +43,6 @@ def write(path: Path, seconds: range, late: int | None = None) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_a_stream_gives_the_rows_of_the_batch_once(spark: Any, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()

@@ -28,6 +28,7 @@ from elfmesh.errors import ConfigError
 from tests.agent.inputs.test_receivers import NoFrames, until
 from tests.agent.sinks.rig import die
 from tests.agent.sinks.servers import kafka
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ class Topic:
     def __init__(self, servers: str) -> None:
         self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
         self.sent: Counter[bytes] = Counter()
-        assert len(self._producer.list_topics("in", timeout=20).topics["in"].partitions) == 4
+        assert len(self._producer.list_topics("in", timeout=PATIENCE_S).topics["in"].partitions) == 4
 
     def send(self, count: int) -> None:
         for _ in range(count):

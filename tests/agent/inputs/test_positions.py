@@ -162,7 +162,7 @@ def test_a_journal_that_is_damaged_in_its_middle_is_not_believed(tmp_path: Path)
     data = bytearray(path.read_bytes())
     data[12] ^= 1
     path.write_bytes(data)
-    with pytest.raises(StorageError, match="line 1 is damaged"):
+    with pytest.raises(StorageError, match="is damaged at byte 0"):
         Spool(tmp_path, LIMIT, positioned=True)
 
 

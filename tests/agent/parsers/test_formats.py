@@ -73,6 +73,16 @@ def test_no_bytes_crash_any_parser(blocks: list[bytes], spec: str) -> None:
         (b'# comment\n{"a":1}\n{"b":2}\n', "json"),
         (ACCESS + b"\n", "common"),
         (ACCESS + b' "-" "agent"\n', "combined"),
+        (b"www.x.org:82 " + ACCESS + b"\n", "vhost_common"),
+        (b"www.x.org:82 " + ACCESS + b' "-" "agent"\n', "vhost_combined"),
+        (ACCESS.replace(b"- - ", b"- John Smith ") + b"\n", "common"),
+        (b"2001:db8::1" + ACCESS.replace(b"- - ", b"- John Smith ")[1:] + b"\n", "common"),
+        (b"Nov 22 06:01:00 web1 nginx: " + ACCESS + b"\n", "syslog"),
+        (b"<134>Nov 22 06:01:00 web1 nginx[12]: " + ACCESS + b' "-" "agent"\n', "syslog"),
+        (b"2026-11-22T06:01:00+00:00 web1 nginx: " + ACCESS + b"\n", "syslog"),
+        (b"<134>1 2026-11-22T06:01:00Z web1 nginx - - - " + ACCESS + b"\n", "syslog"),
+        (b"www.x.org " + ACCESS + b"\n", ""),
+        (b"nginx-1 | " + ACCESS + b"\n", ""),
         (b'level=info msg="x y"\n', "logfmt"),
         (b"a,b,c\n1,2,3\n", "csv"),
         (b"Jul 10 12:00:01 host sshd[1]: hello\n", "syslog"),
@@ -82,6 +92,23 @@ def test_no_bytes_crash_any_parser(blocks: list[bytes], spec: str) -> None:
 )
 def test_auto_recognises(block: bytes, name: str) -> None:
     assert sniff(block) == name
+
+
+@pytest.mark.parametrize(
+    ("block", "names"),
+    [
+        (b"www.x.org " + ACCESS + b"\n", ("vhost_common", "common")),
+        (b"www.x.org " + ACCESS + b' "-" "agent"\n', ("vhost_combined", "combined")),
+        (b"what is this\n", ()),
+    ],
+)
+def test_where_two_formats_are_possible_auto_names_both(block: bytes, names: tuple[str, ...]) -> None:
+    parser = StreamFormat("auto").parser("f")
+    assert isinstance(parser, AutoParser)
+    parsed = parser.parse(block, ["host"])
+    assert parser.chosen == ""
+    assert parser.candidates == names
+    assert " or ".join(names) in parsed.samples[0]
 
 
 def test_auto_decides_once_per_file_and_says_what() -> None:

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from elfmesh.agent.parsers import StreamFormat
@@ -70,6 +72,23 @@ def test_a_time_without_a_zone_is_of_the_declared_one_and_others_stay() -> None:
     assert {x: ts.hour for x, ts in found} == {"a": 10, "b": 12, "c": 12, "d": 10}
 
 
+def test_a_local_time_that_never_was_goes_on_with_the_offset_before_it() -> None:
+    clock = LocalClock("Europe/Berlin")
+    text = "2026-03-29 02:30:00\n2026-10-25 02:30:00\n"
+    found = read("regex:(?P<ts>.*)", text, ["ts"], clock=clock)
+    assert [ts.isoformat() for (ts,) in found] == ["2026-03-29T01:30:00+00:00", "2026-10-25T00:30:00+00:00"]
+
+
+def test_an_empty_group_is_null_as_in_grok() -> None:
+    text = "a1\nb\n"
+    for words in (
+        r"regex:(?P<k>[a-z])(?P<n>\d*)",
+        r"regex:(?P<k>[a-z])(?P<n>\d*)(x)?",
+        r"grok:(?<k>[a-z])(?<n>\d*)",
+    ):
+        assert read(words, text, ["k", "n"]) == [("a", "1"), ("b", None)]
+
+
 @pytest.mark.parametrize("options", [{"zone": "Middle/Earth"}, {"year": 12}, {"zone": "../etc/passwd"}])
 def test_no_such_zone_or_year(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
@@ -97,6 +116,25 @@ def test_cef_values_go_to_the_next_key_and_escapes_are_undone() -> None:
     assert read("cef", line, ["ts"], clock=LocalClock(year=2020)) == [
         (datetime(2020, 9, 29, 8, 26, 10, tzinfo=UTC),)
     ]
+
+
+def test_lines_of_many_leef_delimiters_make_no_pattern_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pattern for each delimiter and key took 1 ms for each line of 33 bytes."""
+    made: set[str] = set()
+    extract_regex = pc.extract_regex
+
+    def noted(texts: pa.Array, pattern: str) -> pa.Array:
+        made.add(pattern)
+        return extract_regex(texts, pattern)
+
+    monkeypatch.setattr(pc, "extract_regex", noted)
+    lines = [f"LEEF:2.0|a|b|1|7|x{0x100 + row:04x}|x={row}{chr(0x100 + row)}y=2" for row in range(500)]
+    assert read("leef", "\n".join(lines), ["x", "y"]) == [(str(row), "2") for row in range(500)]
+    assert len(made) < 10
+
+
+def test_a_leef_delimiter_that_is_no_character_is_found_nowhere() -> None:
+    assert read("leef", "LEEF:2.0|a|b|1|7|xD800|x=1\ty=2", ["x", "y"]) == [("1\ty=2", None)]
 
 
 def test_leef_uses_its_own_delimiter() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,3 +60,31 @@ def test_a_virtual_host_in_front_changes_nothing_behind_it(lines: list[tuple[str
     assert (found.lines, found.errors) == (behind.lines, behind.errors)
     expected = [HOSTS[vhost] for vhost, line in lines if line.startswith("1.2.3.4")]
     assert list(zip(*(found.arrays[name].to_pylist() for name in ("vhost", "port")), strict=True)) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "host", "port"),
+    [
+        ("[2001:db8::1]:443 200", "[2001:db8::1]", "443"),
+        ("2001:db8::1:443 200", "2001:db8::1", "443"),
+        ("www.x.org:80 200", "www.x.org", "80"),
+        ("cafe.de:80 200", "cafe.de", "80"),
+        ("192.0.2.1:80 200", "192.0.2.1", "80"),
+    ],
+)
+def test_a_host_before_a_port_may_have_colons(line: str, host: str, port: str) -> None:
+    parsed = (
+        StreamFormat("nginx:$host:$server_port $status")
+        .parser("f")
+        .parse(line.encode() + b"\n", ["vhost", "server_port", "status"])
+    )
+    assert parsed.batch.to_pylist() == [{"vhost": host, "server_port": port, "status": 200}]
+
+
+def test_a_path_behind_a_host_keeps_its_colons() -> None:
+    parsed = (
+        StreamFormat("nginx:$host:$request_uri $status")
+        .parser("f")
+        .parse(b"www.x.org:/a:b 200\n", ["vhost", "request_uri"])
+    )
+    assert parsed.batch.to_pylist() == [{"vhost": "www.x.org", "request_uri": "/a:b"}]

@@ -24,8 +24,9 @@ class Case:
         lost: whole lines that nobody can read any more; in each mode, if that makes a difference (a crash
             takes what was read and not sealed, if it cannot be read again).
         prompt: whether it makes sense with hardly any LATENESS.
-        buckets: records per bucket other than `contributed` and `source_gap`.
+        buckets: records per bucket other than `contributed` and `source_gap`, likewise.
         gaps: how often source_gap counts, likewise.
+        again: records that count twice, likewise.
         promise: for people.
         pattern: of the stream.
     """
@@ -35,8 +36,9 @@ class Case:
     promise: str = "exact"
     lost: int | tuple[int, int, int] = 0
     prompt: bool = True
-    buckets: Mapping[str, int] = field(default_factory=dict)
+    buckets: Mapping[str, int] | tuple[Mapping[str, int], ...] = field(default_factory=dict)
     gaps: int | tuple[int, int, int] = 0
+    again: int | tuple[int, int, int] = 0
     pattern: str = "access.log"
 
 

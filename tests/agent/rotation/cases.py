@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.agent.rotation import files, inside
+from tests.agent.rotation import chains, files, inside
 from tests.agent.rotation.case import CASES, Case
 
-__all__ = ["CASES", "Case", "files", "inside"]
+__all__ = ["CASES", "Case", "chains", "files", "inside"]

@@ -16,6 +16,7 @@ from elfmesh.agent.disk.frames import Released
 from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
+from elfmesh.agent.sources.blocks import POLL_BYTES
 from elfmesh.agent.stream import Stream
 from elfmesh.agent.worker.jobs import LocalJob
 from elfmesh.cbt import decode_partial, finish
@@ -61,7 +62,7 @@ class Station:
         self.now_s = 0.0
         self.wall_shift_s = 0.0
         self.shedding = False
-        self.block_bytes = 1 << 16
+        self.block_bytes, self.poll_bytes = 1 << 16, POLL_BYTES
         self.spool_bytes_max: int | None = None
         self._room = room
         job = ql.parse(text).job
@@ -100,6 +101,14 @@ class Station:
             path.rename(path.with_name(".".join(name)))
         return self.log.rename(self.log.with_name("access.log.1"))
 
+    def let_file_clock_pass(self) -> None:
+        """Wait until what is done to files gets another time, as it does when people and tools do it."""
+        probe = self.keep / "clock"
+        probe.touch()
+        before = probe.stat().st_ctime_ns
+        while probe.stat().st_ctime_ns == before:
+            probe.touch()
+
     # -- the agent ---------------------------------------------------------------------------------------
 
     def up(self) -> None:
@@ -136,6 +145,15 @@ class Station:
         if self.crashing:
             self.down()
 
+    def look_busily(self) -> None:
+        """Look once and read one block, as one that has much to read."""
+        if not self._running:
+            self.up()
+        self.now_s += 1.0
+        self.poll_bytes = 1
+        self._poll()
+        self.poll_bytes = POLL_BYTES
+
     def finish(self) -> None:
         """Let so much time pass that everything is sealed; no more crashes."""
         if not self._running:
@@ -150,7 +168,7 @@ class Station:
         return int((BEGIN.timestamp() + self.now_s + self.wall_shift_s) * 1e6)
 
     def _poll(self) -> None:
-        (outcome,) = self._stream.evaluate(self._stream.poll(self.wall_us, self.shedding))
+        (outcome,) = self._stream.evaluate(self._stream.poll(self.wall_us, self.shedding, self.poll_bytes))
         assert not outcome.failed, outcome.events
         for frame in outcome.frames:
             self._frames.append(frame)
@@ -200,9 +218,12 @@ class Station:
             total.update(rows)
         return total
 
+    def again(self) -> int:
+        """How often a record was contributed once more."""
+        return sum(times - 1 for times in self.ids().values())
+
     def lost(self) -> int:
-        """Whole lines that were contributed nowhere; asserts that none was contributed twice."""
+        """Whole lines that were contributed nowhere."""
         found = self.ids()
-        assert not [number for number, times in found.items() if times != 1], "records were counted twice"
         assert found.keys() <= set(self.written)
         return len(self.written) - len(found)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
+from tests.patience import PATIENCE_S
+
 Fields = dict[str, str]
-WAIT_S = 60.0
 
 
 class Listener:
@@ -29,7 +30,7 @@ class Listener:
     ) -> None:
         self._socket.close()
 
-    def next(self, timeout_s: float = WAIT_S) -> Fields | None:
+    def next(self, timeout_s: float = PATIENCE_S) -> Fields | None:
         """The next message; None if none comes."""
         self._socket.settimeout(timeout_s)
         try:
@@ -42,9 +43,9 @@ class Listener:
 
     def until(self, wanted: Callable[[Fields], bool]) -> Fields:
         """The first message that is wanted, of those to come."""
-        end = time.monotonic() + WAIT_S
+        end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             fields = self.next(max(0.01, end - time.monotonic()))
             if fields is not None and wanted(fields):
                 return fields
-        raise AssertionError(f"did not come within {WAIT_S:g} s, but: {self.heard[-20:]}")
+        raise AssertionError(f"did not come within {PATIENCE_S:g} s, but: {self.heard[-20:]}")

@@ -11,6 +11,7 @@ import pytest
 from elfmesh.agent.service.notify import Notifier, notifier_of
 from elfmesh.errors import ConfigError
 from tests.agent.service.listener import Listener
+from tests.patience import PATIENCE_S
 
 
 def test_every_message_is_what_the_manual_says(tmp_path: Path) -> None:
@@ -41,7 +42,7 @@ def test_an_abstract_name_is_an_address_too() -> None:
     name = f"elf-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"\0{name}")
-        manager.settimeout(10)
+        manager.settimeout(PATIENCE_S)
         Notifier(f"@{name}").alive()
         assert manager.recv(100) == b"WATCHDOG=1"
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from elfmesh.control.client import Client
 from tests.agent.service.listener import Fields, Listener
+from tests.patience import PATIENCE_S
 
 JOB = "CREATE JOB ops.live AS SELECT count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND)"
 WATCHDOG_S = 2.0
@@ -58,7 +60,7 @@ class Started:
 
     def elf(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "elfmesh.agent", *words, "--api", self.api]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
     def apply(self) -> subprocess.Popen[bytes]:
         """Submit the job, in a process that may never be answered."""
@@ -74,6 +76,8 @@ class Started:
 
     def wait(self) -> int:
         assert self.process is not None
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         return self.process.wait(60)
 
     def errors(self) -> str:
@@ -159,8 +163,48 @@ def test_who_hangs_gives_no_more_signs_of_life(agent: Started, place: str, what:
     assert "in _hang" in agent.errors(), "the log shows where it hung"
 
 
+def test_an_agent_stops_though_a_block_never_ends(agent: Started) -> None:
+    agent.start(watchdog_s=WATCHDOG_S, ELF_FAILPOINT="seal:1:hang")
+    agent.ready()
+    with agent.apply() as asking:
+        try:
+            agent.manager.until(lambda fields: fields.get("STATUS", "").startswith("stuck: stream log"))
+        finally:
+            asking.kill()
+    agent.signal(signal.SIGTERM)
+    assert agent.wait() == 0
+    assert "a block is still being evaluated 10 s after the signal" in agent.errors()
+
+
+def test_a_job_that_ends_the_process_twice_is_held_and_the_agent_stays(agent: Started) -> None:
+    for attempt in range(2):
+        agent.manager.heard.clear()
+        agent.start(ELF_FAILPOINT="seal:1:kill")
+        agent.ready()
+        with agent.apply() if attempt == 0 else contextlib.nullcontext() as asking:
+            assert agent.wait() == -signal.SIGKILL
+            if asking is not None:
+                asking.kill()
+    agent.manager.heard.clear()
+    agent.start()
+    agent.ready()
+    refused = "the agent was killed 2 times while it evaluated this job"
+    until(lambda: refused in agent.errors())
+    assert "job ops/live cannot begin" in agent.errors()
+    assert agent.elf("health", "--alive").returncode == 0
+    until(lambda: refused in agent.elf("describe", "job", "ops.live", "-o", "json").stdout)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for a condition."""
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def silence(manager: Listener, period_s: float) -> None:
     """Wait until a manager with this period would end the agent."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE_S
     while (heard := manager.next(period_s)) is not None:
         assert time.monotonic() < end, f"still alive: {heard}"

@@ -10,6 +10,7 @@ import pytest
 from elfmesh.agent.service.notify import Notifier
 from elfmesh.agent.service.watchdog import Watchdog
 from tests.agent.service.listener import Listener
+from tests.patience import PATIENCE_S
 
 
 class Stream:
@@ -57,7 +58,7 @@ def test_a_stream_that_does_not_move_ends_the_signs_and_is_named(
 
 
 async def test_without_a_watchdog_nothing_runs() -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await Watchdog(Notifier("/nobody"), Streams()).run()
 
 

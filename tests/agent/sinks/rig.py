@@ -17,6 +17,7 @@ from elfmesh.control.events import Append, ReadLog, Reply
 from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.pages import encode_frame
 from elfmesh.control.results.records import ResultRecord, table_to_ipc
+from tests.patience import PATIENCE_S
 
 JOB, ID, INCARNATION = "shop/top", b"j" * 20, "1a2b"
 LOG = LogName(JOB, INCARNATION)
@@ -74,6 +75,15 @@ class Master:
         self.expired: int | None = -1
         self.tentative: list[Item] = []
         self.asked = 0
+        self.earlier: list[dict[str, Any]] = []
+
+    def number_anew(self, incarnation: str, *, kept: bool = True) -> None:
+        """As an update of EVERY does; `kept`: this master has led the job before it."""
+        read = self.logs.read(ReadLog(0, ID, None, None, 1))
+        numbering = {"incarnation": self.incarnation, "first": read.first, "latest": read.latest}
+        self.earlier.append(numbering)
+        self.logs.drop(ID, retire=kept)
+        self.incarnation = incarnation
 
     def append(self, *items: Item) -> None:
         for each in items:
@@ -86,11 +96,15 @@ class Master:
             return Reply(0, NOT_FOUND, {"error": "no such job"})
         if self.away:
             return Reply(0, UNAVAILABLE, {"error": "no master"})
-        read = self.logs.read(ReadLog(0, ID, body.get("from"), None, int(body.get("limit", 0))))
+        limit, numbering = int(body.get("limit", 0)), body.get("incarnation", "")
+        read = self.logs.read(ReadLog(0, ID, body.get("from"), None, limit, numbering))
         earliest = read.earliest if read.earliest is not None else 0
         latest = read.latest if read.latest is not None else earliest - 1
         expired = read.expired if self.expired == -1 else self.expired
-        answer = {"earliest": earliest, "latest": latest, "expired": expired, "incarnation": self.incarnation}
+        answer: dict[str, Any] = {"earliest": earliest, "latest": latest, "expired": expired}
+        answer |= {"incarnation": body.get("incarnation", self.incarnation), "first": read.first}
+        if verb == "offsets" and self.earlier:
+            answer["earlier"] = self.earlier
         page = read.page
         if body.get("state") == "all":
             page += b"".join(encode_frame(each.record, each.rows) for each in self.tentative)
@@ -119,7 +133,7 @@ class Following:
     def progress(self) -> Progress:
         return self._follower.progress
 
-    async def until(self, condition: Callable[[], Any], timeout_s: float = 60.0) -> None:
+    async def until(self, condition: Callable[[], Any], timeout_s: float = PATIENCE_S) -> None:
         async with asyncio.timeout(timeout_s):
             while not condition():
                 if self.task.done():

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 
 @contextmanager
 def postgres() -> Iterator[str]:
@@ -41,6 +43,6 @@ def kafka(brokers: int = 1) -> Iterator[str]:
     from confluent_kafka import Producer
 
     cluster = Producer({"bootstrap.servers": "none:1", "test.mock.num.brokers": brokers, "log_level": 0})
-    found = cluster.list_topics(timeout=20).brokers.values()
+    found = cluster.list_topics(timeout=PATIENCE_S).brokers.values()
     yield ",".join(f"{broker.host}:{broker.port}" for broker in found)
     del cluster

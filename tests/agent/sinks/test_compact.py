@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import threading
+from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -54,8 +59,26 @@ def files(root: Path) -> dict[str, int]:
     return {path.parent.name: len(list(path.parent.glob("*.parquet"))) for path in root.rglob("*.parquet")}
 
 
+def everything(root: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in root.rglob("*.parquet")}
+
+
 def staged(root: Path) -> list[Path]:
-    return list(root.rglob("_compact-*"))
+    beside = root.with_name(f".{root.name}.compact")
+    return [*root.rglob("_compact-*"), *([beside] if beside.exists() else [])]
+
+
+def counted(root: Path) -> tuple[int, int]:
+    """Rows and intervals, as DuckDB finds them in all files below the sink's directory."""
+    pattern = f"{root}/**/*.parquet"
+    query = f"SELECT count(*), count(DISTINCT interval_index) FROM read_parquet('{pattern}', {OPTIONS})"
+    with duckdb.connect() as connection:
+        found = connection.execute(query).fetchone()
+    assert found is not None
+    return int(found[0]), int(found[1])
+
+
+OPTIONS = "hive_partitioning = true, union_by_name = true"
 
 
 async def test_old_days_become_one_file_and_the_sink_goes_on(tmp_path: Path) -> None:
@@ -81,7 +104,10 @@ async def test_old_days_become_one_file_and_the_sink_goes_on(tmp_path: Path) -> 
     assert (path.stem, [each["interval"]["index"] for each in said]) == ("0-4", [0, 1, 2, 3, 4])
 
 
-@pytest.mark.parametrize("place", ["files.staged", "files.swapped", "files.named"])
+STEPS = ("files.staged", "files.renamed", "files.swapped", "files.named")
+
+
+@pytest.mark.parametrize("place", STEPS)
 async def test_a_kill_at_any_step_leaves_each_row_once(tmp_path: Path, place: str) -> None:
     out = await filled(tmp_path, days=4)
     before = rows(tmp_path)
@@ -89,6 +115,7 @@ async def test_a_kill_at_any_step_leaves_each_row_once(tmp_path: Path, place: st
         with failpoints.armed(place, die, n=nth), pytest.raises(Died):
             list(compact(tmp_path))
         assert rows(tmp_path) == before
+        assert counted(tmp_path) == (40, 20)
     list(compact(tmp_path))
     assert rows(tmp_path) == before
     assert sorted(files(tmp_path).values()) == [1, 1, 1, 5]
@@ -101,14 +128,45 @@ async def test_a_kill_at_any_step_leaves_each_row_once(tmp_path: Path, place: st
     assert await out.position(LOG) == Position(20, 1)
 
 
-async def test_who_reads_meanwhile_sees_each_row_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", STEPS)
+async def test_a_disk_that_is_full_at_any_step_leaves_each_row_once(tmp_path: Path, place: str) -> None:
+    await filled(tmp_path)
+
+    def full() -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with failpoints.armed(place, full):
+        result = CliRunner().invoke(compact_command, [str(tmp_path)])
+    assert isinstance(result.exception, RuntimeFailure)
+    assert "No space left" in result.exception.message
+    assert counted(tmp_path) == (30, 15)
+    assert bool(staged(tmp_path)) == (place in STEPS[2:]), "the old files, out of sight"
+    list(compact(tmp_path))
+    assert counted(tmp_path) == (30, 15)
+    assert sorted(files(tmp_path).values()) == [1, 1, 5]
+    assert not staged(tmp_path)
+
+
+def by_arrow(root: Path) -> int:
+    return len(rows(root))
+
+
+def by_duckdb(root: Path) -> int:
+    try:
+        return counted(root)[0]
+    except duckdb.IOException as error:
+        raise FileNotFoundError(str(error)) from None
+
+
+@pytest.mark.parametrize("how", [by_arrow, by_duckdb])
+async def test_who_reads_meanwhile_sees_each_row_once(tmp_path: Path, how: Callable[[Path], int]) -> None:
     await filled(tmp_path, days=6)
     done, seen = threading.Event(), []
 
     def read() -> None:
         while not done.is_set():
             try:
-                seen.append(len(rows(tmp_path)))
+                seen.append(how(tmp_path))
             except FileNotFoundError:  # listed before, opened after: such a reader is told, and reads again
                 continue
 
@@ -127,14 +185,83 @@ async def test_only_days_before_a_date_and_never_the_newest(tmp_path: Path) -> N
     assert sorted(files(tmp_path).values()) == [1, 5, 5]
 
 
-async def test_what_does_not_fit_together_stays_as_it_is(tmp_path: Path) -> None:
-    out = await filled(tmp_path, days=1, each=1)
-    other = pa.table({"path": pa.array([[1]]), "hits": [1]})
-    assert await out.write(LOG, item(1, other, start_us=START_US + 1, end_us=START_US + 2))
-    assert await out.write(LOG, item(2, start_us=START_US + DAY_US, end_us=START_US + DAY_US + 1))
-    with pytest.raises(DataError, match="columns of different types"):
-        list(compact(tmp_path))
-    assert files(tmp_path)["interval_date=2015-05-17"] == 2
+EXACT = pa.table({"x": pa.array([Decimal("12345678901234567.89")], pa.decimal128(19, 2))})
+OTHERS = {
+    "double": pa.table({"x": [0.5]}),
+    "decimal": pa.table({"x": pa.array([Decimal("1.5")], pa.decimal128(20, 1))}),
+    "integer": pa.table({"x": [1]}),
+    "text": pa.table({"x": ["a"]}),
+    "list": pa.table({"x": [[1]]}),
+    "spelling": EXACT.rename_columns(["X"]),
+    "more columns": EXACT.append_column("y", pa.array([1])),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+async def test_only_files_of_the_same_columns_become_one_and_the_others_stay(
+    tmp_path: Path, other: str
+) -> None:
+    out = ParquetFiles("test", ParquetSink(jobs=("*",), path=str(tmp_path)))
+    for index in range(
+        9
+    ):  # on the first day, two of the old columns, three of the new ones and one of the old
+        table = OTHERS[other] if 2 <= index < 5 else EXACT
+        start = START_US + index + (DAY_US if index >= 6 else 0) + (DAY_US if index == 8 else 0)
+        assert await out.write(LOG, item(index, table, start_us=start, end_us=start + 1))
+    before = everything(tmp_path)
+    assert [(done.files, done.into, done.rows) for done in compact(tmp_path)] == [(6, 3, 6), (2, 1, 2)]
+    after = everything(tmp_path)
+    found = {name: pq.ParquetFile(pa.BufferReader(data)).read() for name, data in after.items()}
+    assert set(found) == {"0-1.parquet", "2-4.parquet", "5.parquet", "6-7.parquet", "8.parquet"}
+    for name, (old, table) in {"0-1": ("0", EXACT), "2-4": ("2", OTHERS[other])}.items():
+        merged = found[f"{name}.parquet"]
+        alone = pq.ParquetFile(pa.BufferReader(before[f"{old}.parquet"])).read()
+        assert merged.schema.equals(alone.schema, check_metadata=False)
+        assert merged.select(table.column_names).slice(0, 1).to_pydict() == table.to_pydict()
+    assert after["5.parquet"] == before["5.parquet"]
+    assert counted(tmp_path) == (9, 9) if other not in ("text", "list") else True
+    assert list(compact(tmp_path)) == [], "what cannot become one is left alone"
+
+
+async def test_a_damaged_file_holds_up_its_own_day_alone(tmp_path: Path) -> None:
+    await filled(tmp_path, days=4)
+    damaged = tmp_path / "shop.top/incarnation=1a2b/interval_date=2015-05-17/2.parquet"
+    data = bytearray(damaged.read_bytes())
+    data[-6:-4] = b"xx"
+    damaged.write_bytes(data)
+    result = CliRunner().invoke(compact_command, [str(tmp_path)])
+    assert isinstance(result.exception, DataError)
+    assert "1 days stay as they are" in result.exception.message
+    said = [json.loads(line) for line in result.output.splitlines() if line.startswith("{")]
+    assert [(each["day"], each["into"], "problem" in each) for each in said] == [
+        ("2015-05-17", 5, True),
+        ("2015-05-18", 1, False),
+        ("2015-05-19", 1, False),
+    ]
+    assert sorted(files(tmp_path).values()) == [1, 1, 5, 5]
+    assert not staged(tmp_path)
+
+
+async def test_a_place_that_cannot_be_used_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    await filled(tmp_path / "results")
+    (tmp_path / ".results.compact").write_text("in the way")
+    with pytest.raises(RuntimeFailure, match="no files can be made there") as caught:
+        list(compact(tmp_path / "results"))
+    assert "--staging" in (caught.value.hint or "")
+    other = ["--staging", str(tmp_path / "other")]
+    assert CliRunner().invoke(compact_command, [str(tmp_path / "results"), *other]).exit_code == 0
+    assert sorted(files(tmp_path / "results").values()) == [1, 1, 5]
+    assert not (tmp_path / "other").exists()
+
+
+async def test_what_an_earlier_release_has_left_is_cleared_away(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    left = tmp_path / "shop.top/incarnation=1a2b/_compact-2015-05-17-0123456789ab"
+    left.mkdir()
+    pq.write_table(pa.table({"x": [1]}), left / "0-4.parquet")
+    list(compact(tmp_path))
+    assert not staged(tmp_path)
+    assert counted(tmp_path) == (30, 15)
 
 
 async def test_a_day_that_is_written_to_meanwhile_stays_as_it_is(tmp_path: Path) -> None:
@@ -174,8 +301,6 @@ def test_a_directory_without_results_is_refused(tmp_path: Path) -> None:
 
 
 async def test_duckdb_reads_what_there_is_before_and_after(tmp_path: Path) -> None:
-    import duckdb
-
     await filled(tmp_path)
     query = (
         "SELECT count(*), count(DISTINCT interval_index), sum(hits), min(interval_date)::VARCHAR"

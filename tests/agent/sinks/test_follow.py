@@ -16,6 +16,7 @@ from elfmesh.agent.sinks import follow
 from elfmesh.agent.sinks.base import Item, LogName, Lost, Position, Refused, Unavailable, admit, behind, past
 from elfmesh.agent.sinks.letters import Letters
 from tests.agent.sinks.rig import LOG, Following, Master, item
+from tests.patience import PATIENCE_S
 
 
 class Memory:
@@ -110,6 +111,58 @@ async def test_what_the_log_has_dropped_is_declared(tmp_path: Path, knows: bool)
     assert 70 < first <= 80
 
 
+@pytest.mark.parametrize("knows", [True, False], ids=["the log knows", "a copied log does not"])
+async def test_a_sink_that_was_down_from_the_beginning_declares_all_that_it_missed(
+    tmp_path: Path, knows: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink, master = Memory(), Master(tmp_path, intervals_max=20)
+    sink.down = True
+    master.append(item(5))
+    async with Following(sink, master) as following:
+        await following.until(lambda: following.progress.failures > 0)
+    master.append(*(item(index) for index in range(6, 100)))
+    if not knows:
+        master.expired = None
+    sink.down = False
+    async with Following(sink, master) as following:  # another process by now: nothing of it is in memory
+        await following.until(lambda: following.progress.lag == 0)
+        first = sink.indices[0]
+        assert sink.lost == [Lost(5, first - 1, "the results log did not keep them long enough")]
+        assert following.progress.lost == first - 5
+    assert sink.indices == list(range(first, 100))
+    assert f"intervals 5 to {first - 1} are lost" in caplog.text
+
+
+async def test_a_sink_of_the_newest_interval_alone_declares_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink, master = Memory(), Master(tmp_path, intervals_max=20)
+    async with Following(sink, master, newest=True) as following:
+        await following.until(lambda: master.asked > 2)  # of a job without results
+        master.append(item(29_000_000))
+        await following.until(lambda: sink.indices == [29_000_000])
+        sink.down = True
+        master.append(*(item(29_000_000 + index) for index in range(1, 100)))
+        await following.until(lambda: following.progress.failures > 0)
+        sink.down = False
+        await following.until(lambda: sink.indices[-1] == 29_000_099)
+        assert following.progress.lost == 0
+    assert sink.lost == []
+    assert "lost" not in caplog.text
+
+
+async def test_what_a_record_declares_lost_is_declared_and_not_written(tmp_path: Path) -> None:
+    sink, master = Memory(), Master(tmp_path)
+    sink.places[LOG] = Position(3, 1)
+    lost = item(5, since=2, state="SKIPPED", completeness=0.0, reason="lost: damaged")
+    master.append(item(1), Item(lost.record, b""), item(6))
+    async with Following(sink, master) as following:
+        await following.until(lambda: following.progress.lag == 0)
+        assert sink.lost == [Lost(3, 5, "lost: damaged")]
+        assert following.progress.lost == 3
+    assert sink.indices == [6]
+
+
 @pytest.mark.parametrize("expired", [None, 40])
 async def test_quiet_times_are_no_loss(tmp_path: Path, expired: int | None) -> None:
     sink, master = Memory(), Master(tmp_path)
@@ -178,9 +231,60 @@ async def test_a_job_that_is_gone_ends_its_follower_and_one_made_anew_is_another
         master.append(item(2))
         await following.until(lambda: len(sink.taken) == 2)
         master.incarnation = None
-        await asyncio.wait_for(following.task, 10)
+        await asyncio.wait_for(following.task, PATIENCE_S)
     assert [taken[:2] for taken in sink.taken] == [("1a2b", 8), ("3c4d", 2)]
     assert sink.gone == [LOG, LogName("shop/top", "3c4d")]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_sink_that_is_behind_gets_the_numbering_before_an_update_first(
+    tmp_path: Path, restarted: bool
+) -> None:
+    sink, master = Memory(), Master(tmp_path)
+    master.append(item(0))
+    async with Following(sink, master) as following:
+        await following.until(lambda: sink.indices == [0])
+        sink.down = True
+        master.append(*(item(index) for index in range(1, 250)))
+        await following.until(lambda: following.progress.failures > 0)
+        if not restarted:
+            master.number_anew("3c4d")
+            master.append(item(7))
+            sink.down = False
+            await following.until(lambda: following.progress.lag == 0 and len(sink.taken) == 251)
+    if restarted:
+        master.number_anew("3c4d")
+        master.append(item(7))
+        sink.down = False
+        async with Following(sink, master) as following:
+            await following.until(lambda: following.progress.lag == 0 and len(sink.taken) == 251)
+    assert [taken[:2] for taken in sink.taken] == [*(("1a2b", index) for index in range(250)), ("3c4d", 7)]
+    assert sink.lost == []
+
+
+async def test_what_is_left_of_a_numbering_that_nobody_holds_is_declared(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink, master = Memory(), Master(tmp_path, intervals_max=20)
+    sink.places[LOG] = Position(3, 1)
+    master.append(*(item(index) for index in range(9)))
+    master.number_anew("3c4d", kept=False)
+    master.append(*(item(index) for index in range(100)))
+    master.number_anew("5e6f")
+    master.append(item(1000))
+    async with Following(sink, master) as following:
+        await following.until(lambda: sink.indices[-1:] == [1000])
+        kept = sink.indices[0]
+        assert following.progress.lost == 6 + kept
+    assert [(lost.first, lost.last) for lost in sink.lost] == [(3, 8), (0, kept - 1)]
+    assert "no results of the earlier ones" in sink.lost[0].why
+    assert sink.indices == [*range(kept, 100), 1000]
+    assert "intervals 3 to 8 are lost" in caplog.text
+    assert sink.gone == [LogName("shop/top", "1a2b"), LogName("shop/top", "3c4d")]
+    async with Following(sink, master) as following:
+        master.append(item(1001))
+        await following.until(lambda: sink.indices[-1] == 1001)
+    assert len(sink.lost) == 2, "declared once"
 
 
 @pytest.mark.parametrize("after", ["3c4d", None])

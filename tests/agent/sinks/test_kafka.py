@@ -17,6 +17,7 @@ from elfmesh.agent.sinks.config import KafkaSink
 from elfmesh.agent.sinks.kafka import KafkaTopic
 from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item
 from tests.agent.sinks.servers import kafka
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def messages(servers: str, topic: str = "out") -> list[tuple[str, dict[str, Any]
     settings = {"group.id": "test", "enable.partition.eof": True, "fetch.wait.max.ms": 5, "log_level": 0}
     reader = Consumer({"bootstrap.servers": servers, **settings})
     found = []
-    for number in reader.list_topics(topic, timeout=20).topics[topic].partitions:
+    for number in reader.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions:
         reader.assign([TopicPartition(topic, number, 0)])
         while True:
             message = reader.poll(20)

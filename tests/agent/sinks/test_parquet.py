@@ -7,6 +7,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +215,6 @@ async def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 def test_spark_reads_the_directory(tmp_path: Path, spark: Any) -> None:
     import asyncio
 
@@ -229,3 +229,17 @@ def test_spark_reads_the_directory(tmp_path: Path, spark: Any) -> None:
     row = frame.where("interval_index = 1 AND whole = 9223372036854775807").collect()[0]
     assert row["exact"] == HOSTILE.column("exact")[0].as_py()
     assert (row["sketch"], row["list"], row["incarnation"]) == (b"\x00\xff\x80", ["a\x00", None], "1a2b")
+
+
+async def test_a_directory_that_is_removed_comes_back_with_all_that_the_log_has(tmp_path: Path) -> None:
+    master = Master(tmp_path / "master")
+    master.append(*(item(index) for index in range(3)))
+    out = ParquetFiles("test", ParquetSink(jobs=("*",), path=str(tmp_path / "out")))
+    async with Following(out, master) as following:
+        await following.until(lambda: following.progress.written == 3)
+        shutil.rmtree(tmp_path / "out")
+        master.append(item(3))
+        await following.until(lambda: following.progress.lag == 0 and following.progress.written > 3)
+        assert not following.progress.problem
+    found = [path.stem for path in (tmp_path / "out").glob("*/*/*/*.parquet")]
+    assert sorted(found) == ["0", "1", "2", "3"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ import pyarrow as pa
 import pytest
 
 from elfmesh.agent import failpoints
+from elfmesh.agent.sinks import postgres_connection
 from elfmesh.agent.sinks.base import Fenced, LogName, Lost, Position, Refused, Unavailable
 from elfmesh.agent.sinks.config import PostgresSink
 from elfmesh.agent.sinks.postgres import PostgresTables
 from elfmesh.agent.sinks.postgres_values import storable
 from tests.agent.sinks.rig import HOSTILE, LOG, Died, Following, Master, die, item, rows
 from tests.agent.sinks.servers import postgres
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +68,7 @@ async def test_a_sink_that_is_closed_holds_no_connection(conninfo: str, db: psyc
     assert await out.write(LOG, item(57))
     assert db.execute(mine).fetchone() != before
     await out.close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while db.execute(mine).fetchone() != before:  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.02)
 
@@ -98,6 +101,135 @@ async def test_a_server_that_restarts_is_waited_for(
         await following.until(lambda: following.progress.written == 2)
         assert following.progress.failures <= 1
     assert counts(db) == {0: 2, 1: 2}
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: asyncio.Event) -> None:
+    """Pass on bytes while the gate is open; they are taken from the sender in any case."""
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65536):
+            await gate.wait()
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+@contextlib.asynccontextmanager
+async def proxied(db: psycopg.Connection[Any], gate: asyncio.Event) -> AsyncIterator[str]:
+    """The conninfo of a TCP proxy in front of the server."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = f"{db.info.host}/.s.PGSQL.{db.info.port}"
+        if db.info.host.startswith("/"):
+            there, back = await asyncio.open_unix_connection(path)
+        else:
+            there, back = await asyncio.open_connection(db.info.host, db.info.port)
+        writers.extend((writer, back))
+        await asyncio.gather(_pass_on(reader, back, gate), _pass_on(there, writer, gate))
+
+    listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    try:
+        yield f"host=127.0.0.1 port={port} user={db.info.user} dbname={db.info.dbname} sslmode=disable"
+    finally:
+        gate.set()
+        listener.close()
+        for writer in writers:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+@pytest.mark.parametrize("rows_each", [2, 200_000], ids=["while it answers", "while it takes rows"])
+async def test_a_server_that_falls_silent_is_a_problem_until_it_answers_again(
+    db: psycopg.Connection[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_each: int
+) -> None:
+    monkeypatch.setattr(postgres_connection, "SILENT_S", 1.0)
+    master, gate = Master(tmp_path), asyncio.Event()
+    gate.set()
+    master.append(item(0))
+    async with proxied(db, gate) as conninfo, Following(sink(conninfo), master) as following:
+        await following.until(lambda: following.progress.written == 1)
+        gate.clear()
+        master.append(item(1, rows(1, rows_each)))
+        await following.until(lambda: "has not answered for" in following.progress.problem)
+        assert following.progress.failures > 0
+        gate.set()
+        await following.until(lambda: following.progress.lag == 0 and not following.progress.problem)
+    assert counts(db) == {0: 2, 1: rows_each}
+
+
+def test_the_kernel_asks_after_a_host_that_is_gone_unless_the_conninfo_says_otherwise(
+    conninfo: str,
+) -> None:
+    def parameters(conninfo: str) -> dict[str, str]:
+        with postgres_connection.connect(conninfo) as connection:
+            return connection.info.get_parameters()
+
+    said = parameters(conninfo)
+    assert (said["tcp_user_timeout"], said["keepalives_idle"]) == ("30000", "15")
+    assert parameters(psycopg.conninfo.make_conninfo(conninfo, tcp_user_timeout=7))["tcp_user_timeout"] == "7"
+
+
+@pytest.mark.parametrize(
+    "dropped",
+    ["SCHEMA elf CASCADE", "TABLE elf.elf_positions", "TABLE elf.shop_top", "TABLE elf.elf_intervals"],
+)
+async def test_tables_that_are_dropped_come_back(
+    conninfo: str, db: psycopg.Connection[Any], tmp_path: Path, dropped: str
+) -> None:
+    master = Master(tmp_path)
+    master.append(*(item(index) for index in range(3)))
+    async with Following(sink(conninfo), master) as following:
+        await following.until(lambda: following.progress.written == 3)
+        db.execute(f"DROP {dropped}")
+        master.append(item(3))
+        await following.until(lambda: following.progress.lag == 0 and following.progress.written > 3)
+        assert not following.progress.problem
+    kept = {"TABLE elf.shop_top": {3: 2}}
+    assert counts(db) == kept.get(dropped, dict.fromkeys(range(4), 2))
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        "ALTER TABLE elf.shop_top ADD CHECK (hits <> 1)",
+        "CREATE UNIQUE INDEX one ON elf.shop_top (hits) WHERE hits = 1",
+        """CREATE FUNCTION elf.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NEW.hits = 1 THEN RAISE 'not this one'; END IF; RETURN NEW; END $$;
+        CREATE TRIGGER no BEFORE INSERT ON elf.shop_top FOR EACH ROW EXECUTE FUNCTION elf.no()""",
+    ],
+    ids=["check", "unique", "trigger"],
+)
+async def test_rows_that_a_constraint_of_others_refuses_become_a_letter(
+    conninfo: str, db: psycopg.Connection[Any], tmp_path: Path, added: str
+) -> None:
+    master = Master(tmp_path)
+    master.append(item(0))
+    async with Following(sink(conninfo), master) as following:
+        await following.until(lambda: following.progress.written == 1)
+        db.execute(added)
+        master.append(item(1), item(2))
+        await following.until(lambda: following.progress.written == 2)
+        assert [index for index, _ in following.letters] == [1]
+    assert counts(db) == {0: 2, 2: 2}
+    lost = db.execute("SELECT interval_index, problem FROM elf.elf_intervals WHERE state = 'LOST'").fetchall()
+    assert [index for index, _ in lost] == [1]
+
+
+async def test_a_constraint_on_the_positions_is_a_problem_and_no_bug(
+    conninfo: str, db: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    master = Master(tmp_path)
+    master.append(item(0))
+    async with Following(sink(conninfo), master) as following:
+        await following.until(lambda: following.progress.written == 1)
+        db.execute("ALTER TABLE elf.elf_positions ADD CONSTRAINT low CHECK (next_interval < 2)")
+        master.append(item(1))
+        await following.until(lambda: "low" in following.progress.problem)
+        assert "bug" not in following.progress.problem
+        db.execute("ALTER TABLE elf.elf_positions DROP CONSTRAINT low")
+        await following.until(lambda: following.progress.lag == 0)
 
 
 async def test_two_agents_and_a_master_that_wakes(conninfo: str, db: psycopg.Connection[Any]) -> None:
@@ -161,6 +293,17 @@ async def test_new_columns_are_added_and_other_types_refused(
 async def test_columns_that_cannot_be_are_refused(conninfo: str, column: str) -> None:
     with pytest.raises(Refused):
         await sink(conninfo).write(LOG, item(1, pa.table({column: [1]})))
+
+
+@pytest.mark.parametrize(("columns", "why"), [(1593, "1600 columns"), (1100, "row is too big")])
+async def test_rows_that_are_too_wide_are_refused_and_the_next_are_written(
+    conninfo: str, columns: int, why: str
+) -> None:
+    out = sink(conninfo)
+    wide = pa.table({f"c{number}": [2**40] for number in range(columns)})
+    with pytest.raises(Refused, match=why):
+        await out.write(LOG, item(1, wide))
+    assert await out.write(LOG, item(2))
 
 
 async def test_a_table_that_is_not_ours_is_left_alone(conninfo: str, db: psycopg.Connection[Any]) -> None:

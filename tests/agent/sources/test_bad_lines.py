@@ -35,6 +35,13 @@ def test_what_is_not_there_has_its_file_alone() -> None:
     assert places(["bad: two", "bad: tw"], block, 7) == ["app.log:9", "app.log"]
 
 
+def test_equal_lines_have_places_of_their_own() -> None:
+    block = Block(b"bad\nworse\nbad\nbad", "app.log")
+    assert places(["no: bad", "no: bad", "no: worse", "no: bad"], block, 0) == [
+        "app.log:1", "app.log:3", "app.log:2", "app.log:4",
+    ]  # fmt: skip
+
+
 def test_an_agent_says_at_which_byte_a_bad_line_stands() -> None:
     position = FilePosition("app.log", 1, 2, b"g" * 8, 3, 1000)
     block = Block(GOOD + b"nope\n", "/var/log/app.log", position=position, end=1000 + len(GOOD) + 5)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent.parsers import StreamFormat
-from elfmesh.agent.sources import StreamReader, followed
+from elfmesh.agent.sources import StreamReader, held
 from elfmesh.agent.sources.file import open_file
 
 
@@ -21,12 +21,12 @@ def test_a_name_that_leads_elsewhere_by_now_is_not_read_as_what_was_listed(
     reader.add("job", ["n"])
 
     def late(path: str, *others: object) -> object:
-        monkeypatch.setattr(followed, "open_file", open_file)
+        monkeypatch.setattr(held, "open_file", open_file)
         log.rename(rotated)
         log.write_text('{"n": 2}\n')
         return open_file(path, *others)  # type: ignore[arg-type]  # as it was called
 
-    monkeypatch.setattr(followed, "open_file", late)
+    monkeypatch.setattr(held, "open_file", late)
     found: list[int] = []
     for _ in range(200):
         now[0] += 1.0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent.cli.entry import run
-from elfmesh.control.identity.ca import Authority, create
+from elfmesh.control.identity.ca import Authority, create, new_key
 from elfmesh.control.identity.principal import NotBelieved, Role
 from elfmesh.control.identity.trust import Files, Trust, facts_of, read_certificate, read_denied
 from elfmesh.errors import ConfigError, RuntimeFailure
@@ -45,6 +45,27 @@ def test_nothing_is_made_over_what_is_there(tmp_path: Path, ca: Authority) -> No
     key = (ca.directory / "issued" / "web1" / "key.pem").read_bytes()
     assert run(["ca", "issue", str(ca.directory), "web1", "--role", "agent"]) == 1
     assert (ca.directory / "issued" / "web1" / "key.pem").read_bytes() == key
+
+
+def test_an_issue_that_was_ended_before_its_certificate_is_finished_by_the_next(ca: Authority) -> None:
+    place = ca.directory / "issued" / "web1"
+    place.mkdir(parents=True, mode=0o700)
+    new_key(place / "key.pem")
+    key = (place / "key.pem").read_bytes()
+    assert run(["ca", "issue", str(ca.directory), "web1", "--role", "agent"]) == 0
+    assert (place / "key.pem").read_bytes() == key
+    assert sorted(path.name for path in place.iterdir()) == ["ca.pem", "cert.pem", "key.pem"]
+    Files(str(place / "cert.pem"), str(place / "key.pem"), str(place / "ca.pem"))
+    assert run(["ca", "issue", str(ca.directory), "web1", "--role", "agent"]) == 1
+
+
+def test_half_a_key_is_named_and_not_certified(ca: Authority, capsys: pytest.CaptureFixture[str]) -> None:
+    place = ca.directory / "issued" / "web1"
+    place.mkdir(parents=True, mode=0o700)
+    (place / "key.pem").write_text("-----BEGIN")
+    assert run(["ca", "issue", str(ca.directory), "web1", "--role", "agent"]) == 1
+    assert "Remove it." in capsys.readouterr().err
+    assert ca.issued() == []
 
 
 def test_renewal_keeps_id_key_and_roles_and_changes_the_serial(ca: Authority) -> None:

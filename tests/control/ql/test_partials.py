@@ -60,7 +60,7 @@ def kept(interval: int, records: list[Record], agents: int = 2, text: str = TEXT
     clause = query.statement.job
     assert clause is not None
     manifest = new_manifest(clause, text, "local", created=0, incarnation="1")
-    rows = PartialCompute().finalise(Finalise(manifest.job_id, 1, manifest, interval, (tuple(parts),)))
+    rows = PartialCompute().finalised(Finalise(manifest.job_id, 1, manifest, interval, (tuple(parts),))).rows
     assert set(ipc_to_table(rows).column_names) == set(query.columns)  # who reads rows sees them alone
     return ipc_to_table(partials_of(rows))
 
@@ -114,6 +114,20 @@ def test_sketches_unite_to_the_sketch_of_everything() -> None:
     alone = run("SELECT hll_sketch_estimate(about_hll) AS e FROM t", everything)[0]
     assert united.to_pylist()[0]["e"] == alone.to_pylist()[0]["e"]
     assert abs(united.to_pylist()[0]["e"] / 2700 - 1) < 0.05
+
+
+def test_an_average_has_its_columns_also_where_a_sum_shares_them() -> None:
+    text = """CREATE JOB a.b EVERY '1 s' KEEP PARTIALS AS
+    SELECT k, sum(v) AS s, avg(v) AS m, count(v) AS c, avg(v) AS again FROM log GROUP BY k"""
+    some: list[Record] = [("a", 3, 1), ("a", 4, 2), ("b", None, 3)]
+    for records in (some, []):
+        table = kept(0, records, text=text)
+        names = {"k", "s", "c", "m_sum", "m_count", "again_sum", "again_count"}
+        assert set(table.column_names) == names
+        assert len(table.column_names) == len(names)
+        for name in ("m", "again"):
+            assert table.column(f"{name}_sum").to_pylist() == table.column("s").to_pylist()
+            assert table.column(f"{name}_count").to_pylist() == table.column("c").to_pylist()
 
 
 def test_columns_are_called_after_what_shows_them() -> None:

@@ -14,7 +14,7 @@ from tests.control.ql.conftest import run_streams
 from tests.control.ql.test_spark_agreement import DATA, _same
 from tests.spark_tests import long_spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 OTHER = pa.table({"k": [1, 2, 2, 4, 7, 30, None, 4], "w": ["a", "b", "c", None, "b", "z", "n", "d"]})
 TABLES = {"t": DATA, "u": OTHER}

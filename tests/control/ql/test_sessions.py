@@ -194,7 +194,6 @@ QUERIES = [
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_sessions_are_those_of_spark(spark: Any) -> None:
     rng = random.Random(5)
     begin = 1_577_836_800 * SECOND

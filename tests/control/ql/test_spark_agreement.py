@@ -17,7 +17,7 @@ from elfmesh.control.ql.registry import FUNCTIONS
 from elfmesh.control.ql.types import TIMESTAMP
 from elfmesh.errors import QueryError
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 _UTC = dt.UTC
 _NUMBER_TEXTS = ["5", " 5.7 ", "-12", "1e3", "abc", "", None, "9223372036854775808", "NaN", "0", "007", "+3"]

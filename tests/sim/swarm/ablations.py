@@ -18,7 +18,7 @@ import msgspec
 from elfmesh.agent.disk import framelog, frames, framescan, storage
 from elfmesh.agent.sources import blocks
 from elfmesh.agent.worker import beginning, jobs, recovered, watermark, worker
-from elfmesh.control import acquaintances, confirming, leadership, once
+from elfmesh.control import acquaintances, asks_versions, confirming, leadership, once
 from elfmesh.control.master import founding as master_founding
 from elfmesh.control.master import recovery, revising
 from elfmesh.control.master import roster as master_roster
@@ -28,11 +28,13 @@ from elfmesh.srt import coverage, multicast, parts, uplink
 from tests.sim.swarm import ablations_control as control
 from tests.sim.swarm import ablations_disk as disk
 from tests.sim.swarm import ablations_late as late
+from tests.sim.swarm import ablations_rot as rot
 from tests.sim.swarm import ablations_trees
+from tests.sim.swarm import ablations_votes as votes
 from tests.sim.swarm import scenario as kinds
 from tests.sim.swarm.ablations_trees import Trees
 from tests.sim.swarm.scenario import Scenario, draw
-from tests.sim.swarm.shapes import LOSSY, REPEATING, Shape, lines, losing, small
+from tests.sim.swarm.shapes import AWAY, LOSSY, REPEATING, Shape, lines, losing, small
 
 Patch = tuple[Any, str, Any]
 
@@ -182,6 +184,12 @@ REGISTRY: dict[str, Ablation] = {
         "D-8",
         always(framelog.FrameLog, "unreleased", lambda self, job: iter(())),
         shape=DYING,
+    ),
+    "closed-before-sealed": Ablation(
+        "what was closed before it was sealed is counted",
+        "D-15",
+        control.closed_is_not_sealed,
+        shape=AWAY,
     ),
     "torn-tail": Ablation(
         "a torn frame is cut off before the next is written",
@@ -354,6 +362,12 @@ REGISTRY: dict[str, Ablation] = {
         always(confirming.Confirming, "needed", lambda self, message: False),
         shape=small(kinds.JOB_CHANGE, kinds.CRASH, trouble_s=1.0, weather=LOSSY, replay=True),
     ),
+    "made-by-another": Ablation(
+        "what another master has made of a request is not made again",
+        "D-16",
+        always(asks_versions, "words", lambda before, said: before),
+        shape=small(kinds.CRASH, kinds.PAUSE, clients=3, hosts=4, trouble_s=4.0),
+    ),
     "met-before": Ablation(
         "who is restarted joins through those it had met",
         "D-15",
@@ -368,7 +382,7 @@ REGISTRY: dict[str, Ablation] = {
     ),
     **{
         name: Ablation(*each, elsewhere=late.ELSEWHERE.get(name, ""))
-        for name, each in late.SAFEGUARDS.items()
+        for name, each in {**late.SAFEGUARDS, **votes.SAFEGUARDS, **rot.SAFEGUARDS}.items()
     },
 }
 """By name. What each costs to find stands in docs/reliability.md."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from elfmesh.control import gathered, leadership, remembered
+from elfmesh.control.member import contributions
 from elfmesh.control.register import value as register_value
 from elfmesh.control.results import log as resultslog
 from elfmesh.srt import barrier, coverage, uplink
@@ -74,6 +75,15 @@ def appended_again() -> list[Patch]:
             self.__class__ = own
 
     return [(resultslog.ResultsLog, "write", blindly)]
+
+
+def closed_is_not_sealed() -> list[Patch]:
+    """What a worker seals of intervals that are closed is dropped."""
+
+    def forget(self: Any, event: Any, frontier: int) -> None:
+        self._sealed = max(self._sealed, event.stop)
+
+    return [(contributions.Contributions, "_closed_unsealed", forget)]
 
 
 def led_after_its_end() -> list[Patch]:

@@ -186,16 +186,24 @@ class SimOS:
 
     O_RDONLY, O_RDWR, O_CREAT = os.O_RDONLY, os.O_RDWR, os.O_CREAT
     O_APPEND, O_CLOEXEC, O_NONBLOCK = os.O_APPEND, os.O_CLOEXEC, os.O_NONBLOCK
+    O_NOFOLLOW, O_TRUNC, O_WRONLY = os.O_NOFOLLOW, os.O_TRUNC, os.O_WRONLY
     SEEK_SET, SEEK_END = os.SEEK_SET, os.SEEK_END
     path = SimpleNamespace(
-        realpath=str, islink=lambda path: False, dirname=posixpath.dirname, join=posixpath.join
+        realpath=str,
+        islink=lambda path: False,
+        dirname=posixpath.dirname,
+        join=posixpath.join,
+        split=posixpath.split,
+        basename=posixpath.basename,
     )
-    strerror = staticmethod(os.strerror)
+    geteuid = staticmethod(lambda: 0)
+    strerror, fsencode = staticmethod(os.strerror), staticmethod(os.fsencode)
 
     def __init__(self) -> None:
         self.disks: dict[str, Disk] = {}
         self.now_ns: Callable[[], int] = lambda: 0
         self.on_open: Callable[[str, int], None] = lambda path, inode: None
+        self.file_of: Callable[[SimOS, int, int], Any] = lambda system, fd, at: None
         self._handles: dict[int, Handle] = {}
         self._hung_up: set[int] = set()
         self._next_fd = 1000
@@ -232,10 +240,23 @@ class SimOS:
             inode = self.create(name)
         if inode is not None:
             self.on_open(name, inode.number)
+            if flags & os.O_TRUNC:
+                del inode.data[:]
+                inode.touch(0)
         self._next_fd += 1
         writable = bool(flags & (os.O_RDWR | os.O_WRONLY))
         self._handles[self._next_fd] = Handle(disk, name, inode, writable)
         return self._next_fd
+
+    def readlink(self, path: str) -> str:
+        """What an open file is called now, by its name in /proc/self/fd."""
+        handle = self._handles[int(path.rpartition("/")[2])]
+        names = [name for name, inode in handle.disk.names.items() if inode is handle.inode]
+        return names[0] if names else f"{handle.path} (deleted)"
+
+    def fdopen(self, fd: int, mode: str) -> Any:
+        """An open file as an object; see `install`."""
+        return self.file_of(self, fd, 0)
 
     def _file(self, fd: int) -> tuple[Disk, Inode]:
         handle = self._handles.get(fd)
@@ -342,6 +363,7 @@ class Status(NamedTuple):
     st_size: int
     st_mtime: float
     st_mtime_ns: int
+    st_uid: int = 0
 
 
 class SimEntry(NamedTuple):

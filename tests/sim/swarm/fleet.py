@@ -8,10 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from elfmesh.agent.core import codec
-from elfmesh.control.answers import BAD_REQUEST, CONFLICT, OK
+from elfmesh.control.answers import BAD_REQUEST, CONFLICT, OK, UNAVAILABLE
 from elfmesh.control.events import Reply
 from elfmesh.control.results.pages import decode_page
+from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.web.whole_rows import whole
 from elfmesh.errors import ElfError
+from tests.sim.swarm.clients import change
 from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.history import History, Incarnation
 from tests.sim.swarm.host import Host, Killed, Surroundings
@@ -71,6 +74,11 @@ class Swarm:
     def running(self) -> list[Host]:
         return [host for host in self.hosts if host.up and not host.paused]
 
+    def voters(self) -> set[bytes]:
+        """Who votes on a job, by the newest registers."""
+        known = [groups[-1][1] for groups in self.history.voters.values()]
+        return {voter for groups in known for group in groups for voter in group}
+
     def master(self) -> Host | None:
         """Who leads a job with the highest epoch."""
         leading = [
@@ -94,6 +102,7 @@ class Swarm:
         for job in self.scenario.jobs:
             await self.apply(job, founding=True)
         self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._follow())]
+        self._tasks += [asyncio.create_task(change(self, number)) for number in range(self.scenario.clients)]
 
     async def end(self) -> None:
         for task in self._tasks:
@@ -109,11 +118,22 @@ class Swarm:
 
     async def told(self, verb: str, body: dict[str, Any], timeout_s: float = 20.0) -> Reply | None:
         """What a random agent answers; None if it does not."""
+        since, reply = self.history.now(), None
+        try:
+            reply = await self.asks(self.rng, verb, body, timeout_s)
+            return reply
+        finally:
+            self.history.clients.note(since, verb, body, reply)
+
+    async def asks(
+        self, rng: random.Random, verb: str, body: dict[str, Any], timeout_s: float
+    ) -> Reply | None:
+        """What an agent answers that a client chooses."""
         running = self.running()
         if not running:
             return None
         try:
-            return await self.rng.choice(running).ask(verb, body, timeout_s)
+            return await rng.choice(running).ask(verb, body, timeout_s)
         except (ElfError, asyncio.CancelledError) as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
@@ -172,12 +192,21 @@ class Swarm:
                 reply = await self.ask("results", {"job": key[0], "from": at.get(key), "limit": 50}, 5.0)
                 if reply is None or reply.body["incarnation"] != key[1]:  # as every reader looks
                     continue
-                page = decode_page(reply.payload)
+                page = await self._whole(key, reply)
                 self.history.answered("follower", key[0], [record.index for record, _ in page], at.get(key))
                 for record, rows in page:
                     answers = self.history.followed.setdefault(("follower", key), {})
                     answers.setdefault(record.index, []).append((record, rows))
                     at[key] = record.index + 1
+
+    async def _whole(self, key: Incarnation, reply: Reply) -> list[tuple[ResultRecord, bytes]]:
+        """The records of an answer with all their rows, asked for as sinks do."""
+
+        async def ask(verb: str, body: dict[str, Any]) -> Reply:
+            return await self.ask(verb, body) or Reply(0, UNAVAILABLE)
+
+        found = decode_page(reply.payload)
+        return [(record, await whole(ask, {"job": key[0]}, record, rows)) for record, rows in found]
 
     # -- changes ---------------------------------------------------------------------------------------
 
@@ -254,8 +283,9 @@ class Swarm:
         return {job: how for job, how in jobs.items() if how}
 
     def fall_silent(self) -> None:
-        """The web servers write no more."""
-        self._tasks[0].cancel()
+        """The web servers write no more, and nobody changes anything."""
+        for task in (self._tasks[0], *self._tasks[2:]):
+            task.cancel()
 
     async def results(self, key: Incarnation) -> Published:
         """All results of a job, as any agent tells them."""
@@ -267,7 +297,7 @@ class Swarm:
             if reply is None or reply.body["incarnation"] != key[1]:
                 await asyncio.sleep(0.5)
                 continue
-            page = decode_page(reply.payload)
+            page = await self._whole(key, reply)
             if not page:
                 break
             self.history.answered("reader", key[0], [record.index for record, _ in page], start)

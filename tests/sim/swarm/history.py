@@ -19,6 +19,8 @@ from elfmesh.control.register.value import Cell
 from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.records import FIRST, ResultRecord
 from elfmesh.machine import Effect, Event, Send
+from tests.sim.swarm.clients import Clients
+from tests.sim.swarm.row_pages import PageWatch
 from tests.sim.swarm.told import Beginnings, goes_out_last, on_append, on_put_back
 
 Incarnation = tuple[str, str]
@@ -101,6 +103,8 @@ class History:
     """One run."""
 
     now: Callable[[], float]
+    clients: Clients = field(init=False)
+    pages: PageWatch = field(default_factory=PageWatch)
     appended: dict[Incarnation, list[Appended]] = field(default_factory=dict)
     followed: dict[tuple[str, Incarnation], dict[int, list[tuple[ResultRecord, bytes]]]] = field(
         default_factory=dict
@@ -157,6 +161,11 @@ class History:
     on_log: Callable[[str], None] | None = None
     tampered: dict[str, str] = field(default_factory=dict)
     """Hosts whose disk was damaged in a way that no product survives exactly, and how."""
+    lost_state: dict[str, str] = field(default_factory=dict)
+    """Hosts that may have forgotten what they remembered of jobs, and why."""
+
+    def __post_init__(self) -> None:
+        self.clients = Clients(self.now)
 
     _lives: Counter[str] = field(default_factory=Counter)
     _frame_keys: dict[tuple[str, str], Incarnation] = field(default_factory=dict)
@@ -173,6 +182,7 @@ class History:
         """Note what this agent does from now on; `entered` is told that its code runs."""
         life = self._lives[host] = self._lives[host] + 1
         self.recovered(host, local.frames)
+        self.pages.tap(local)
         self._told(host, local)
         step, append = local.core.step, local.frames.append
         closed: dict[tuple[bytes, int], int] = {}
@@ -221,7 +231,7 @@ class History:
         on_put_back(results, partial(self._appended, host, self._lives[host] + 1))
 
     def _appended(self, host: str, life: int, effect: ctl.Append) -> None:
-        note = Appended(self.now(), host, effect.record, effect.rows, life)
+        note = Appended(self.now(), host, effect.record, self.pages.whole(effect.rows), life)
         self.appended.setdefault((effect.record.job, effect.incarnation), []).append(note)
 
     def register_lost(self, job: str, at: float) -> str:
@@ -253,6 +263,7 @@ class History:
             master = local.control.leadership.masters.get(effect.job)
             if master is not None and master.epoch == record.epoch:
                 self.say(f"{host} publishes {_short(record)}")
+                self.pages.was_published(master, effect)
                 names = master.book.names(master.book.required(record.index))
                 self.rosters[job, record.epoch, record.index] = tuple(names)
                 # By the record's version: what follows it may begin with this very interval meanwhile. The

@@ -17,12 +17,13 @@ from typing import Any, TypeVar
 from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.disk.identity import IDENTITY_FILE, load_identity
 from elfmesh.agent.disk.storage import DiskStorage
-from elfmesh.agent.host import IDENTITY_FILE, load_identity
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.control.events import Reply
 from elfmesh.control.results.logs import ResultsLogs
+from elfmesh.control.results.row_pages import RowLimits
 from elfmesh.errors import ElfError, StorageError
 from elfmesh.machine import Contact
 from tests.sim.swarm.disk import Disk, SimOS
@@ -44,6 +45,10 @@ class Killed(BaseException):
     """The process that runs this code is gone; nothing may catch it but the simulation."""
 
 
+def _limits(page_bytes: int | None) -> RowLimits:
+    return RowLimits() if page_bytes is None else RowLimits(inline=page_bytes, page=page_bytes)
+
+
 class Clock:
     """A wall clock that is wrong."""
 
@@ -58,6 +63,12 @@ class Clock:
     def step(self, seconds: float) -> None:
         self.offset_s += seconds
         self.stepped_at = asyncio.get_running_loop().time()
+
+    def set_right(self) -> None:
+        """It is as all others from now on."""
+        if (self.offset_s, self.drift) != (0.0, 0.0):
+            self.drift = 0.0
+            self.step(-self.offset_s)
 
 
 class SimExecutor:
@@ -246,7 +257,7 @@ class Host:
                 transport=transport,
                 storage=storage,
                 executor=self._executor,
-                compute=PartialCompute(),
+                compute=PartialCompute(_limits(scenario.page_bytes)),
                 results=results,
                 open_reader=lambda name, config: StreamReader(
                     config.path, StreamFormat(config.format), clock=loop.time

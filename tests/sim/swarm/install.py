@@ -184,6 +184,7 @@ def installed(
         poll_s: how often a silent stream is looked at, at most: most of what a simulated second costs.
         read_bytes: how much of a stream is read at once; None: what the product reads.
     """
+    system.file_of = SimFile
     path_class = type("SimPath", (SimPath,), {"system": system})
     facade: dict[str, Any] = {
         "os": system,

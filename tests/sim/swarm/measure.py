@@ -65,10 +65,10 @@ def _go_on(entry: dict[str, Any], most: int, cpu_s: float, sound: dict[Scenario,
                 return {**entry, "seeds": tried, "next": following, "seed": seed, "invariant": TREES}
             continue
         scenario = ablation.asked(seed)
-        broken = _broken(scenario, name)
-        if broken and scenario not in sound:
-            sound[scenario] = set(_broken(scenario, None))
-        told = [invariant for invariant in broken if invariant not in sound.get(scenario, ())]
+        found = broken(scenario, name)
+        if found and scenario not in sound:
+            sound[scenario] = set(broken(scenario, None))
+        told = [invariant for invariant in found if invariant not in sound.get(scenario, ())]
         if told:
             return {**entry, "seeds": tried, "next": following, "seed": seed, "invariant": told[0]}
     else:
@@ -86,7 +86,7 @@ def _felled(trees: Trees, seed: int, name: str | None) -> bool:
     return False
 
 
-def _broken(scenario: Scenario, name: str | None) -> list[str]:
+def broken(scenario: Scenario, name: str | None) -> list[str]:
     """The invariants that a scenario breaks without a safeguard."""
     quiet()
     gc.collect()

@@ -9,9 +9,11 @@ from typing import Any, Protocol
 
 from elfmesh.agent import failpoints
 from elfmesh.agent.disk.framelog import FILE_NAME
+from elfmesh.agent.disk.statelog import NAME as STATE
 from tests.sim.swarm import scenario as kinds
 from tests.sim.swarm.host import Host, Killed
 from tests.sim.swarm.network import CALM
+from tests.sim.swarm.rotting import Rotting
 
 KILL_PLACES = (
     "seal",
@@ -55,13 +57,18 @@ class Nemesis:
         self._tasks: set[asyncio.Task[None]] = set()
         self._errors: list[BaseException] = []
         self._armed: str | None = None
+        self._rejoining = self._rotten = False
         self._causes: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             kinds.CRASH: self._crash,
+            kinds.DEAD: self._dead,
             kinds.POWER: self._power,
             kinds.RACK: self._rack,
             kinds.FAILPOINT: self._failpoint,
             kinds.PAUSE: self._pause,
             kinds.NEW_DISK: self._new_disk,
+            kinds.STOPPED_AT_REJOIN: self._stopped_at_rejoin,
+            kinds.LOST_VOTES: self._lost_votes,
+            kinds.ROT: Rotting(swarm, rng).results,
             kinds.PARTITION: self._partition,
             kinds.ONE_WAY: self._one_way,
             kinds.RING: self._ring,
@@ -150,6 +157,13 @@ class Nemesis:
             host.kill()
             await self._down(host)
 
+    async def _dead(self) -> None:
+        """One agent at a time, which stays dead for the rest of the faults."""
+        if all(host.up for host in self.swarm.hosts) and (host := self._victim()):
+            self.swarm.say(f"kill {host.name} for good")
+            host.kill()
+            host.wanted = False
+
     async def _power(self) -> None:
         if host := self._victim():
             self.swarm.say(f"power cut at {host.name}")
@@ -175,6 +189,71 @@ class Nemesis:
             host.pause()
             await asyncio.sleep(seconds)
             host.resume()
+
+    async def _stopped_at_rejoin(self) -> None:
+        """A member that does not vote is stopped a moment after its restart, and misses its master's end."""
+        master, voters = self.swarm.master(), self.swarm.voters()
+        rest = [host for host in self.swarm.running() if host.id not in voters and host is not master]
+        if self._rejoining or not rest:
+            return
+        self._rejoining, host = True, self.rng.choice(rest)
+        self.swarm.say(f"kill {host.name}, and stop it as it is back")
+        host.kill()
+        await asyncio.sleep(4.0)
+        host.ensure()
+        await host.local.pump.joined.wait()
+        await asyncio.sleep(self.rng.uniform(0.1, 0.25))
+        self.swarm.say(f"stop {host.name}")
+        host.pause()
+        await asyncio.sleep(22.0)
+        if master := self.swarm.master():
+            self.swarm.say(f"kill {master.name}, which leads")
+            master.kill()
+            await asyncio.sleep(3.0)
+            master.ensure()
+        await asyncio.sleep(35.0)
+        self.swarm.say(f"{host.name} goes on")
+        host.resume()
+        self._rejoining = False
+
+    async def _lost_votes(self) -> None:
+        """What is decided while one is away is known to one that is not there, and to one whose file rots.
+
+        Once in a run: a register that has lost two of three voters waits for ever.
+        """
+        running, master = self.swarm.running(), self.swarm.master()
+        if self._rotten or len(running) < 3 or master not in running:
+            return
+        self._rotten, away = True, self.rng.choice([host for host in running if host is not master])
+        self.swarm.say(f"kill {away.name}")
+        away.wanted = False
+        away.kill()
+        await asyncio.sleep(3.0)
+        await self.rng.choice((self.swarm.update_job, self.swarm.change_job))()
+        await asyncio.sleep(self.rng.uniform(3.0, 8.0))
+        rest = [host for host in self.swarm.hosts if host is not away]
+        for host in rest:
+            host.wanted = False
+            host.kill()
+        victim = self.rng.choice(rest)
+        if self.rng.random() < 0.5:  # then it is rewritten, and all of it is the rewritten part
+            victim.start()
+            victim.kill()
+        self._flip(victim, STATE, "its state log")
+        self.swarm.history.lost_state[victim.name] = "a bit of its state log"
+        for host in (victim, away):
+            host.wanted = True
+            host.ensure()
+        await asyncio.sleep(self.rng.uniform(15.0, 40.0))
+        for host in rest:
+            host.wanted = True
+            host.ensure()
+
+    def _flip(self, host: Host, name: str, what: str) -> None:
+        path = f"/{host.folder}/data/{name}"
+        at = self.rng.randrange(8 * len(host.disk.names[path].data))
+        self.swarm.say(f"bit {at} of {what} at {host.name} flips")
+        host.disk.flip(path, at)
 
     async def _new_disk(self) -> None:
         if host := self._victim():

@@ -100,6 +100,14 @@ REGRESSIONS: dict[str, str] = {
     " version and back was taken for the next worker's, which made it again: one name, two contributions",
     "who-leads-is-never-asked": "a root that knew nothing of a job took an agent that was there for its"
     " master for ever, and never asked it; and where the job's end was known, a member still named a leader",
+    "closed-by-two-masters": "a member was stopped while a master closed intervals without it, and went on in"
+    " the next one's term: what it then sealed of those intervals was in no bucket",
+    "updated-twice-by-two-masters": "a master was stopped behind an update that was chosen; its successor"
+    " had passed the request on, had it asked for anew, and made the update again over another one",
+    "paused-by-a-superseded-master": "a master that another had followed took a pause for made, which was not"
+    " confirmed; it led again, and answered the same request as if the job were paused",
+    "filtered-below-the-first": "what members that joined late had filtered below their first intervals"
+    " was in no bucket: only what they would have contributed was owed",
     "owed-twice-after-a-rejoin": "an agent came back without its disk and missed two versions: its worker was"
     " begun anew and said again what it had from before the agent's first interval, which counted each time",
 }

@@ -59,6 +59,7 @@ async def _run(
     limits = limits_broken(swarm.hosts, system)
     now = loop.time()
     absent = absences(swarm.hosts, now)
+    there = tuple(host.name for host in swarm.hosts if host.up and not host.left)
     await swarm.end()
     return Outcome(
         scenario=scenario,
@@ -66,6 +67,9 @@ async def _run(
         truths=truths(swarm.hosts, swarm.history, swarm.jobs),
         final=final,
         due=settling.due,
+        owed=settling.owed,
+        counted=settling.counted,
+        there=there,
         closed_in_s=closed,
         absent=absent,
         founders=swarm.founders,

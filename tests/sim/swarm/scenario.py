@@ -27,8 +27,9 @@ CLOCK_OFFSET, CLOCK_STEP, ROTATE = "clock-offset", "clock-step", "rotate"
 JOIN, LEAVE, JOB_CHANGE, JOB_PAUSE = "join", "leave", "job-change", "job-pause"
 JOB_UPDATE = "job-update"
 """Drawn apart from the others, so that older seeds say what they said."""
-LINKS = "links"
-"""In no seed of its own: only where a shape asks for it."""
+LINKS, STOPPED_AT_REJOIN, DEAD = "links", "stopped-at-rejoin", "dead"
+LOST_VOTES, ROT = "lost-votes", "rot-of-results"
+"""In no seed of their own: only where a shape or a kept scenario asks for them."""
 LOSS, DUPLICATES, DELAY, REORDER, LATE_COPIES = "loss", "duplicates", "delay", "reorder", "late-copies"
 LATE, BAD_LINES = "late", "bad-lines"
 
@@ -74,6 +75,7 @@ class Job:
         slide_s: between intervals.
         size_s: of one.
         replicas: peers that keep each contribution.
+        horizon_s: how long who makes no progress is waited for; None: the job names none.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Job:
     partitions: int
     least: int | None
     replicas: int = 0
+    horizon_s: float | None = None
 
     @property
     def slide_us(self) -> int:
@@ -101,8 +104,10 @@ class Job:
         if self.size_s != self.slide_s:
             window = f"HOP(ts, INTERVAL '{self.slide_s}' SECOND, INTERVAL '{self.size_s}' SECOND)"
         replicas = f" REPLICAS {self.replicas}" if self.replicas else ""
+        horizon = f" HORIZON '{self.horizon_s:g} s'" if self.horizon_s is not None else ""
         head = (
-            f"CREATE JOB sim.{self.name} LATENESS '{self.lateness_s} s' DEADLINE '{self.deadline_s:g} s'"
+            f"CREATE JOB sim.{self.name} LATENESS '{self.lateness_s} s'"
+            f" DEADLINE '{self.deadline_s:g} s'{horizon}"
             f" ON STRAGGLER {self.straggler.upper()} PARTITIONS {self.partitions}{replicas} AS"
         )
         where = f" WHERE v >= {self.least}" if self.least is not None else ""
@@ -128,7 +133,9 @@ class Scenario:
         glob: the stream's pattern finds rotated logs too.
         fanout: children of one parent in one tree: with few, small fleets have deep trees.
         changing: updates change what is counted; else only the text.
+        clients: who change a job of their own all the time, and read it.
         read_bytes: how much of a log is read at once; None: as much as agents do, here all there is.
+        page_bytes: of rows that travel with their record, and of a page of more; None: as agents do.
     """
 
     seed: int
@@ -150,7 +157,9 @@ class Scenario:
     replay: bool
     fanout: int = FANOUT_MAX
     read_bytes: int | None = None
+    clients: int = 0
     changing: bool = False
+    page_bytes: int | None = None
 
     def has(self, *kinds: str) -> bool:
         return any(kind in self.faults for kind in kinds)

@@ -12,12 +12,13 @@ from typing import Any, Protocol
 
 from elfmesh.control import acquaintances
 from elfmesh.control.events import Reply
-from elfmesh.control.results.records import FIRST
+from elfmesh.control.results.records import FIRST, add_counts
 from elfmesh.errors import ElfError
 from tests.sim.swarm.history import History, Incarnation
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.invariants import LIVENESS_S
 from tests.sim.swarm.scenario import Job, Scenario
+from tests.sim.swarm.workload import Traffic
 from tests.sim.wall import EPOCH_US
 
 ANSWERS_S = 90.0
@@ -30,6 +31,13 @@ a job without a majority of those that were there in the last 5 minutes."""
 REQUEST_S = 35.0
 """After this, no agent makes a change any more whose client has given up: a pause would undo a resume, and a
 delete what is applied."""
+
+
+COUNTED_S = 120.0
+"""How long the fleet writes on until nobody owes counts of what was closed without it."""
+
+COUNTED_INTERVALS = 3
+"""What came late before is counted in the first of them at the latest."""
 
 
 class Swarm(Protocol):
@@ -64,6 +72,8 @@ class Settling:
         self._swarm = swarm
         self.due: dict[Incarnation, int] = {}
         self.silent: list[str] = []
+        self.owed: dict[Incarnation, dict[str, tuple[int, ...]]] = {}
+        self.counted: dict[Incarnation, int] = {}
 
     async def run(self) -> dict[Incarnation, float | None]:
         """Everybody writes a little more, then falls silent; how long it takes until all of it is closed."""
@@ -88,8 +98,48 @@ class Settling:
                     self._swarm.say(
                         f"everything due of {key[0]} (up to {index}) is closed after {closed[key]:.1f} s"
                     )
+        await self._all_counted(deadline + COUNTED_S)
         await self._all_answer(loop.time() + LIVENESS_S)
         return closed
+
+    async def _all_counted(self, deadline: float) -> None:
+        """With all clocks right, everybody writes until nobody owes counts; then all of it has to be closed.
+
+        What an agent had for intervals that were closed without it counts in the next one that it contributes
+        to, and what came late in the one that is open then: all of it is in records in the end.
+        """
+        loop = asyncio.get_running_loop()
+        mine = [key for key in self._swarm.current.values() if key[0] not in self._swarm.lost]
+        if not mine:
+            return
+        slide_s = max(self._swarm.jobs[key].slide_s for key in mine)
+        hosts = [host for host in self._swarm.hosts if not host.left]
+        for host in hosts:
+            host.server.traffic = Traffic()
+            host.clock.set_right()
+        behind = {key: self.closed(key) + COUNTED_INTERVALS for key in mine}
+        while loop.time() < deadline:
+            for host in hosts:
+                host.server.write(1)
+            await asyncio.sleep(slide_s / 2)
+            if all(self.closed(key) >= behind[key] and not self._owed(key) for key in mine):
+                break
+        due = {key: self._due_index(key) for key in mine}
+        while loop.time() < deadline and any(self.closed(key) <= due[key] for key in mine):  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(0.5)
+        self.owed = {key: self._owed(key) for key in mine}
+        self.counted = {key: self.closed(key) for key in mine}
+
+    def _owed(self, key: Incarnation) -> dict[str, tuple[int, ...]]:
+        """By name of an agent: counts of a job that are in no record yet."""
+        found = {}
+        for host in self._swarm.hosts:
+            for member in () if host.local is None else host.local.control.carrier.members.values():
+                if (member.manifest.qualified, member.manifest.incarnation) == key:
+                    owed = add_counts((member.settlement.owed, *member.settlement._placed.values()))
+                    if any(owed) or member.settlement.undecided:
+                        found[host.name] = owed
+        return found
 
     def _waits_for(self, closed: dict[Incarnation, float | None]) -> bool:
         lost = self._swarm.lost

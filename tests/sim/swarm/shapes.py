@@ -33,7 +33,7 @@ def small(*faults: str, job: dict[str, Any] | None = None, **changes: Any) -> Sh
             "replicas": 0,
             "least": None,
         }
-        pinned |= {"straggler": "correct", "deadline_s": 1.0} | (job or {})
+        pinned |= {"straggler": "correct", "deadline_s": 1.0, "horizon_s": None} | (job or {})
         traffic = replace(scenario.traffic, rate=1.5, silent=0.0, disorder_s=0.0, late=0.0)
         traffic = replace(traffic, broken=0.0, future=0.0, torn=0.0, writing_s=0.0)
         base = replace(
@@ -55,10 +55,39 @@ def small(*faults: str, job: dict[str, Any] | None = None, **changes: Any) -> Sh
             fanout=FANOUT_MAX,
             read_bytes=None,
             changing=False,
+            page_bytes=None,
         )
         return replace(base, **changes)
 
     return shape
+
+
+AWAY = small(
+    kinds.STOPPED_AT_REJOIN,
+    job={"lateness_s": 1, "deadline_s": 2.0, "horizon_s": 8.0},
+    hosts=5,
+    safety_s=72.0,
+)
+"""A member is stopped, and two masters close intervals without it."""
+
+
+VOTES = small(kinds.LOST_VOTES, safety_s=90.0, trouble_s=6.0)
+"""The votes of one agent rot away where they are needed."""
+PAGED = small(
+    kinds.CRASH,
+    kinds.FAILPOINT,
+    kinds.POWER,
+    kinds.PARTITION,
+    kinds.FULL_DISK,
+    trouble_s=3.0,
+    hosts=5,
+    page_bytes=120,
+)
+"""Rows of a record are pages of a few rows each, and voters come and go while they fetch them."""
+
+
+ROT = small(kinds.ROT, trouble_s=4.0)
+"""The results of one agent rot again and again, while it runs and while it does not."""
 
 
 def lines(shape: Shape, **traffic: float) -> Shape:

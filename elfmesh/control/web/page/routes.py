@@ -26,7 +26,7 @@ from elfmesh.control.manifest import TEXT_BYTES_MAX
 from elfmesh.control.plan import read_job
 from elfmesh.control.web.page.files import INDEX, answer, page_files
 from elfmesh.control.web.responses import json_response
-from elfmesh.control.web.results import Asker
+from elfmesh.control.web.whole_rows import Asker
 from elfmesh.errors import UsageError
 
 _KEYWORDS = (

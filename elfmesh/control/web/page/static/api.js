@@ -129,6 +129,7 @@ export async function follow(job, from, signal, record, state) {
       if (!response.ok) throw new ApiError(response.status, parse(await response.text()));
       state("live");
       let held = "";
+      let first = null;
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       for (;;) {
         const { value, done } = await reader.read();
@@ -143,8 +144,11 @@ export async function follow(job, from, signal, record, state) {
           if (!line) continue;
           const each = parse(line);
           if (!each.interval) throw new ApiError(503, each);
+          if ((each.part ?? 1) === 1) first = each;
+          first.rowCount = (each === first ? 0 : first.rowCount) + each.rows.length;
+          if (each.part !== each.parts) continue; // a record of several lines: its first rows are kept, and all counted
           if (each.state !== "TENTATIVE") next = each.interval.index + 1;
-          record(each);
+          record(first);
         }
       }
     } catch (error) {

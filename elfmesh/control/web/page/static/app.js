@@ -32,15 +32,18 @@ let seen = new Map();
 export async function learnAgents(signal) {
   const [answer, { jobs }] = await Promise.all([get("/v1/agents", signal), get("/v1/jobs", signal)]);
   const now = Date.now();
-  const here = new Map(answer.agents.map((agent) => [agent.name, agent]));
+  const dead = answer.agents.filter((agent) => agent.status === "dead");
+  const alive = answer.agents.filter((agent) => agent.status !== "dead");
+  const here = new Map(alive.map((agent) => [agent.name, agent]));
   for (const [name, agent] of seen) if (!here.has(name) && !world.gone.has(name)) world.gone.set(name, { agent, since: now });
   for (const [name, { since }] of world.gone) if (here.has(name) || now - since > GONE_MS) world.gone.delete(name);
   for (const [name, { agent }] of world.gone) if (!agent.id && !lacking(jobs).has(name)) world.gone.delete(name);
+  for (const agent of dead) if (!here.has(agent.name)) world.gone.set(agent.name, { agent, since: Date.parse(agent.last_seen) || now });
   for (const name of lacking(jobs)) if (!here.has(name) && !world.gone.has(name)) world.gone.set(name, { agent: { name, id: "" }, since: now });
   while (world.gone.size > GONE_MAX) world.gone.delete(world.gone.keys().next().value);
   for (const [name, agent] of here) agent.before = before(seen.get(name), agent);
   seen = here;
-  world.agents = answer.agents;
+  world.agents = alive;
   world.asked = answer.asked;
   world.jobs = jobs;
 }

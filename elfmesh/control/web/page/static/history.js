@@ -20,7 +20,7 @@ export class History {
     const { index } = record.interval;
     const before = this.byIndex.get(index);
     if (before && before.state !== "TENTATIVE" && record.state === "TENTATIVE") return;
-    record.rowCount = record.rows.length;
+    record.rowCount ??= record.rows.length;
     record.rows = record.rows.slice(0, ROWS_MAX);
     record.seen = Date.now();
     this.byIndex.set(index, record);

@@ -192,10 +192,11 @@ class JobPage {
   drawWhy(why) {
     const held = why.held_for_seconds !== null;
     const waiting = why.agents.map((each) => h("li", {}, h("strong", {}, each.agent), ` ${each.state}${each.behind ? `, ${number(each.behind)} intervals behind` : ""}${each.dead_for_seconds === null ? "" : `, dead for ${seconds(each.dead_for_seconds)}`}${each.error ? `: ${each.error}` : ""}`));
-    const title = held ? `Interval ${why.interval ? clock(why.interval.start) : ""} is open.` : "In time.";
+    const lacks = why.missing ?? why.agents.map((each) => each.agent); // an older master says nothing of it
+    const title = held ? `Interval ${why.interval ? clock(why.interval.start) : ""} is open.` : lacks.length ? "In time, and not complete." : "In time.";
     const detail = `${why.stage}; ${why.in} of ${why.expected} are in${why.tentative_rev ? `; shown as it is, revision ${why.tentative_rev}` : ""}`;
-    const text = JSON.stringify([title, why.agents.map((each) => [each.agent, each.state]), why.stage, why.in]);
-    this.why.className = `why ${held && why.agents.length ? "held" : ""}`;
+    const text = JSON.stringify([title, lacks, why.agents.map((each) => [each.agent, each.state]), why.stage, why.in]);
+    this.why.className = `why ${lacks.length ? "held" : ""}`;
     if (text === this.whyText) {
       say(this.why.querySelector(".because"), why.because);
       return;

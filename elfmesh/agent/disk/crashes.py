@@ -1,0 +1,179 @@
+"""Which job an agent evaluated when its process was killed: one job must not end the agent at each start.
+
+A job whose interval does not fit into the memory of the host gets the process killed without a word, and the
+next start reads the same records. Before a job is evaluated, its name and the place in its log are therefore
+written into a mapped file, which the kernel keeps when the process dies. A start that finds an entry counts a
+death. After `DEATHS_MAX` deaths at one place the job is held, so that the other jobs of the host go on.
+
+The mapped file is never synced: a power failure ends the host for reasons that no job has. Entries of a
+process that was asked to stop are no deaths.
+
+Invariant: evaluating a job costs two writes into mapped memory, and no system call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import mmap
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from elfmesh.control.results.segment import private_file
+from elfmesh.errors import RuntimeFailure
+
+log = logging.getLogger("elf.agent")
+EVALUATING_FILE, DEATHS_FILE = "evaluating", "deaths.json"
+SLOT_BYTES, SLOTS = 512, 128
+"""More evaluations at once than there are threads."""
+
+DEATHS_MAX = 2
+HOLD_S = 3600.0
+"""After so long a start tries the job again: an operator may have given the agent memory."""
+
+JOBS_MAX = 256
+"""Jobs whose deaths are remembered."""
+
+
+class Death(msgspec.Struct, frozen=True):
+    """Deaths of the process while it evaluated one version of a job at one place."""
+
+    place: str
+    count: int
+    last_s: float
+
+
+class CrashGuard:
+    """See the module; opening it counts the death of the process before.
+
+    Args:
+        directory: the agent's data directory.
+        now_s: wall clock.
+    """
+
+    def __init__(self, directory: Path, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._path = directory / DEATHS_FILE
+        self._deaths = self._read()
+        self._lock = threading.Lock()  # guards _free
+        self._free = list(range(SLOTS))
+        self._stopping = False
+        found = self._open(directory / EVALUATING_FILE)
+        for job, place in found:
+            before = self._deaths.get(job)
+            count = before.count + 1 if before is not None and before.place == place else 1
+            self._deaths.pop(job, None)
+            self._deaths[job] = Death(place, count, now_s())
+            log.warning("killed while job %s was evaluated at %s (%d times)", job, place, count)
+        if found:
+            self._write()
+
+    def check(self, job: str) -> None:
+        """Refuse a job that the process has died of.
+
+        Args:
+            job: names a version of a job.
+
+        Raises:
+            RuntimeFailure: the job is held.
+        """
+        death = self._deaths.get(job)
+        if death is not None and death.count >= DEATHS_MAX and self._now_s() < death.last_s + HOLD_S:
+            raise RuntimeFailure(
+                f"the agent was killed {death.count} times while it evaluated this job at {death.place};"
+                f" the job is held here for {HOLD_S / 3600:.0f} h",
+                hint="Group by fewer or shorter keys, or raise limits.memory, and update the job;"
+                " a restart after that time tries it again.",
+            )
+
+    @contextlib.contextmanager
+    def evaluating(self, job: str, place: str) -> Iterator[None]:
+        """Note what is evaluated for the time of the block. Cost: two copies into mapped memory."""
+        with self._lock:
+            slot = self._free.pop() if self._free and not self._stopping else None
+        if slot is None:
+            yield
+            return
+        begin = slot * SLOT_BYTES
+        entry = msgspec.json.encode((job, place))[: SLOT_BYTES - 1]
+        self._map[begin + 1 : begin + 1 + len(entry)] = entry
+        self._map[begin + 1 + len(entry) : begin + SLOT_BYTES] = bytes(SLOT_BYTES - 1 - len(entry))
+        self._map[begin] = 1
+        try:
+            yield
+        finally:
+            self._map[begin] = 0
+            with self._lock:
+                self._free.append(slot)
+
+    def stop(self) -> None:
+        """The process was asked to stop: whatever ends it now is no fault of a job."""
+        self._stopping = True
+        self._clear()
+
+    def _clear(self) -> None:
+        self._map[: SLOT_BYTES * SLOTS] = bytes(SLOT_BYTES * SLOTS)
+
+    def _open(self, path: Path) -> list[tuple[str, str]]:
+        self._map = _mapped(path, SLOT_BYTES * SLOTS)
+        found = []
+        for slot in range(SLOTS):
+            raw = self._map[slot * SLOT_BYTES : (slot + 1) * SLOT_BYTES]
+            if raw[0] == 1:
+                with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
+                    found.append(msgspec.json.decode(raw[1:].rstrip(b"\0"), type=tuple[str, str]))
+        self._clear()
+        return found
+
+    def _read(self) -> dict[str, Death]:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Death])
+        except FileNotFoundError:
+            return {}
+        except (msgspec.DecodeError, msgspec.ValidationError, OSError) as error:
+            log.error("%s is damaged, deaths of this agent are counted from now on: %s", self._path, error)
+            return {}
+
+    def _write(self) -> None:
+        newest = dict(list(self._deaths.items())[-JOBS_MAX:])
+        try:
+            with private_file(self._path) as file:
+                file.write(msgspec.json.encode(newest))
+        except OSError as error:
+            log.warning("%s cannot be written: %s", self._path, error)
+
+
+def _mapped(path: Path, size: int) -> mmap.mmap:
+    """A file in memory whose blocks are on the disk: to write into one that is not would end the process."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.ftruncate(handle, size)
+            os.posix_fallocate(handle, 0, size)
+            return mmap.mmap(handle, size)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        log.warning("%s cannot be written: %s", path, error)
+        return mmap.mmap(-1, size)
+
+
+class NoGuard:
+    """For one process without a data directory, and for simulated hosts."""
+
+    def check(self, job: str) -> None:
+        """Every job may run."""
+
+    def evaluating(self, job: str, place: str) -> contextlib.AbstractContextManager[None]:
+        """Nothing is noted."""
+        return contextlib.nullcontext()
+
+    def stop(self) -> None:
+        """Nothing to forget."""
+
+
+NO_GUARD = NoGuard()

@@ -1,0 +1,70 @@
+"""Result lines that are parts of one record, and the record that they make.
+
+An agent writes a record whose rows are pages as several lines with `part` and `parts`. Owns how a reader puts
+them together. Needs the standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+Place = tuple[int, int, int]
+"""Interval, revision and part of a line."""
+
+
+def place_of(found: dict[str, Any]) -> Place:
+    """Which line it is."""
+    return int(found["interval"]["index"]), int(found.get("rev", 1)), int(found.get("part", 1))
+
+
+def ends(found: dict[str, Any]) -> bool:
+    """Whether a line is the last of its record."""
+    return bool(found.get("part", 1) == found.get("parts", 1))
+
+
+def whole(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Records with all their rows; one of which a part is missing is left out: it comes again."""
+    joiner = Joiner()
+    for each in lines:
+        if (found := joiner.add(each)) is not None:
+            yield found
+
+
+class Parts:
+    """Which lines a reader has had, that may be sent some again after a break."""
+
+    def __init__(self) -> None:
+        self._had: Place | None = None
+
+    def is_new(self, found: dict[str, Any]) -> bool:
+        """Whether it is no part that was there; takes note of it."""
+        had, place = self._had, place_of(found)
+        self._had = place
+        return had is None or place[:2] != had[:2] or place[2] > had[2] or "part" not in found
+
+
+class Joiner:
+    """Puts the lines of one answer together."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Any] | None = None
+        self._next: Place | None = None
+
+    def add(self, found: dict[str, Any]) -> dict[str, Any] | None:
+        """The record that this line completes, None if there are more to come."""
+        index, rev, part = place = place_of(found)
+        last = ends(found)
+        for name in ("part", "parts"):
+            found.pop(name, None)
+        if part == 1:
+            self._held = found
+        elif self._held is not None and place == self._next:
+            self._held["rows"].extend(found["rows"])
+        else:
+            self._held = None
+        self._next = (index, rev, part + 1)
+        if not last:
+            return None
+        complete, self._held = self._held, None
+        return complete

@@ -1,0 +1,36 @@
+"""What is wrong with the constants of a call, before any record comes: a pattern that RE2 refuses, a format.
+
+A function reads its constant arguments when a call is compiled against the types of a block. A job whose
+pattern cannot be compiled would make a bad line of every record. Calls are therefore compiled once without
+any columns when the text is read: a missing field is null, and a call of nulls is valid unless its constants
+are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from elfmesh.control.ql.compiler import Compiler
+from elfmesh.control.ql.nodes import Call, Expr, Literal, walk
+from elfmesh.control.ql.text_source import SourceText
+
+_NULL = Literal("null", None)
+
+
+def check_constants(origin: SourceText, exprs: Iterable[Expr]) -> None:
+    """Compile every call that has a constant text among its arguments, with null for every other argument.
+
+    Raises:
+        QueryError: a function cannot use its constant, at the constant's place.
+    """
+    compiler = Compiler({}, origin)
+    for expr in exprs:
+        for node in walk(expr):
+            if type(node) is Call and any(_is_text(arg) for arg in node.args):
+                args = tuple(arg if isinstance(arg, Literal) else _NULL for arg in node.args)
+                compiler.compile(replace(node, args=args))
+
+
+def _is_text(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.kind == "string"

@@ -1,0 +1,93 @@
+"""How many votes other agents have given, as far as this agent has seen their answers.
+
+Owns what is remembered of voters, on disk. A data directory that was rolled back (a snapshot of a virtual
+machine, `cp -r`) and a cloned one are valid files: no checksum finds them out. But each vote is counted, and
+an answer says the count and the boot. An agent whose count is lower than it was, or which answers in an
+earlier boot after a later one, has gone back in time or is one of two with its id: the answer counts for
+nothing, and the agent is told so, and finds out by its own count whether that is true or the answer was late.
+
+Not covered: a voter whose newer votes were seen by no agent that is there, or less than `KEEP_S` before that
+agent was restarted.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import msgspec
+
+from elfmesh.control.events import Persist
+from elfmesh.control.office import Office
+from elfmesh.machine import Contact
+
+KIND = "voter-seen"
+"""Of what is kept on disk."""
+
+VOTERS_MAX = 1024
+KEEP_S = 10.0
+"""How often the count of a voter is written down, at most."""
+
+LATE_S = 60.0
+"""How long answers of one boot may overtake each other."""
+
+
+class Seen(msgspec.Struct, frozen=True, array_like=True):
+    """The newest answer of a voter."""
+
+    boot: int
+    votes: int
+
+
+_PACK = msgspec.msgpack.Encoder()
+_UNPACK = msgspec.msgpack.Decoder(Seen)
+
+
+class VoteCounts:
+    """The counts of all voters that have answered this agent.
+
+    Args:
+        office: clock and disk.
+    """
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._seen: OrderedDict[bytes, Seen] = OrderedDict()
+        self._at: dict[bytes, float] = {}
+        self._kept: dict[bytes, float] = {}
+
+    def newer(self, voter: Contact, votes: int) -> Seen | None:
+        """What was seen of a voter, if its answer is older than that; else the answer is remembered.
+
+        Args:
+            voter: as it has answered.
+            votes: given by it in all; 0: it is of a release that does not count.
+        """
+        known = self._seen.get(voter.id)
+        now = self._office.now
+        if known is not None and voter.incarnation < known.boot:
+            return known
+        if known is not None and 0 < votes < known.votes:
+            late = voter.incarnation == known.boot and now - self._at.get(voter.id, float("-inf")) < LATE_S
+            return None if late else known
+        seen = Seen(voter.incarnation, max(votes, 0 if known is None else known.votes))
+        if seen == known:
+            return None
+        self._seen[voter.id] = seen
+        self._seen.move_to_end(voter.id)
+        self._at[voter.id] = now
+        if now - self._kept.get(voter.id, float("-inf")) >= KEEP_S:
+            self._kept[voter.id] = now
+            self._office.emit(Persist(KIND, voter.id, _PACK.encode(seen)))
+        while len(self._seen) > VOTERS_MAX:
+            agent, _ = self._seen.popitem(last=False)
+            self._kept.pop(agent, None)
+            self._at.pop(agent, None)
+            self._office.emit(Persist(KIND, agent, b""))
+        return None
+
+    def restored(self, agent: bytes, data: bytes) -> None:
+        """Seen in an earlier boot of this agent. What cannot be read is left out and counted."""
+        try:
+            self._seen[agent] = _UNPACK.decode(data)
+        except msgspec.MsgspecError:
+            self._office.stats["control.malformed"] += 1

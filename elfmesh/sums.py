@@ -1,0 +1,59 @@
+"""Checksums of small files that are replaced whole: an entry at the end, which earlier releases pass over.
+
+    JSON object: ...,"crc":"<CRC-32 in hex of all before the comma>"}
+    msgpack map: its last entry is "crc", a 32-bit number: the CRC-32 of all before it
+
+A file without such an entry is an earlier release's, and is taken as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+
+import msgspec
+
+from elfmesh.errors import ProtocolError
+
+_JSON_END = re.compile(rb',"crc":"([0-9a-f]{8})"}\s*\Z')
+_PACKED_END = b"\xa3crc\xce"
+"""Key and type of the last entry: a 32-bit number follows."""
+
+
+def json_with_sum(data: bytes) -> bytes:
+    """A JSON object with entries, with its checksum."""
+    body = data[:-1]
+    return b'%s,"crc":"%08x"}' % (body, zlib.crc32(body))
+
+
+def json_checked(data: bytes) -> bytes:
+    """The JSON object without its checksum.
+
+    Raises:
+        ProtocolError: the checksum is wrong.
+    """
+    found = _JSON_END.search(data)
+    if found is None:
+        return data
+    body = data[: found.start()]
+    if zlib.crc32(body) != int(found[1], 16):
+        raise ProtocolError("it has a wrong checksum")
+    return body + b"}"
+
+
+def packed_with_sum(value: Mapping[str, object]) -> bytes:
+    """A map as msgpack, with its checksum."""
+    body = msgspec.msgpack.encode({**value, "crc": 0xFFFFFFFF})[:-4]
+    return body + zlib.crc32(body).to_bytes(4)
+
+
+def packed_checked(data: bytes) -> bytes:
+    """The same bytes, if their checksum is right or there is none.
+
+    Raises:
+        ProtocolError: the checksum is wrong.
+    """
+    if data[-9:-4] == _PACKED_END and zlib.crc32(data[:-4]) != int.from_bytes(data[-4:]):
+        raise ProtocolError("it has a wrong checksum")
+    return data

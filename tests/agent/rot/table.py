@@ -1,0 +1,58 @@
+"""`python -m tests.agent.rot.table`: write the rot matrix into docs/reliability.md.
+
+The rows are the cases that tests/agent/test_rot.py runs; a test there holds the page to them.
+"""
+
+from __future__ import annotations
+
+from tests.agent.rot.cases import CASES, Case
+from tests.agent.rot.station import HOOK, LETTER, POSITIONS, SAVEPOINT
+from tests.reliability import PAGE, with_section
+
+INTRODUCTION = f"""## Rot
+
+What may happen to a file of a data directory while its agent does not run, what the agent does when it
+starts, what is lost, and where that is declared. A test does each of it to real files: one bit in the head,
+the length, the checksum and the body of the first, a middle and the last frame; the file cut, empty, filled
+with zeros, replaced by another agent's, and by what it was before the last start. A damaged file is kept
+beside as `*.damaged`. `elf check` finds what is marked with "check"
+([operations](operations.md#check-and-repair)). Damage to results under a running agent is found by the next
+read and ends alike; a frame that does not come back as it was written ends the agent, which goes on as in
+these rows when it is started again. Places of Kafka topics, states of archives and the memory of signed
+versions have a checksum, too: a wrong one is an error with the file's path. Lines in a spool have none, like
+those of any log.
+
+{len(CASES)} rows, written by `python -m tests.agent.rot.table`.
+
+| file | damage | what the agent does | lost | declared |
+|---|---|---|---|---|
+"""
+
+
+def shown(file: str) -> str:
+    """A file's name as the page says it."""
+    known = {
+        LETTER: "dead-letter/JOB/N.partial",
+        POSITIONS: "spool/STREAM/positions.log",
+        HOOK: "sinks/SINK.positions/JOB/*",
+        SAVEPOINT: "a savepoint",
+    }
+    return known.get(file) or (
+        "results/JOB/*.seg" if file.endswith(".seg") else file.replace("07" * 20, "JOB")
+    )
+
+
+def row(case: Case) -> str:
+    """One case as a line of the table."""
+    declared = f"{case.declared}; check" if case.found else case.declared
+    damages = "; ".join(case.damages)
+    return f"| `{shown(case.file)}` | {damages} | {case.outcome} | {case.lost} | {declared} |"
+
+
+def page(text: str) -> str:
+    """A page with its section brought up to date, or added at the end."""
+    return with_section(text, "rot", INTRODUCTION + "\n".join(map(row, CASES)))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text()))

@@ -1,0 +1,41 @@
+"""Rows as pages in the harness: how a master makes them, and how a reader asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from elfmesh.control import events as ctl
+from elfmesh.control.results.pages import decode_page
+from elfmesh.control.results.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.control.results.row_pages import RowLimits, joined, packed, table_of
+from tests.control.members import Agent
+
+
+def paged(done: ctl.Finalised, page_bytes: int) -> ctl.Finalised:
+    """The same with pages, as an agent makes them of more rows; 0: it has none."""
+    if not page_bytes or not done.rows or done.pages:
+        return done
+    limits = RowLimits(inline=page_bytes, page=page_bytes)
+    rows, pages = packed(ipc_to_table(done.rows), b"", len(done.open), limits)
+    return replace(done, rows=rows, pages=pages)
+
+
+Ask = Callable[[Agent, str, dict[str, Any]], ctl.Reply]
+
+
+def shown(ask: Ask, agent: Agent, job: str, page: bytes) -> list[tuple[ResultRecord, Any]]:
+    """Records with all their rows."""
+    return [(record, _rows(ask, agent, job, record, rows)) for record, rows in decode_page(page)]
+
+
+def _rows(ask: Ask, agent: Agent, job: str, record: ResultRecord, rows: bytes) -> list[dict[str, Any]]:
+    """All rows of a record, with its pages asked for."""
+    table, pages = table_of(rows), []
+    for page in () if table is None else table.pages:
+        reply = ask(agent, "rows", {"job": job, "index": record.index, "digest": page.digest.hex()})
+        assert reply.status == 200, reply.body
+        page.check(reply.payload)
+        pages.append(reply.payload)
+    return rows_to_json(ipc_to_table(joined(pages) if pages else rows))

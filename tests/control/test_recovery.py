@@ -1,0 +1,149 @@
+"""A job goes on with other voters when an operator accepts the loss; old voters that come back follow it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from elfmesh import ids
+from elfmesh.control.register.value import generation
+from tests.control.clicks import BASE, SLIDE
+from tests.control.members import Agent
+from tests.control.partition import SplitWorld
+from tests.control.test_lost_votes import go_on, led, rot, running, voters
+from tests.control.test_no_majority import without_two
+
+JOB = ids.job_id("shop/top", "local")
+
+
+def recovered(world: SplitWorld, number: int | None = None) -> dict[str, object]:
+    asked = world.living[0] if number is None else world[number]
+    reply = world.ask(asked, "recover", {"job": "shop/top", "accept_loss": True})
+    assert reply.status == 200, reply.body
+    assert reply.body["state"] == "recovered"
+    return dict(reply.body)
+
+
+def one_master(world: SplitWorld) -> None:
+    """Nobody ever led the job in an epoch of another, and one agent leads it now."""
+    assert len([agent for agent in world.living if JOB in agent.control.leadership.masters]) == 1
+
+
+def test_nothing_is_changed_while_a_majority_answers_or_nobody_accepts_the_loss() -> None:
+    world = running()
+    reply = world.ask(world[0], "recover", {"job": "shop/top", "accept_loss": True})
+    assert (reply.status, reply.body["error"]) == (
+        409,
+        "a majority of the agents that vote on the job answers",
+    )
+    world, _ = without_two()
+    reply = world.ask(world.living[0], "recover", {"job": "shop/top"})
+    assert reply.body["state"] == "no majority"
+    assert reply.body["results"] == {"latest": 1000, "voted": 1001}
+    assert reply.body["may_be_lost"]["intervals"] == [1002, None]
+    assert [voter["state"] for voter in reply.body["voters"]].count("does not answer") == 2
+    world.run(30.0)
+    assert led(world) == {}
+
+
+@pytest.mark.parametrize("master", [True, False], ids=["its master is gone", "its master is left"])
+@pytest.mark.parametrize("agents", [3, 5])
+def test_a_job_goes_on_with_the_agents_that_are_left(agents: int, master: bool) -> None:
+    world, gone = without_two(agents, master=master)
+    said = recovered(world)
+    go_on(world, 40, 60.0)
+    one_master(world)
+    leads = world.master().control.leadership.masters[JOB]
+    assert generation(leads.epoch) == 1
+    assert leads.manifest.incarnation == said["recovered"]
+    assert not set(voters(world)) & set(gone)
+    old = [record.index for record, _ in world.results(world.living[0], incarnation=said["incarnation"])]
+    found = [record.index for record, _ in world.results(world.living[0], limit=100)]
+    assert old[:2] == [1000, 1001]
+    assert len(found) > 10
+    assert old + found == list(range(1000, found[-1] + 1)), "the new numbering goes on behind the old one"
+
+
+def test_old_voters_that_come_back_follow_the_new_numbering() -> None:
+    world, gone = without_two(5)
+    said = recovered(world)
+    go_on(world, 20, 20.0)
+    for agent in gone:
+        world.restart(agent)
+    world.run(120.0)
+    one_master(world)
+    assert world.master().control.leadership.masters[JOB].manifest.incarnation == said["recovered"]
+    for agent in gone:
+        member = agent.control.carrier.members.get(JOB)
+        assert member is None or member.manifest.incarnation == said["recovered"]
+
+
+def test_old_voters_that_led_on_elsewhere_yield_when_the_sides_meet() -> None:
+    world = running(5)
+    cut = voters(world)[:2]
+    world.split(cut)
+    go_on(world, 6, 45.0)
+    left = next(agent for agent in world.living if agent not in cut and agent in voters_before(world, cut))
+    said = recovered(world, left.number)
+    go_on(world, 8, 20.0)
+    leading = [agent.control.leadership.masters[JOB] for agent in world.living if agent.masters]
+    assert len(leading) == 2, "one on each side: the loss that was accepted"
+    assert len({master.epoch for master in leading}) == 2
+    world.heal()
+    world.run(120.0)
+    one_master(world)
+    assert world.master().control.leadership.masters[JOB].manifest.incarnation == said["recovered"]
+
+
+def voters_before(world: SplitWorld, cut: list[Agent]) -> list[Agent]:
+    """Who votes by what these agents know."""
+    value = cut[0].control.leadership.registers.acceptors.vote(JOB).value
+    assert value is not None
+    return [world.agents[contact.id] for contact in value.value.acceptors]
+
+
+def test_a_register_of_one_whose_votes_are_lost_is_recovered() -> None:
+    world = running(1)
+    world.kill(world[0])
+    rot(world[0])
+    world.restart(world[0])
+    world.run(45.0)
+    recovered(world)
+    go_on(world, 8, 30.0)
+    assert led(world) == {"shop/top": 1}
+    world.kill(world[0])
+    world.restart(world[0])
+    go_on(world, 10, 30.0)
+    assert led(world) == {"shop/top": 1}
+
+
+@pytest.mark.parametrize("seed", [*range(6), 105, 126])
+def test_recoveries_kills_and_returns_in_any_order_leave_one_master_to_an_epoch(seed: int) -> None:
+    rng = random.Random(seed)
+    world, gone = without_two(rng.choice([3, 4, 5]), master=rng.random() < 0.5)
+    leaders: dict[int, set[bytes]] = {}
+
+    def look(seconds: float) -> None:
+        end = world.now + seconds
+        while world.now < end:
+            world.run(0.05)
+            for agent in world.agents.values():
+                if agent.alive and (leads := agent.control.leadership.masters.get(JOB)) is not None:
+                    leaders.setdefault(leads.epoch, set()).add(agent.me.id)
+
+    world.request(rng.choice(world.living), "recover", {"job": "shop/top", "accept_loss": True})
+    look(rng.choice([0.5, 1.5, 5.0]))
+    for agent in gone:
+        world.restart(agent)
+        look(rng.uniform(0.0, 3.0))
+    for agent in list(world.living):
+        agent.seal("clicks", BASE + 9 * SLIDE)
+    look(20.0)
+    victim = rng.choice(world.living)
+    world.kill(victim)
+    look(5.0)
+    world.restart(victim)
+    look(100.0)
+    one_master(world)
+    assert all(len(agents) == 1 for agents in leaders.values()), leaders

@@ -1,0 +1,29 @@
+"""Which cases `make test` runs, and which only `make test-all`, which takes the long versions of checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+EXAMPLES_SHARE, EXAMPLES_MIN = 5, 15
+"""`make test` tries so small a share of the examples that a test states, but so many; `make test-all` all."""
+ATTRIBUTE = "_hypothesis_internal_use_settings"
+"""Where Hypothesis keeps the settings of a test; `settings` itself may decorate a test only once."""
+
+
+def few(values: Iterable[Any], count: int) -> list[Any]:
+    """Values of a parametrized test: the first `count` in every run, the others by `make test-all`."""
+    rest = iter(values)
+    return [*islice(rest, count), *(pytest.param(value, marks=pytest.mark.exhaustive) for value in rest)]
+
+
+def fewer_examples(items: Iterable[pytest.Item]) -> None:
+    """Cut down the examples of tests of Hypothesis."""
+    for test in {getattr(item, "function", None) for item in items}:
+        stated = getattr(test, ATTRIBUTE, None) or settings()
+        count = min(stated.max_examples, max(EXAMPLES_MIN, stated.max_examples // EXAMPLES_SHARE))
+        setattr(test, ATTRIBUTE, settings(stated, max_examples=count))

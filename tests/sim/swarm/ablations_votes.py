@@ -1,0 +1,38 @@
+"""What voters do without their safeguards where votes rot away or records are large; see `ablations`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from elfmesh.agent.disk import statelog
+from elfmesh.control.register import acceptor
+from tests.sim.swarm.shapes import PAGED, VOTES, Shape
+
+Patch = tuple[Any, str, Any]
+
+
+def unnoticed(self: Any, problem: str) -> None:
+    """A damaged file is as good as one that holds what is left of it."""
+
+
+SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
+    "rot-of-votes": (
+        "damage of the state log is not taken for a torn end",
+        "D-4",
+        lambda: [(statelog.StateLog, "_give_up_votes", unnoticed)],
+        VOTES,
+    ),
+    "lost-votes": (
+        "an agent that has lost its votes does not vote",
+        "D-4",
+        lambda: [(acceptor.Acceptors, "_is_lost", lambda self, job: False)],
+        VOTES,
+    ),
+    "pages-before-votes": (
+        "a record is voted for where all pages of its rows are on disk",
+        "D-4",
+        lambda: [(acceptor.Acceptors, "_lacks_pages", lambda self, copy, value, tail: False)],
+        PAGED,
+    ),
+}

@@ -1,0 +1,16 @@
+"""Whole agents whose state log rots: what was decided stays decided, and all goes on in the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.swarm.measure import broken
+from tests.sim.swarm.scenario import draw
+from tests.sim.swarm.shapes import VOTES
+
+pytestmark = [pytest.mark.apart]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_agent_that_has_lost_its_votes_contradicts_nothing(seed: int) -> None:
+    assert not broken(VOTES(draw(seed)), None)
