@@ -35,6 +35,7 @@ from elfmesh.control.ql.finalise_parts import Reduced
 from elfmesh.control.ql.partials import partial_table
 from elfmesh.control.results.records import NOT_COUNTED, ipc_to_table, packed_partials, table_to_ipc
 from elfmesh.control.results.row_pages import RowLimits, packed
+from elfmesh.limits import DATA_FRAME_BYTES_MAX
 
 QUERIES_MAX = 256
 """Compiled queries kept: one per job mastered here, and nobody masters so many."""
@@ -88,11 +89,11 @@ class PartialCompute:
         """The partial of each partition.
 
         Raises:
-            PartialTooLarge: receivers would refuse one.
+            PartialTooLarge: one has more bytes than a message carries, or receivers would refuse it.
         """
         if partitions > 1:
-            return encode_parts(tables, partitions)
-        partial, known = encode_known(tables)
+            return encode_parts(tables, partitions, DATA_FRAME_BYTES_MAX)
+        partial, known = encode_known(tables, DATA_FRAME_BYTES_MAX)
         self._known.keep(partial, known)
         return [partial]
 

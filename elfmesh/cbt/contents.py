@@ -90,14 +90,18 @@ class RowsContent:
 class SortedContent:
     """Sorted blocks in memory, as `Content.sorted` of another content gave them.
 
+    Args:
+        content: whose they are.
+        blocks: all of them.
+
     Attributes:
         counted: see `WireContent`.
         nbytes: bytes held.
     """
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: Content, blocks: Sequence[SortedRows]) -> None:
         self.layout, self.types, self.form = content.layout, content.types, content.form
-        self._blocks = tuple(content.sorted())
+        self._blocks = tuple(blocks)
         self.rows_max = sum(block.count for block in self._blocks)
         self.nbytes = sum(block.nbytes for block in self._blocks)
         states = self._blocks[0].states if self._blocks else ()
@@ -121,6 +125,21 @@ class SortedContent:
     def stream(self) -> Stream:
         """The blocks one by one."""
         return BlockStream(self._blocks)
+
+
+def sorted_within(content: Content, bytes_max: int) -> SortedContent | None:
+    """A content's sorted blocks in memory; None where they take more than so many bytes.
+
+    Cost: the blocks up to the limit and one more.
+    """
+    blocks: list[SortedRows] = []
+    size = 0
+    for block in content.sorted():
+        blocks.append(block)
+        size += block.nbytes
+        if size > bytes_max:
+            return None
+    return SortedContent(content, blocks)
 
 
 class _Narrowed:

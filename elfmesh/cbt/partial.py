@@ -29,6 +29,7 @@ from elfmesh.cbt.contents import (
     SortedContent,
     all_rows,
     finished,
+    sorted_within,
     stream_of,
 )
 from elfmesh.cbt.partial_split import split_sorted
@@ -43,6 +44,9 @@ Known: TypeAlias = Mapping[bytes, Mapping[str, SortedContent]]
 
 KNOWN_ROWS_MAX = 1 << 13
 """Rows of a table up to which its content is kept for the next reader: what is larger costs more to hold."""
+
+KNOWN_BYTES_MAX = 4 << 20
+"""The same in bytes, as sorted blocks."""
 
 Encode: TypeAlias = Callable[[Mapping[str, Content], int], list[bytes]]
 """What `encode_parts` is: an agent has one that remembers what it encoded."""
@@ -65,29 +69,41 @@ def encode_partial(tables: Mapping[str, Contents]) -> bytes:
     return encode_parts(tables, 1)[0]
 
 
-def encode_parts(tables: Mapping[str, Contents], partitions: int) -> list[bytes]:
+def encode_parts(
+    tables: Mapping[str, Contents], partitions: int, bytes_max: int | None = None
+) -> list[bytes]:
     """The same, split by a hash of the group keys while it is encoded; a part without rows is b"".
 
     The group keys are the keys that all tables have: a table keyed by more (for a distinct count) follows its
     group.
 
+    Args:
+        tables: by name.
+        partitions: how many parts.
+        bytes_max: of one part, compressed; None: what a receiver takes.
+
     Raises:
         ProtocolError: a table's metadata does not say what its columns are.
-        PartialTooLarge: the receiver would refuse a part.
+        PartialTooLarge: a part has more, or the receiver would refuse it. At most `bytes_max` and one block
+            of each part were held.
     """
-    return _encode({name: _content(table) for name, table in tables.items()}, partitions)
+    return _encode({name: _content(table) for name, table in tables.items()}, partitions, bytes_max)
 
 
-def encode_known(tables: Mapping[str, Content]) -> tuple[bytes, Mapping[str, SortedContent]]:
+def encode_known(
+    tables: Mapping[str, Content], bytes_max: int | None = None
+) -> tuple[bytes, Mapping[str, SortedContent]]:
     """`encode_partial`, and what was encoded, for `Known`; no tables where that is large.
 
     Raises:
-        PartialTooLarge: the receiver would refuse it.
+        PartialTooLarge: it has more than `bytes_max`, or the receiver would refuse it.
     """
-    if any(content.rows_max > KNOWN_ROWS_MAX for content in tables.values()):
-        return _encode(tables, 1)[0], {}
-    known = {name: SortedContent(content) for name, content in tables.items()}
-    return _encode(known, 1)[0], known
+    known: dict[str, SortedContent] = {}
+    for name, content in tables.items():
+        if content.rows_max > KNOWN_ROWS_MAX or (small := sorted_within(content, KNOWN_BYTES_MAX)) is None:
+            return _encode(tables, 1, bytes_max)[0], {}
+        known[name] = small
+    return _encode(known, 1, bytes_max)[0], known
 
 
 def decode_partial(data: bytes) -> dict[str, pa.Table]:
@@ -184,7 +200,7 @@ def _content(table: Contents) -> Content:
     return RowsContent(table) if isinstance(table, Rows) else table
 
 
-def _encode(tables: Mapping[str, Content], partitions: int) -> list[bytes]:
+def _encode(tables: Mapping[str, Content], partitions: int, bytes_max: int | None = None) -> list[bytes]:
     if partitions < 1:
         raise ValueError("a partial splits into at least one part")
     # To make a squeezer costs as much as to encode a small partial; each serves one thread at a time.
@@ -193,7 +209,7 @@ def _encode(tables: Mapping[str, Content], partitions: int) -> list[bytes]:
     except IndexError:
         squeezer = Squeezer()
     try:
-        return _written(tables, [PartialWriter(squeezer) for _ in range(partitions)])
+        return _written(tables, [PartialWriter(squeezer, bytes_max) for _ in range(partitions)])
     finally:
         _IDLE.append(squeezer)
 

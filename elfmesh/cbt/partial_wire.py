@@ -93,10 +93,13 @@ class PartialWriter:
 
     Args:
         squeezer: may be shared by the writers of one thread.
+        bytes_max: compressed bytes of all blocks that the partial may have; None: any number.
     """
 
-    def __init__(self, squeezer: Squeezer | None = None) -> None:
+    def __init__(self, squeezer: Squeezer | None = None, bytes_max: int | None = None) -> None:
         self._squeezer = squeezer or Squeezer()
+        self._bytes_max = bytes_max
+        self._squeezed = 0
         self._tables: list[_Table] = []
         self._blocks: list[_Block] = []
         self._frames: list[bytes] = []
@@ -125,6 +128,12 @@ class PartialWriter:
                 hint="Give the job more PARTITIONS, so that its keys are split over several trees.",
             )
         frame = self._squeezer.squeeze(b"".join(packed.chunks))
+        self._squeezed += len(frame)
+        if self._bytes_max is not None and self._squeezed > self._bytes_max:
+            raise PartialTooLarge(
+                f"a partial result takes more than the {self._bytes_max} bytes that one message carries",
+                hint="Group by fewer keys, or give the job more PARTITIONS.",
+            )
         self._blocks.append(_Block(len(frame), tuple(len(chunk) for chunk in packed.chunks), packed.header))
         self._frames.append(frame)
 

@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elfmesh.agent.compute import KnownPartials, PartialCompute
-from elfmesh.cbt import Content, Panes, encode_parts, finish_parts, merge_partials
+from elfmesh.cbt import (
+    Content,
+    Panes,
+    PartialTooLarge,
+    encode_known,
+    encode_parts,
+    finish_parts,
+    merge_partials,
+)
 from elfmesh.control import ql
 from elfmesh.errors import ProtocolError
 
@@ -95,3 +103,33 @@ def test_memory_is_bounded_and_given_back() -> None:
     worker.encode(large, 1)
     worker.encode(contents([("a", 1)]), 3)
     assert known.nbytes == 0
+
+
+def large_values(number: int) -> dict[str, Content]:
+    values = np.random.default_rng(5).bytes(30_000 * number).hex()
+    return contents_of([values[60_000 * place : 60_000 * (place + 1)] for place in range(number)])
+
+
+def contents_of(values: list[str]) -> dict[str, Content]:
+    statement = ql.parse("SELECT count(DISTINCT v) AS d FROM log")
+    prepared = ql.Query(statement).prepare(pa.RecordBatch.from_arrays([pa.array(values)], names=["v"]))
+    panes = Panes(statement.tables, None)
+    panes.insert_all(
+        {name: (np.zeros(rows.num_rows, np.int64), rows) for name, rows in prepared.tables.items()}
+    )
+    window = panes.window(0)
+    assert window is not None
+    return window
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_what_no_message_carries_is_refused_when_so_many_bytes_are_written(partitions: int) -> None:
+    tables = large_values(600)
+    with pytest.raises(PartialTooLarge, match="one message carries"):
+        PartialCompute().encode(tables, partitions)
+
+
+def test_few_rows_of_many_bytes_are_not_kept_for_the_next_reader() -> None:
+    partial, known = encode_known(large_values(200))
+    assert partial
+    assert known == {}

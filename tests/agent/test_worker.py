@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.parsers import Parsed, StreamFormat
 from elfmesh.agent.sources import Block, FilePosition, SourceState, StreamReader
 from elfmesh.agent.sources.reader import parse_block
-from elfmesh.agent.worker.beginning import Resumed
+from elfmesh.agent.worker.beginning import Resumed, Surroundings
 from elfmesh.agent.worker.intervals import SealedInterval
 from elfmesh.agent.worker.worker import JobWorker
 from elfmesh.cbt import decode_partial, finish, merge_partials
@@ -26,6 +27,7 @@ from elfmesh.control.results.records import (
     FIRST,
     LATE,
     NOT_COUNTED,
+    OVERFLOW,
     PARSE_ERROR,
 )
 
@@ -326,3 +328,18 @@ def test_a_frame_made_while_a_restart_replays_does_not_forget_how_far_the_last_l
     (reached,) = again.offsets.reached()
     assert reached.offset < 700
     assert again.offsets.told() == ((FILE.at(700), 2),), "a second restart would count the rest as late"
+
+
+def test_an_interval_that_no_message_carries_is_given_up_and_counted() -> None:
+    text = "CREATE JOB j AS SELECT count(DISTINCT k) AS d FROM t GROUP BY TUMBLE(ts, INTERVAL '10' SECOND)"
+    worker = JobWorker(parse(text), around=Surroundings(encode=PartialCompute().encode))
+    feeder, rng = Feeder(worker), random.Random(3)
+    feeder.feed((5, "small", 1))
+    for _ in range(30):
+        feeder.feed(*((15, rng.randbytes(15_000).hex(), 1) for _ in range(40)))
+    feeder.feed((25, "small", 1))
+    small, large, last = worker.seal(3)
+    assert (small.counts[CONTRIBUTED], large.counts[CONTRIBUTED], last.counts[CONTRIBUTED]) == (1, 0, 1)
+    assert (large.counts[OVERFLOW], large.payloads) == (1200, (b"",))
+    assert rows(worker, last) == [(1,)], "the job goes on"
+    assert worker.samples[-1].startswith("interval 1 is given up: a partial result takes more than")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
-from elfmesh.cbt import Content
-from elfmesh.control.results.records import BUCKETS
+from elfmesh.cbt import Content, Encode, PartialTooLarge
+from elfmesh.control.results.records import BUCKETS, CONTRIBUTED, OVERFLOW
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,31 @@ class SealedInterval:
     index: int
     counts: tuple[int, ...]
     payloads: tuple[bytes, ...]
+
+    @property
+    def given_up(self) -> SealedInterval:
+        """The interval without its rows, whose records are counted as given up."""
+        counts = list(self.counts)
+        counts[OVERFLOW] += counts[CONTRIBUTED]
+        counts[CONTRIBUTED] = 0
+        return replace(self, counts=tuple(counts), payloads=(b"",) * len(self.payloads))
+
+
+def encoded(
+    interval: OpenInterval, encode: Encode, partitions: int, note: Callable[[str], None]
+) -> SealedInterval:
+    """An interval with its partials. One that no message carries is given up, noted and counted.
+
+    Cost: one merge of panes and one encoding, which ends where it is too large.
+    """
+    nothing = SealedInterval(interval.index, interval.counts, (b"",) * partitions)
+    if interval.tables is None:
+        return nothing
+    try:
+        return replace(nothing, payloads=tuple(encode(interval.tables, partitions)))
+    except PartialTooLarge as error:
+        note(f"interval {interval.index} is given up: {error}")
+        return nothing.given_up
 
 
 def add_to(counts: dict[int, list[int]], index: int, bucket: int, number: int) -> None:

@@ -28,7 +28,6 @@ from elfmesh.agent.worker.recovered import told_by
 from elfmesh.agent.worker.saying import Said, Saying, whole_counts
 from elfmesh.agent.worker.staged import StagedWorker
 from elfmesh.control import events as ctl
-from elfmesh.control.results.records import CONTRIBUTED, OVERFLOW
 from elfmesh.errors import RuntimeFailure
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 
@@ -198,13 +197,15 @@ def _within(sealed: Sequence[Closed], room: int | None) -> list[Said]:
     """Sealed intervals for the frame log; those for which the spool has no room keep their counts only."""
     entries = []
     for each in sealed:
-        counts, payloads = list(each.counts), list(each.payloads)
-        size = sum(map(len, payloads))
+        size = sum(map(len, each.payloads))
         if room is not None and size > room:
-            counts[OVERFLOW] += counts[CONTRIBUTED]
-            counts[CONTRIBUTED] = 0
-            payloads = [b""] * len(payloads)
-        elif room is not None:
+            entries.append(_said(each.given_up))
+            continue
+        if room is not None:
             room -= size
-        entries.append(Said(each.index, counts, payloads))
+        entries.append(_said(each))
     return entries
+
+
+def _said(closed: Closed) -> Said:
+    return Said(closed.index, list(closed.counts), list(closed.payloads))

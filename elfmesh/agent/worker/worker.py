@@ -28,7 +28,7 @@ from elfmesh.agent.sources import Block, Gap, SourceState
 from elfmesh.agent.worker.beginning import ALONE, FRESH, Resumed, Surroundings
 from elfmesh.agent.worker.eventtimes import EventTimes
 from elfmesh.agent.worker.insertion import insert
-from elfmesh.agent.worker.intervals import OpenInterval, SealedInterval
+from elfmesh.agent.worker.intervals import OpenInterval, SealedInterval, encoded
 from elfmesh.agent.worker.late import LateRecords, Lost, Revision
 from elfmesh.agent.worker.offsets import Offsets
 from elfmesh.agent.worker.tally import Tally
@@ -248,13 +248,10 @@ class JobWorker:
 
         Cost: one merge of panes and one encoding per interval that has rows.
         """
-        sealed: list[SealedInterval] = []
-        for interval in self.take(upto_index):
-            payloads = (b"",) * self._partitions
-            if interval.tables is not None:
-                payloads = tuple(self._encode(interval.tables, self._partitions))
-            sealed.append(SealedInterval(interval.index, interval.counts, payloads))
-        return sealed
+        return [
+            encoded(interval, self._encode, self._partitions, self._sample)
+            for interval in self.take(upto_index)
+        ]
 
     def take(self, upto_index: int) -> Iterator[OpenInterval]:
         """The same, with the tables as they are. The intervals are closed when the iterator is exhausted."""
