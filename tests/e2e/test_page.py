@@ -356,6 +356,7 @@ def test_a_killed_agent_appears_as_missing(page: Callable[[str], Browser], fleet
     chrome.run(f"location.hash = '#/job/{JOB}'")
     titles = "[...document.querySelectorAll('.strip .final_partial')].map((each) => each.title)"
     chrome.until(f"{titles}.some((each) => each.endsWith('missing agent-2'))")
+    chrome.until("document.querySelector('.lines').textContent.includes('not complete')")
     chrome.until("document.querySelector('.tree tr.gone')?.textContent.includes('agent-2')")
     assert serious(chrome) == []
     chrome.until(

@@ -6,6 +6,9 @@ import { cell, clock, fill, h, names, percent, short, show } from "./text.js";
 const HEIGHT = 230;
 const COLOURS = 8;
 
+/** What the strip fills at most of an interval that is not complete, so that one agent of many can be seen. */
+const PARTIAL_SHARE_MAX = 0.8;
+
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** Lines over time; its colours follow the scheme, its width the page. */
@@ -30,14 +33,15 @@ export class TimeChart {
 
   update(data) {
     this.data = data;
-    const { times, lines, hidden, value } = data;
-    const shape = JSON.stringify([lines.map((line) => line.label), value, times.length > 1]);
+    const { times, lines, hidden, value, partial } = data;
+    const shape = JSON.stringify([lines.map((line) => line.label), value, times.length > 1, partial.includes(true)]);
     if (shape !== this.shape) {
       this.shape = shape;
       this.plot?.destroy();
       this.plot = new uPlot(this.options(lines, times), [times, ...lines.map((line) => line.points)], this.box);
       fill(this.legend, lines.map((line, at) => h("li", {}, h("span", { class: "swatch", vars: { "--colour": `var(--line-${at % COLOURS})` } }), line.label)),
-        hidden > 0 ? h("li", { class: "faint" }, `and ${hidden} smaller`) : null);
+        hidden > 0 ? h("li", { class: "faint" }, `and ${hidden} smaller`) : null,
+        partial.includes(true) ? h("li", {}, h("span", { class: "swatch", vars: { "--colour": "var(--warn-soft)" } }), "not complete") : null);
     } else this.plot.setData([times, ...lines.map((line) => line.points)]);
     const newest = lines.map((line) => `${line.label} ${line.points.at(-1) ?? "none"}`).join(", ");
     this.box.setAttribute("aria-label", show(`${value} by interval over ${times.length} intervals; newest: ${newest}`.slice(0, 500)));
@@ -60,7 +64,23 @@ export class TimeChart {
         label: line.label, stroke: style(`--line-${at % COLOURS}`), width: 1.6, spanGaps: false,
         points: { show: line.points.length < 40, size: 4, fill: style(`--line-${at % COLOURS}`) },
       }))],
+      hooks: { drawClear: [(plot) => this.shade(plot)] },
     };
+  }
+
+  /** Shade the intervals that are not complete: their values are lower bounds, not values. */
+  shade(plot) {
+    const { times, partial } = this.data;
+    const { ctx, bbox } = plot;
+    const at = (index) => plot.valToPos(times[index], "x", true);
+    const step = times.length > 1 ? (at(times.length - 1) - at(0)) / (times.length - 1) : bbox.width;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.fillStyle = style("--warn-soft");
+    partial.forEach((is, index) => is && ctx.fillRect(at(index) - step / 2, bbox.top, Math.max(step, 2), bbox.height));
+    ctx.restore();
   }
 }
 
@@ -81,10 +101,11 @@ export function strip(records, chosen, choose) {
   return records.map((record) => {
     const { index, start } = record.interval;
     const { missing } = record.agents;
+    const share = record.completeness < 1 ? Math.min(record.completeness, PARTIAL_SHARE_MAX) : 1;
     const words = `${clock(start)}: ${record.state.toLowerCase().replace("_", " ")}, ${percent(record.completeness)}${missing.length ? `, missing ${names(missing, 6)}` : ""}`;
     return h("button", {
       type: "button", class: `slot ${record.state.toLowerCase()}`, title: words, "aria-label": words, tabindex: "-1",
-      "aria-pressed": index === chosen ? "true" : "false", "data-index": index, vars: { "--share": record.completeness }, on: { click: () => choose(index) },
+      "aria-pressed": index === chosen ? "true" : "false", "data-index": index, vars: { "--share": share }, on: { click: () => choose(index) },
     });
   });
 }

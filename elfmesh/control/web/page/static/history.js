@@ -51,7 +51,8 @@ export class History {
 
   /**
    * One column over time: a line for each of the keys with the largest sums, or for each group-less value.
-   * @returns {times: seconds, lines: [{label, points}], hidden: how many keys have no line}
+   * @returns {times: seconds, lines: [{label, points}], partial: per time whether records of it are missing,
+   *   hidden: how many keys have no line}
    */
   series(value) {
     const { keys } = this.columns();
@@ -74,7 +75,8 @@ export class History {
         if (line !== undefined && row[value] !== null && row[value] !== undefined) lines[line].points[at] = Number(row[value]);
       }
     });
-    return { times, lines, hidden: sums.size - top.length };
+    const partial = records.map((record) => record.completeness < 1);
+    return { times, lines, partial, hidden: sums.size - top.length };
   }
 
   /** The rows of one record by one column, largest first. */

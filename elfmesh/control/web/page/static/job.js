@@ -181,7 +181,7 @@ class JobPage {
     fill(this.facts,
       fact("Newest result", newest ? [stateTag(newest.state), ` ${percent(newest.completeness)}`] : "none yet", newest && newest.completeness < 1 ? "warn" : ""),
       fact("Missing", newest?.missing.length ? names(newest.missing, 6) : dead.length ? `${names(dead, 6)} (dead)` : "nobody", newest?.missing.length || dead.length ? "bad" : ""),
-      fact("Records used", number(counts.contributed)),
+      fact(`Records used in term ${about.epoch}`, number(counts.contributed)),
       fact("Filtered", number(counts.filtered)),
       fact("Not used", number(lost), lost ? "warn" : ""),
       fact("Window", about.window.slide === about.window.size ? about.window.size : `${about.window.size} every ${about.window.slide}`),
