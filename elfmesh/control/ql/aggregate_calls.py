@@ -21,6 +21,9 @@ def aggregate(translator: Translating, name: str, node: exp.Anonymous) -> Expr:
     place, given = translator.place(node), node.expressions
     distinct = len(given) == 1 and isinstance(given[0], exp.Distinct)
     nodes = given[0].expressions if distinct else given
+    if any(isinstance(arg, exp.Column) and isinstance(arg.this, exp.Star) for arg in nodes):
+        hint = "Write count(*), or name columns: count(a, b) counts records that have both."
+        raise translator.error(node, f"{name}(t.*) is not there", hint)
     ignore = len(nodes) == 1 and isinstance(nodes[0], exp.IgnoreNulls)
     with translator.scope.within(RECORD):
         args = tuple(translator.expr(arg.this if ignore else arg) for arg in nodes)

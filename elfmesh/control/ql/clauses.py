@@ -40,7 +40,7 @@ from elfmesh.control.ql.refusals import (
 from elfmesh.control.ql.registry import FUNCTIONS
 from elfmesh.control.ql.statement import BESIDE, DEADLINE_US_DEFAULT, JobClause
 from elfmesh.control.ql.text_source import SourceText
-from elfmesh.control.ql.tokens import check_brackets, has_special_form, is_alias, merge_strings
+from elfmesh.control.ql.tokens import check_brackets, has_special_form, is_alias, normalised
 from elfmesh.errors import ConfigError, QueryError
 from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us, unit_us
@@ -86,7 +86,7 @@ class Cutter:
 
     def __init__(self, source: SourceText, tokens: Sequence[Token]) -> None:
         self._source = source
-        self._tokens = merge_strings(source, tokens)
+        self._tokens = normalised(source, tokens)
         self._at = 0
         self._every_at = 0
         self._functions: Mapping[str, PythonFunction] = {}

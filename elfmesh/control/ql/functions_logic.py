@@ -8,11 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from elfmesh.control.ql.columns import Value
-from elfmesh.control.ql.nodes import Call
-from elfmesh.control.ql.operand import Operand, convert, lift
+from elfmesh.control.ql.nodes import Call, Literal
+from elfmesh.control.ql.operand import Operand, constant, convert, lift
 from elfmesh.control.ql.operators import OPERATORS, common, condition
 from elfmesh.control.ql.registry import Context, function
-from elfmesh.control.ql.types import BOOLEAN, DOUBLE, STRING, VOID, type_name, wider_type
+from elfmesh.control.ql.types import BIGINT, BOOLEAN, DOUBLE, STRING, VOID, type_name, wider_type
+
+_ZERO = constant(0, BIGINT)
 
 
 @function("if iff", 3, signature="$(condition, yes, no)")
@@ -42,6 +44,18 @@ def _nullif(context: Context, call: Call, args: list[Operand]) -> Operand:
     return lift(
         args[0].type, lambda same, x: pc.if_else(pc.fill_null(same, False), nothing, x), equal, args[0]
     )
+
+
+@function("nullifzero", 1, signature="$(x)")
+def _nullifzero(context: Context, call: Call, args: list[Operand]) -> Operand:
+    """nullif(x, 0): a text is compared as a number, and stays the text."""
+    return _nullif(context, Call(call.name, (*call.args, Literal("bigint", 0)), at=call.at), [*args, _ZERO])
+
+
+@function("zeroifnull", 1, signature="$(x)")
+def _zeroifnull(context: Context, call: Call, args: list[Operand]) -> Operand:
+    """coalesce(x, 0): of a text it is a text."""
+    return _coalesce(context, Call(call.name, (*call.args, Literal("bigint", 0)), at=call.at), [*args, _ZERO])
 
 
 @function("isnull", 1, signature="$(x)")

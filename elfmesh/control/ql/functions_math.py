@@ -47,6 +47,16 @@ def _abs(context: Context, call: Call, args: list[Operand]) -> Operand:
     return lift(BIGINT, lambda x, minus: pc.if_else(pc.less(x, 0), minus, x), operand, negated)
 
 
+@function("positive negative", 1, signature="$(x), or a sign before x")
+def _signed(context: Context, call: Call, args: list[Operand]) -> Operand:
+    (operand,) = args
+    if call.name == "negative":
+        return OPERATORS["neg"](context, call, args)
+    if operand.type not in (BIGINT, DOUBLE, STRING, VOID) and not is_decimal(operand.type):
+        raise context.error(call, f"`+` does not work on {type_name(operand.type)}")
+    return convert(operand, DOUBLE) if operand.type in (STRING, VOID) else operand
+
+
 @function("ceil ceiling floor", 1, 2, signature="$(x[, digits])")
 def _whole(context: Context, call: Call, args: list[Operand]) -> Operand:
     operand = _number(context, call, args)
@@ -133,8 +143,12 @@ simple("log2", [DOUBLE], DOUBLE, _positive_only(np.log2), arrays=True, signature
 
 
 def _power(base: pa.Array, exponent: pa.Array) -> pa.Array:
+    """As Java's pow: NaN where the exponent is, and where 1 or -1 has an infinite one (C says 1)."""
+    bases, exponents = float_values(base), float_values(exponent)
     with np.errstate(all="ignore"):
-        values = np.power(float_values(base), float_values(exponent))
+        values = np.power(bases, exponents)
+    nan = np.isnan(exponents) | (np.isinf(exponents) & (np.abs(bases) == 1))
+    values = np.where(nan, np.nan, values)
     return from_numpy(values, null_mask(base) | null_mask(exponent), DOUBLE)
 
 

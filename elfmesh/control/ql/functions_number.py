@@ -234,11 +234,3 @@ def _nanvl(context: Context, call: Call, args: list[Operand]) -> Operand:
 @function("equal_null", 2, signature="$(x, y)")
 def _equal_null(context: Context, call: Call, args: list[Operand]) -> Operand:
     return OPERATORS["<=>"](context, Call("<=>", call.args, at=call.at), args)
-
-
-@function("nullifzero zeroifnull", 1, signature="$(x)")
-def _zero(context: Context, call: Call, args: list[Operand]) -> Operand:
-    number = args[0] if args[0].type == BIGINT else argument(context, call, args, 0, DOUBLE)
-    if call.name == "zeroifnull":
-        return lift(number.type, lambda x: pc.fill_null(x, pa.scalar(0, number.type)), number)
-    return lift(number.type, lambda x: pc.if_else(pc.equal(x, 0), pa.scalar(None, number.type), x), number)

@@ -28,6 +28,7 @@ from elfmesh.control.ql.inline import check_uses
 from elfmesh.control.ql.lowering import is_part
 from elfmesh.control.ql.nodes import Star
 from elfmesh.control.ql.planning import Planner
+from elfmesh.control.ql.precedence import regrouped
 from elfmesh.control.ql.relation import Derived, Part, rests_on
 from elfmesh.control.ql.statement import SAME, Statement, TableSpec, Window, is_beside, part_table
 from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
@@ -293,7 +294,7 @@ def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
     if _depth(tree) > DEPTH_MAX:
         hint = "Write it flatter: `x IN (1, 2, ...)` for many comparisons, another SELECT for a long sum."
         raise origin.error(f"the query is nested more than {DEPTH_MAX} deep", tokens[0].start, hint)
-    return tree
+    return regrouped(tree)
 
 
 def _depth(tree: exp.Query) -> int:

@@ -149,13 +149,17 @@ class Scope:
 
     def structure(self, parts: Sequence[str]) -> int:
         """How many names of a path are a known column of which the others are parts; 0: all are its name."""
-        known = [one for one in self.inputs if one.columns is not None]
-        named = [one for one in known if len(parts) > 2 and one.answers_to(parts[0])]
-        for one in named or known:
-            start = 1 if named else 0
-            column, whole = parts[start], ".".join(parts[start:])
-            if len(parts) > start + 1 and one.find(whole) is None and one.find(column) is not None:
-                return start + 1
+        if len(parts) < 2:
+            return 0
+        for one in self.inputs:  # before a part of a column that is called as the input is
+            if one.answers_to(parts[0]):
+                if one.columns is None or one.find(".".join(parts[1:])) is not None:
+                    return 0
+                if one.find(parts[1]) is not None:
+                    return 2
+        for one in self.inputs:
+            if one.find(".".join(parts)) is None and one.find(parts[0]) is not None:
+                return 1
         return 0
 
     def stars(self, qualifier: str, at: Place) -> list[Field]:

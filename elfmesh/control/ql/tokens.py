@@ -8,14 +8,80 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.control.ql.text_source import SourceText
 
+UNARY_PLUS = TokenType.PIPE_SLASH
+"""How a sign `+` is handed to the SQL parser, which drops its own: the dialect has no such word."""
 
-def merge_strings(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
-    """Join neighbouring strings: 'it''s' is one with a quote in it, 'a' 'b' is ab (as in Spark 4)."""
-    merged: list[Token] = []
+_BEFORE_SIGN = {
+    TokenType[name]
+    for name in (
+        "SELECT", "DISTINCT", "WHERE", "HAVING", "QUALIFY", "ON", "AND", "OR", "NOT", "CASE", "WHEN", "THEN",
+        "ELSE", "BETWEEN", "LIKE", "ILIKE", "RLIKE", "COMMA", "L_PAREN", "L_BRACKET", "PLUS", "DASH", "STAR",
+        "SLASH", "MOD", "DIV", "EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NULLSAFE_EQ", "AMP", "PIPE", "CARET",
+        "TILDE", "DPIPE", "GROUP_BY", "ORDER_BY", "PARTITION_BY", "PIPE_SLASH",
+    )
+}  # fmt: skip
+"""Tokens behind which a `+` or `-` is a sign; behind all others it adds or subtracts."""
+
+_SUFFIX_BITS = {"Y": ("TINYINT", 8), "S": ("SMALLINT", 16), "L": ("BIGINT", 64)}
+
+
+def normalised(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with neighbouring strings joined and signs marked.
+
+    Raises:
+        QueryError: a typed integer that its type does not hold.
+    """
+    made = _mark_signs(_merge_strings(source, tokens))
+    _check_literals(source, made)
+    return made
+
+
+def _mark_signs(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with every `+` that is a sign marked as such."""
+    marked: list[Token] = []
     for token in tokens:
+        if token.token_type == TokenType.PLUS and (not marked or marked[-1].token_type in _BEFORE_SIGN):
+            marked.append(_as(token, UNARY_PLUS))
+        else:
+            marked.append(token)
+    return marked
+
+
+def _check_literals(source: SourceText, tokens: Sequence[Token]) -> None:
+    """Refuse 128Y, 32768S and 9223372036854775808L, which their types do not hold; -128Y is one literal.
+
+    Raises:
+        QueryError: at the literal.
+    """
+    for at, token in enumerate(tokens):
+        typed = tokens[at + 2] if at + 2 < len(tokens) else None
+        if token.token_type != TokenType.NUMBER or typed is None or typed.start != token.start:
+            continue
+        name, bits = _SUFFIX_BITS.get(typed.text.upper(), ("", 0))
+        if not bits or not token.text.isdigit():
+            continue
+        signed = at > 0 and tokens[at - 1].token_type == TokenType.DASH
+        signed = signed and (at == 1 or tokens[at - 2].token_type in _BEFORE_SIGN)
+        if int(token.text) >= (1 << (bits - 1)) + signed:
+            shown = ("-" if signed else "") + source.text[token.start : token.end + 1]
+            hint = f"Write a wider one: {token.text}L." if bits < 64 else f"Write a decimal: {token.text}BD."
+            raise source.error(f"{shown} does not fit into a {name}", token.start, hint)
+
+
+def _merge_strings(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
+    r"""Join neighbouring strings, as Spark 4 does: 'it''s' has a quote in it, 'a' 'b' and 'a'"b" are ab.
+
+    A raw string (r'a\b') is a string like any other from here on.
+    """
+    merged: list[Token] = []
+    for given in tokens:
+        raw = given.token_type == TokenType.RAW_STRING
+        token = _as(given, TokenType.STRING) if raw else given
         last = merged[-1] if merged else None
         if last is not None and last.token_type == token.token_type == TokenType.STRING:
-            quote = source.text[token.start] if last.end + 1 == token.start else ""
+            touch = last.end + 1 == token.start and not raw
+            first = source.text[token.start]
+            quote = first if touch and source.text[last.end] == first else ""
             merged[-1] = Token(
                 TokenType.STRING, last.text + quote + token.text, line=last.line, col=last.col,
                 start=last.start, end=token.end,
@@ -23,6 +89,10 @@ def merge_strings(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
         else:
             merged.append(token)
     return merged
+
+
+def _as(token: Token, kind: TokenType) -> Token:
+    return Token(kind, token.text, line=token.line, col=token.col, start=token.start, end=token.end)
 
 
 def check_brackets(source: SourceText, tokens: Sequence[Token]) -> None:

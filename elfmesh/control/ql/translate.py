@@ -6,7 +6,6 @@ node's arguments that have no meaning here make it an error too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from sqlglot import exp
 from elfmesh.control.ql.aggregate_calls import aggregate, nulls, within_group
 from elfmesh.control.ql.aggregates import AGGREGATES
 from elfmesh.control.ql.declared import python_call
+from elfmesh.control.ql.literals import literal, negative
 from elfmesh.control.ql.nodes import (
     Aggregate,
     Call,
@@ -64,8 +64,6 @@ _MEANT: dict[type[exp.Expr], set[str]] = {
 }  # fmt: skip
 """The arguments of a node that mean something here; any other that is set makes the node unknown."""
 
-_LIMIT_64 = 2**63
-
 
 class Translator:
     """Translates the expressions of one statement.
@@ -86,14 +84,16 @@ class Translator:
         self._start = start
         self._cases: dict[type[Any], Callable[[Any], Expr]] = {
             exp.Column: self._column, exp.Identifier: self._path, exp.Dot: self._dot,
-            exp.Bracket: self._bracket, exp.Literal: self._literal, exp.Boolean: self._boolean,
+            exp.Bracket: self._bracket, exp.Boolean: self._boolean,
+            exp.Literal: lambda node: literal(self, node),
             exp.Null: lambda node: Literal("null", None, at=self.place(node)),
             exp.Star: lambda node: Star(at=self.place(node)), exp.Paren: lambda node: self.expr(node.this),
             exp.Anonymous: self._call, exp.Filter: self._filter,
             exp.Window: lambda node: over_call(node, self), exp.Subquery: scalar,
             **{kind: lambda node: nulls(self, node) for kind in (exp.IgnoreNulls, exp.RespectNulls)},
             exp.WithinGroup: lambda node: within_group(self, node),
-            exp.Neg: self._negative,
+            exp.Neg: lambda node: negative(self, node),
+            exp.Sqrt: lambda node: self._make("positive", node, node.this),  # see tokens.UNARY_PLUS
             exp.BitwiseNot: lambda node: self._make("~", node, node.this),
             exp.AtTimeZone: lambda node: self._make(
                 "from_utc_timestamp", node, node.this, node.args["zone"]
@@ -220,28 +220,6 @@ class Translator:
         if rest or not isinstance(index, exp.Expr) or isinstance(index, exp.Slice):
             raise self.error(node, "[ ] takes one place", "Write x[0].")
         return Call("element", (base, self.expr(index)), at=base.at)
-
-    def _literal(self, node: exp.Literal) -> Expr:
-        place = self.place(node)
-        if node.is_string:
-            return Literal("string", node.name, at=place)
-        if re.fullmatch(r"\d+", node.name):
-            value = int(node.name)
-            if value >= _LIMIT_64 and not (value == _LIMIT_64 and isinstance(node.parent, exp.Neg)):
-                raise self.error(
-                    node, f"{node.name} does not fit into 64 bits", f"Write it as a double: {node.name}D."
-                )
-            return Literal("bigint", value, at=place)
-        return Literal("double", float(node.name), at=place)
-
-    def _negative(self, node: exp.Neg) -> Expr:
-        inner = node.this
-        if isinstance(inner, exp.Literal) and not inner.is_string:
-            literal = self._literal(inner)
-            assert isinstance(literal, Literal)
-            assert isinstance(literal.value, int | float)
-            return Literal(literal.kind, -literal.value, at=self.place(node))
-        return self._make("neg", node, inner)
 
     def _boolean(self, node: exp.Boolean) -> Expr:
         return Literal("bool", bool(node.this), at=self.place(node))

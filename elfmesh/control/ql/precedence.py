@@ -1,0 +1,130 @@
+"""Which operator binds first: the parser's tree with its operators grouped as Spark groups them.
+
+The parser gives `&`, `^`, `|`, `||` and the shifts one level, puts `=` below `<`, and lets IS, IN, LIKE and
+BETWEEN bind before comparisons. Spark's levels, the tightest first (its grammar, `valueExpression`):
+
+    * / % DIV   + - ||   << >>   &   ^   |   = <> < <= > >= <=>   IS IN LIKE RLIKE BETWEEN   NOT   AND   OR
+
+So `a = b IS NULL` asks whether `a = b` is null, and what follows LIKE and BETWEEN ... AND up to the next AND
+belongs to them. Brackets stand in the tree, so the operands of a chain of operators, read from left to right,
+are in the order of the text: each chain is taken apart and put together again.
+
+Owns only this rewriting. Refuses to know: what operators mean.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from sqlglot import exp
+
+_LEVELS: dict[type[exp.Expr], int] = {
+    **dict.fromkeys((exp.Mul, exp.Div, exp.Mod, exp.IntDiv), 7),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.DPipe), 6),
+    **dict.fromkeys((exp.BitwiseLeftShift, exp.BitwiseRightShift), 5),
+    exp.BitwiseAnd: 4, exp.BitwiseXor: 3, exp.BitwiseOr: 2,
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), 1),
+}  # fmt: skip
+_COMPARISON = 1
+_OPEN: dict[type[exp.Expr], str] = {
+    exp.Like: "expression", exp.ILike: "expression", exp.RegexpLike: "expression",
+    exp.NullSafeNEQ: "expression", exp.Between: "high",
+}  # fmt: skip
+"""Predicates whose last operand goes on as far as it can, and its name."""
+_CLOSED = (exp.Is, exp.In, exp.Escape)
+
+Chain: TypeAlias = list[tuple[str, exp.Expr]]
+"""Operands, operators and predicates in the order of the text; the predicates with what negates them."""
+
+
+def regrouped(tree: exp.Query) -> exp.Query:
+    """The tree with every chain of operators grouped as Spark does; changed in place.
+
+    Cost: linear in the tree.
+    """
+    for node in [each for each in tree.walk() if _is_link(each) and not _is_inside(each)]:
+        parent, key, index = node.parent, node.arg_key, node.index
+        assert parent is not None
+        assert key is not None
+        chain: Chain = []
+        _flatten(node, chain)
+        chain.reverse()
+        parent.set(key, _grouped(chain, 0), index)
+    return tree
+
+
+def _is_link(node: exp.Expr) -> bool:
+    return type(node) in _LEVELS or type(node) in _OPEN or isinstance(node, _CLOSED)
+
+
+def _is_inside(node: exp.Expr) -> bool:
+    """Whether a node is flattened as part of the chain of a node above it."""
+    parent, key = node.parent, node.arg_key
+    if isinstance(parent, exp.Not) and _is_predicate(node):
+        above = parent.parent
+        return above is not None and type(above) in _LEVELS
+    if parent is None or not _is_link(parent):
+        return False
+    if type(parent) in _LEVELS or key == "this":
+        return True
+    return key == _OPEN.get(type(parent)) and not _ends(parent)
+
+
+def _is_predicate(node: exp.Expr) -> bool:
+    return type(node) in _OPEN or isinstance(node, _CLOSED)
+
+
+def _ends(node: exp.Expr) -> bool:
+    """Whether a predicate that is open by its kind ends here: LIKE ANY (...), LIKE x ESCAPE y."""
+    return isinstance(node.parent, exp.Escape) or isinstance(
+        node.args.get("expression"), exp.Any | exp.All | exp.Tuple
+    )
+
+
+def _flatten(node: exp.Expr, chain: Chain) -> None:
+    """Append a node's operands and operators in the order of the text."""
+    if isinstance(node, exp.Not) and _is_predicate(node.this) and type(node.parent) in _LEVELS:
+        _flatten_predicate(node.this, chain, node)
+    elif type(node) in _LEVELS:
+        _flatten(node.this, chain)
+        chain.append(("operator", node))
+        _flatten(node.expression, chain)
+    elif _is_predicate(node):
+        _flatten_predicate(node, chain, node)
+    else:
+        chain.append(("operand", node))
+
+
+def _flatten_predicate(node: exp.Expr, chain: Chain, outer: exp.Expr) -> None:
+    """A predicate; `outer` is it, or the NOT around it that stands behind its first operand."""
+    inner = node.this if isinstance(node, exp.Escape) else node
+    _flatten(inner.this, chain)
+    last = None if isinstance(node, exp.Escape) or _ends(node) else _OPEN.get(type(node))
+    chain.append(("closed" if last is None else last, outer))
+    if last is not None:
+        _flatten(node.args[last], chain)
+
+
+def _grouped(chain: Chain, least: int) -> exp.Expr:
+    """The longest expression at the front of a reversed chain whose operators bind at least so tightly."""
+    kind, left = chain.pop()
+    assert kind == "operand", kind
+    while chain:
+        kind, node = chain[-1]
+        if kind == "operator":
+            level = _LEVELS[type(node)]
+            if level < least:
+                break
+            chain.pop()
+            node.set("this", left)
+            node.set("expression", _grouped(chain, level + 1))
+        else:
+            if least > 0:
+                break
+            chain.pop()
+            inner = node.this if isinstance(node, exp.Not) else node
+            if kind != "closed":
+                inner.set(kind, _grouped(chain, _COMPARISON))
+            (inner.this if isinstance(inner, exp.Escape) else inner).set("this", left)
+        left = node
+    return left
