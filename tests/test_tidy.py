@@ -101,6 +101,99 @@ def test_c_files_stay_readable(path: Path) -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
+CLOCKS = {
+    f"{clock}{unit}"
+    for clock in ("monotonic", "perf_counter", "process_time", "thread_time")
+    for unit in ("", "_ns")
+}
+TESTS = [path for path in AROUND if path.is_relative_to(ROOT / "tests")]
+
+
+def reads_a_clock(node: ast.AST) -> bool:
+    return any(
+        isinstance(each, ast.Call) and getattr(each.func, "attr", getattr(each.func, "id", "")) in CLOCKS
+        for each in ast.walk(node)
+    )
+
+
+def asserted_times(tree: ast.AST) -> list[int]:
+    """Lines that assert an upper limit of a measured time, except the limit of a wait inside its loop."""
+    lines = []
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        inside = list(ast.walk(function))
+        waits = {id(each) for loop in inside if isinstance(loop, ast.While) for each in ast.walk(loop)}
+        spans = {
+            target.id
+            for each in inside
+            if isinstance(each, ast.Assign) and reads_a_clock(each.value)
+            for target in each.targets
+            if isinstance(target, ast.Name)
+        }
+        lines += [
+            each.lineno
+            for each in inside
+            if isinstance(each, ast.Assert) and id(each) not in waits and _limits_from_above(each.test, spans)
+        ]
+    return lines
+
+
+def _limits_from_above(test: ast.expr, spans: set[str]) -> bool:
+    def measured(node: ast.AST) -> bool:
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        return reads_a_clock(node) or bool(names & spans)
+
+    return any(
+        (measured(left) and isinstance(operator, ast.Lt | ast.LtE))
+        or (measured(right) and isinstance(operator, ast.Gt | ast.GtE))
+        for each in ast.walk(test)
+        if isinstance(each, ast.Compare)
+        for left, operator, right in zip(
+            [each.left, *each.comparators], each.ops, each.comparators, strict=False
+        )
+    )
+
+
+def test_no_test_asserts_how_long_something_takes() -> None:
+    """A loaded machine takes ten times as long: count steps, and let waits end on a condition."""
+    guilty = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in TESTS
+        for line in asserted_times(ast.parse(path.read_text()))
+    ]
+    assert guilty == []
+
+
+def test_no_test_has_a_time_out_of_its_own() -> None:
+    """The limit in pyproject.toml ends a hang; a shorter one decides an outcome by the machine's load."""
+    guilty = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in TESTS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+        and node.attr == "timeout"
+        and ast.unparse(node.value).endswith("mark")
+    ]
+    assert guilty == []
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("began = time.monotonic()\nwork()\nassert time.monotonic() - began < 5", [4]),
+        ("began = time.monotonic()\nwork()\ntook = time.monotonic() - began\nassert took <= 5", [5]),
+        ("began = perf_counter()\nassert 5 > perf_counter() - began, 'slow'", [3]),
+        ("end = time.monotonic() + 300\nwhile not there():\n  assert time.monotonic() < end", []),
+        ("began = time.monotonic()\nwork()\nassert time.monotonic() - began >= 0.2", []),
+        ("assert steps() < 5", []),
+    ],
+)
+def test_asserted_times_are_found(body: str, lines: list[int]) -> None:
+    indented = "\n".join(f"  {line}" for line in body.split("\n"))
+    assert asserted_times(ast.parse(f"def test():\n{indented}")) == lines
+
+
 def tracked() -> list[Path]:
     if not (ROOT / ".git").exists():
         pytest.skip("not a git checkout: nothing says which files belong to the project")

@@ -102,10 +102,25 @@ def test_damage_of_either_file_holds_nothing(host: Host, rot: bytes) -> None:
     host.start().check("shop/top")
 
 
-def test_very_long_names_are_cut(host: Host) -> None:
-    for _ in range(2):
-        host.die("shop/top", "x" * 10_000)
-    host.start().check("shop/top")  # the cut entry cannot be read, and costs nothing
+@pytest.mark.parametrize(
+    ("job", "place"),
+    [
+        ("shop/top", "byte 0 of /" + "x" * 4_000),
+        ("shop/" + "j" * 10_000, "here"),
+        ("shop/" + "\x01" * 600, "\x01" * 600),
+        ("shop/" + "\u00e4" * 600, "\U0001f600" * 600),
+    ],
+    ids=["a long path", "a long name", "escaped", "not ascii"],
+)
+def test_deaths_at_very_long_names_count(host: Host, job: str, place: str) -> None:
+    host.die(job, place + "1")
+    host.die(job, place + "2")
+    host.start().check(job)  # two places
+    host.die(job, place + "2")
+    guard = host.start()
+    with pytest.raises(RuntimeFailure, match="killed 2 times"):
+        guard.check(job)
+    guard.check(job + "k")  # another job, whose name begins alike
 
 
 def test_the_deaths_are_readable_by_people(host: Host) -> None:

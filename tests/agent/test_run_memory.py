@@ -23,6 +23,7 @@ from elfmesh.agent.interval_result import IntervalResult
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.ql import parse
 from elfmesh.errors import StorageError
+from tests.patience import PATIENCE_S
 
 QUERIES = (
     "SELECT k, count(*) AS n, sum(v) AS s FROM t GROUP BY k ORDER BY s DESC LIMIT 50",
@@ -124,7 +125,7 @@ def test_trees_may_end_in_the_thread_that_reads_ahead(log: Path, monkeypatch: py
         waits.start()
         waits.join(0.05)
         assert waits.is_alive(), "a second thread must wait, not fail"
-    waits.join(10)
+    waits.join(PATIENCE_S)
     assert not waits.is_alive()
 
 

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 from elfmesh.cbt.budget import MemoryBudget
+from tests.patience import PATIENCE_S
 
 
 class Tree:
@@ -28,7 +29,7 @@ def test_a_tree_may_end_in_the_middle_of_the_count() -> None:
         done.set()
 
     threading.Thread(target=count, daemon=True).start()
-    assert done.wait(5), "a thread waits for itself"
+    assert done.wait(PATIENCE_S), "a thread waits for itself"
     kept = budget.join(trees[0])
     kept.report(50, used=True)
     assert budget.nbytes == 50

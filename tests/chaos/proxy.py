@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from elfmesh.agent.net.connection import Connection, Hello
 from elfmesh.agent.net.dataplane import CHUNK, LAST
 from elfmesh.errors import ProtocolError
+from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
 BUFFER_BYTES = 64 << 10
@@ -171,7 +172,7 @@ class FaultProxy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _do(self, action: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(action, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(action, self._loop).result(PATIENCE_S)
 
     # -- connections -----------------------------------------------------------------------------------
 

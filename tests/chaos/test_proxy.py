@@ -14,6 +14,7 @@ from elfmesh.agent.net.tcp import TcpTransport
 from elfmesh.machine import Contact, Message
 from elfmesh.overlay.messages import Ping
 from tests.chaos.proxy import FaultProxy, Link
+from tests.patience import PATIENCE_S
 
 Pair = tuple[FaultProxy, "Peer", "Peer"]
 
@@ -56,7 +57,7 @@ async def pair() -> AsyncIterator[Pair]:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - what is waited for happens on another thread
             await asyncio.sleep(0.01)
 

@@ -132,7 +132,7 @@ def test_an_agent_whose_disk_is_full_waits_or_ends_and_has_lost_nothing_when_the
                 stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(begin + number * 9))
                 log.write(json.dumps({"ts": stamp, "id": f"agent-0-{number:032x}"}) + "\n")
         # Contributions and promises wait for room; a disk that refuses for another reason ends the agent.
-        eventually(lambda: agent.look() is not None or "waits" in agent.errors(), 120, "its end or its wait")
+        eventually(lambda: agent.look() is not None or "waits" in agent.errors(), what="its end or its wait")
         assert agent.state != DOWN or (disk.may_end and disk.says in agent.errors()), agent.errors()[-2000:]
         disk.more()
 
@@ -152,7 +152,7 @@ def test_an_agent_whose_disk_is_full_waits_or_ends_and_has_lost_nothing_when_the
             assert len(ids) == len(set(ids))
             return len(ids) >= 3990 and len(ids)
 
-        eventually(rows, 120, "all but the last interval")
+        eventually(rows, what="all but the last interval")
     finally:
         if agent.process is not None and agent.process.poll() is None:
             agent.fall()
@@ -161,7 +161,7 @@ def test_an_agent_whose_disk_is_full_waits_or_ends_and_has_lost_nothing_when_the
 
 
 def up(agent: Victim) -> None:
-    eventually(lambda: agent.look() or agent.state == UP, 60, "the agent")
+    eventually(lambda: agent.look() or agent.state == UP, what="the agent")
 
 
 def test_the_verifier_is_a_program_of_its_own(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from elfmesh.control.events import Reply
 from elfmesh.control.results.pages import encode_page
 from elfmesh.control.results.records import NOT_COUNTED, ResultRecord, counts_dict, table_to_ipc
 from elfmesh.errors import Unreachable
+from tests.patience import PATIENCE_S
 
 SECOND = 1_000_000
 PAGE_RECORDS = 3
@@ -134,13 +135,13 @@ def served(backend: FakeBackend) -> Iterator[str]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(PATIENCE_S)
     backend.loop = loop
     try:
         yield address[0]
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(PATIENCE_S)
 
 
 def table(*rows: tuple[str, int]) -> pa.Table:

@@ -16,6 +16,7 @@ from elfmesh.agent.cli.entry import run
 from elfmesh.control.cli.chart import LEVELS, Chart, bars_of, line_of, number_column
 from elfmesh.errors import DataError
 from tests.control.test_top import Terminal
+from tests.patience import PATIENCE_S
 
 
 def interval(index: int, *rows: dict[str, Any], rev: int = 1) -> bytes:
@@ -118,7 +119,7 @@ class Results(BaseHTTPRequestHandler):
         self.end_headers()
         for index in range(6 if "follow" in self.path else 0 if "from=" in self.path else 3):
             if index == 3:
-                Results.go_on.wait(30)
+                Results.go_on.wait(PATIENCE_S)
             line = interval(index, {"path": "/evil\x1b]0;x\x07", "hits": index + 1}) + b"\n"
             self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
             self.wfile.flush()

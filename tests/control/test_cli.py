@@ -25,6 +25,7 @@ from elfmesh.control.verify import SESSIONS
 from elfmesh.control.web.client import AsyncClient
 from elfmesh.errors import ElfError, QueryError, RuntimeFailure, Unreachable, UsageError
 from tests.control.fakes import FakeBackend, served, table
+from tests.patience import PATIENCE_S
 
 TEXT = """-- the shop's best
 CREATE JOB shop.top EVERY '10 s' AS
@@ -267,17 +268,23 @@ def test_results_as_csv_have_one_header(api: str) -> None:
 def test_following_prints_each_interval_as_it_comes(api: str, backend: FakeBackend) -> None:
     loop = backend.loop
 
+    async def waits_from(index: int) -> None:
+        """Return once the follower waits for results from this interval on."""
+        asked = backend.asked
+        while not any(body.get("from") == index and body.get("wait") for _, body in asked):  # noqa: ASYNC110 - the backend has no event for a request
+            await asyncio.sleep(0.01)
+
     async def later() -> None:
-        await asyncio.sleep(0.2)
+        await waits_from(5)
         await backend.publish_now(9, table(("corn", 1)))
-        await asyncio.sleep(0.3)
+        await waits_from(10)
         async with backend.changed:
             backend.deleted = True
             backend.changed.notify_all()
 
     future = asyncio.run_coroutine_threadsafe(later(), loop)
     ran = elf("results", "shop/top", "--api", api, "-o", "json", "--follow", "--from", "4")
-    future.result(5)
+    future.result(PATIENCE_S)
     assert ran.exit_code == 0, ran.stderr
     assert [json.loads(line)["interval"]["index"] for line in ran.stdout.splitlines()] == [4, 9]
 

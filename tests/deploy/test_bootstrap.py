@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent.local_agents import says_something
+from tests.patience import PATIENCE_S
 
 BOOTSTRAP = Path(__file__).parents[2] / "deploy" / "bootstrap"
 ELF = Path(sys.executable).with_name("elf")
@@ -39,7 +40,7 @@ def test_hosts_get_certificates_by_tokens_once(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, whom the files belong to")
     ca = tmp_path / "ca"
-    subprocess.run([ELF, "ca", "init", str(ca)], check=True, timeout=60)
+    subprocess.run([ELF, "ca", "init", str(ca)], check=True, timeout=PATIENCE_S)
     with subprocess.Popen(
         [ELF, "ca", "serve", str(ca), "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
     ) as serving:

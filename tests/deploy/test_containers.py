@@ -15,6 +15,7 @@ import pytest
 
 from elfmesh.agent.config import config_of
 from elfmesh.control.ql import parse_many
+from tests.patience import PATIENCE_S
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCKER, HELM = DEPLOY / "docker", DEPLOY / "helm"
@@ -36,7 +37,12 @@ def yaml_of(text: str) -> list[Any]:
 
 def run(*words: str | Path, text: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(word) for word in words], input=text, capture_output=True, text=True, check=False, timeout=100
+        [str(word) for word in words],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
 
 

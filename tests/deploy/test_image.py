@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "deploy" / "docker"
 BASE = "python:3.11-slim-bookworm"
@@ -55,10 +57,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> str:
         )  # fmt: skip
         (made / "usr/bin/python").symlink_to("python3")
         known = [name for name in HOST_FILES if (Path("/") / name).exists()]
-        subprocess.run(["cp", "--archive", "--parents", *known, made], check=True, cwd="/", timeout=60)
+        subprocess.run(
+            ["cp", "--archive", "--parents", *known, made], check=True, cwd="/", timeout=PATIENCE_S
+        )
         (made / "usr/lib/python3.11/EXTERNALLY-MANAGED").unlink(missing_ok=True)
         packed = made.with_suffix(".tar")
-        subprocess.run(["tar", "-C", made, "-cf", packed, "."], check=True, timeout=120)
+        subprocess.run(["tar", "-C", made, "-cf", packed, "."], check=True, timeout=PATIENCE_S)
         docker("import", packed, BASE)
     return BASE.removeprefix("python:")
 
@@ -104,7 +108,7 @@ def compose(images: dict[str, str], tmp_path: Path) -> Iterator[list[str]]:
         file.write_text(re.sub(r"^name: .*$", 'version: "3.9"', file.read_text(), flags=re.M))
     words += ["-f", str(here / "docker-compose.yml"), "-p", "elftest"]
     yield words
-    subprocess.run([*words, "down", "-v"], capture_output=True, check=False, timeout=120)
+    subprocess.run([*words, "down", "-v"], capture_output=True, check=False, timeout=PATIENCE_S)
 
 
 def test_three_agents_answer_a_job_and_spark_reads_it(compose: list[str]) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ROOT / "deploy" / "packages"
 CONTAINER = os.environ.get("ELF_TEST_DEPLOY", "")
@@ -56,7 +58,7 @@ def test_the_packages_under_a_real_systemd(tmp_path: Path) -> None:
     )
     shutil.copy(deb, root / "elfmesh.deb")
     shutil.copy(rpm, root / "elfmesh.rpm")
-    subprocess.run(["chroot", root, "dpkg", "-i", "/elfmesh.deb"], check=True, timeout=120)
+    subprocess.run(["chroot", root, "dpkg", "-i", "/elfmesh.deb"], check=True, timeout=PATIENCE_S)
     shutil.copy(Path(__file__).parent / "in_container.sh", root / "check.sh")
     (root / "check.sh").chmod(0o755)
     unit = root / "etc/systemd/system/check.service"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent.validation import validate
+from tests.patience import PATIENCE_S
 
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 EXPOSURE_MAX = 1.6
@@ -18,7 +19,7 @@ needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reas
 
 def analyze(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["systemd-analyze", *words], capture_output=True, text=True, check=False, timeout=60
+        ["systemd-analyze", *words], capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
 
 

@@ -16,6 +16,7 @@ from elfmesh.agent.demo.fleet import STREAM, ShopLogs
 from elfmesh.agent.local_agents import LocalAgents
 from elfmesh.control.identity.bearer import TOKEN_FILE, read_token
 from tests.e2e.browser import Browser, chromium
+from tests.patience import PATIENCE_S
 
 ZONES = ("eu-1", "eu-1", "eu-2", "eu-2", "us-1", "us-1")
 KILLED = "web5"
@@ -83,7 +84,7 @@ def take(into: Path, browser: Browser, fleet: LocalAgents, logs: ShopLogs) -> No
     browser.until(f"{final} > {INTERVALS}", timeout_s=400)
     fleet.kill(KILLED)
     logs.silence(KILLED)
-    browser.until("document.querySelectorAll('.strip .final_partial').length > 3", timeout_s=120)
+    browser.until("document.querySelectorAll('.strip .final_partial').length > 3", timeout_s=PATIENCE_S)
     token(browser, fleet)
     shot(browser, into / "job-light.webp")
     for view, scheme, width, tall, name in (

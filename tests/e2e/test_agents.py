@@ -230,8 +230,7 @@ def test_an_agent_that_joins_late_takes_part_from_a_declared_interval(fleet: Fle
         fleet.start(1)
         results = eventually(
             lambda: [r for r in fleet[0].results("e2e/live") if r["agents"]["expected"] == 3][3:],
-            20,
-            "a result with three agents",
+            what="a result with three agents",
         )
         assert all(result["agents"]["in"] == 3 for result in results)
         assert len(traffic.written[2]) > 10

@@ -173,8 +173,7 @@ def test_a_function_gives_exact_results_and_changes_while_it_runs(site: Site) ->
     effective = said["effective_interval"]
     found = eventually(
         lambda: [each for each in site.fleet[0].results("fn/good") if each["version"] == 2][1:],
-        60,
-        "version 2",
+        what="version 2",
     )
     expected = oracle(site, changed, (0, 1))
     for each in found:
@@ -198,8 +197,7 @@ def test_a_function_that_hangs_is_off_and_hurts_nobody(site: Site) -> None:
         lambda: [
             each["counts"] for each in site.fleet[0].results("fn/bad") if "function_error" in each["counts"]
         ],
-        90,
-        "its results",
+        what="its results",
     )
     assert all(each["contributed"] == 0 and each["function_error"] > 0 for each in counts)
     eventually(lambda: site.fleet[0].get("/v1/health")["status"] == "degraded", what="health")

@@ -108,7 +108,7 @@ def test_agents_with_certificates_run_a_job_and_strangers_get_nothing(tmp_path: 
             stranger.extra += ["--join-timeout", "2 s"]
             stranger.start([first.overlay])
             assert stranger.process is not None
-            assert stranger.process.wait(90) == 69
+            assert stranger.process.wait(PATIENCE_S) == 69
             refused = operator.agent()["transport"]
             assert refused["refused_tls"] >= 1
     finally:

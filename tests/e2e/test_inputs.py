@@ -85,7 +85,7 @@ def test_an_address_that_others_can_reach_is_refused(tmp_path: Path) -> None:
     agent = Agent(tmp_path / "one", 1, ["messages=udp://0.0.0.0:5514"])
     agent.start()
     assert agent.process is not None
-    assert agent.process.wait(30) == 78
+    assert agent.process.wait(PATIENCE_S) == 78
     assert agent.process.stdout is not None
     agent.process.stdout.close()
     assert "streams.messages.listen" in agent.errors()

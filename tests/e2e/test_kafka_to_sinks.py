@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from tests.agent.sinks.servers import kafka, postgres
 from tests.agent.sinks.test_kafka import messages
 from tests.e2e.fleet import Agent, Fleet, eventually
+from tests.patience import PATIENCE_S
 
 JOB = """CREATE JOB e2e.counted LATENESS '5 s' AS SELECT k, count(*) AS n FROM events
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"""
@@ -98,7 +99,7 @@ def test_every_message_is_counted_once_everywhere_though_the_agent_is_killed(tmp
             producer.flush(20)
             time.sleep(0.005)
         assert agent.process is not None
-        agent.process.wait(60)
+        agent.process.wait(PATIENCE_S)
         assert agent.process.stdout is not None
         agent.process.stdout.close()
         agent.environment = {}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import LIVE, Traffic, oracle
+from tests.patience import PATIENCE_S
 
 
 def test_an_agent_that_leaves_is_missed_by_no_interval(tmp_path: Path) -> None:
@@ -22,7 +23,7 @@ def test_an_agent_that_leaves_is_missed_by_no_interval(tmp_path: Path) -> None:
             said = subprocess.run(command, capture_output=True, text=True, check=True)
             assert said.stdout == f"{leaver.name} has left 1 job and ends\n"
             assert leaver.process is not None
-            assert leaver.process.wait(10) == 0
+            assert leaver.process.wait(PATIENCE_S) == 0
             traffic.numbers.remove(leaver.number)
             others = next(agent for agent in fleet if agent not in (leaver,))
             last = others.results("e2e/live")[-1]["interval"]["index"]

@@ -9,6 +9,7 @@ from typing import Any
 
 from elfmesh.agent.disk.statelog import NAME
 from tests.e2e.fleet import Agent, Fleet, eventually
+from tests.patience import PATIENCE_S
 
 TEXT = """CREATE JOB e2e.{job} DEADLINE '1 s' ON STRAGGLER SKIP AS SELECT k{more}, count(*) AS n
 FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"""
@@ -60,7 +61,7 @@ def test_a_deleted_job_and_an_old_version_stay_gone(tmp_path: Path) -> None:
         away.kill()
         changed = {"text": TEXT.format(job="kept", more=", 2 AS two"), "job": "e2e/kept"}
         one.ask("POST", "/v1/jobs", changed, 60.0)
-        one.ask("DELETE", "/v1/jobs/e2e/gone", timeout_s=60.0)
+        one.ask("DELETE", "/v1/jobs/e2e/gone", timeout_s=PATIENCE_S)
         eventually(lambda: jobs(one)["e2e/kept"]["version"] == 2, what="version 2")
         one.kill()
         two.kill()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.fleet import Agent, Fleet, eventually
+from tests.patience import PATIENCE_S
 
 FILE = Path(__file__).with_name("counting_program.py")
 SUM = """CREATE JOB test.inserts AS SELECT k, count(*) AS n FROM numbers
@@ -71,13 +72,12 @@ def test_inserts_count_once_through_kills_of_the_program_and_of_its_agent(tmp_pa
         agent.kill()
         agent.start()
         agent.wait_ready()
-        assert second.wait(60) == 0, (tmp_path / "stderr").read_text()
+        assert second.wait(PATIENCE_S) == 0, (tmp_path / "stderr").read_text()
         assert started.noted("began")[1] >= 19, "it went on where it had been"
         agent.apply(SUM)
         rows = eventually(
             lambda: [row for result in agent.results("test/inserts", wait_s=1) for row in result["rows"]],
-            60,
-            "the result",
+            what="the result",
         )
         assert rows == [{"k": f"k{number}", "n": batches} for number in range(10)]
 

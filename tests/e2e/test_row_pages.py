@@ -81,7 +81,7 @@ def records(agent: Agent, last: int) -> dict[int, dict[str, Any]]:
         found = list(whole(lines_of(agent)))
         return found and found[-1]["interval"]["index"] >= last and found
 
-    return by_index(eventually(there, 60, f"the result of interval {last}"))
+    return by_index(eventually(there, what=f"the result of interval {last}"))
 
 
 def expected(fleet: Fleet) -> dict[int, dict[str, Any]]:
@@ -212,7 +212,7 @@ def test_a_result_of_a_million_keys_is_delivered(fleet: Fleet) -> None:
         found = [json.loads(line) for line in elf(fleet[2], "results", "e2e/many", "-o", "json").splitlines()]
         return [line for line in found if line["interval"]["index"] == 0]
 
-    lines = eventually(there, 300, "the result")
+    lines = eventually(there, what="the result")
     assert [line["part"] for line in lines] == [*range(1, lines[0]["parts"] + 1)]
     assert {(line["state"], line["completeness"]) for line in lines} == {("FINAL", 1.0)}
     assert lines[0]["counts"]["contributed"] == 3 * each

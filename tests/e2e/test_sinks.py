@@ -10,6 +10,7 @@ import pyarrow.dataset as ds
 from elfmesh.spark_bridge.joblog import JobLog
 from tests.e2e.fleet import Agent, Fleet, eventually
 from tests.e2e.live import Traffic
+from tests.patience import PATIENCE_S
 
 JOB = """CREATE JOB e2e.sunk AS SELECT k, count(*) AS n FROM log
 GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k ORDER BY k"""
@@ -63,7 +64,7 @@ def test_what_is_published_is_in_every_sink_once(tmp_path: Path) -> None:
         agent.apply(JOB)
         with Traffic(fleet, [0], every_s=0.05):
             assert agent.process is not None
-            agent.process.wait(60)
+            agent.process.wait(PATIENCE_S)
             assert agent.process.stdout is not None
             agent.process.stdout.close()
             agent.environment = {}

@@ -144,7 +144,7 @@ class Hosts:
     def stop(self, web: str) -> int:
         agent = self.agents.pop(web)
         agent.terminate()
-        code = agent.wait(15)
+        code = agent.wait(PATIENCE_S)
         assert agent.stdout is not None
         agent.stdout.close()
         return code
@@ -234,7 +234,7 @@ def certify(hosts: Hosts) -> None:
         assert again.returncode != 0, "a token is good once"
     finally:
         desk.terminate()
-        desk.wait(10)
+        desk.wait(PATIENCE_S)
         assert desk.stdout is not None
         desk.stdout.close()
 
@@ -374,6 +374,6 @@ def look(hosts: Hosts) -> None:
         assert shown_rows in [record["rows"] for record in hosts.results().values()]
     finally:
         relay.terminate()
-        relay.wait(10)
+        relay.wait(PATIENCE_S)
         assert relay.stdout is not None
         relay.stdout.close()

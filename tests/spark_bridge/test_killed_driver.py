@@ -25,6 +25,8 @@ DRIVER = """
 import os, signal, sys
 from pathlib import Path
 from elfmesh import spark_bridge
+from tests.patience import PATIENCE_S
+from tests.spark_bridge.supervisor import Supervised
 api, out, checkpoint, dies, log, jvm = sys.argv[1:]
 spark = spark_bridge.local_session(cores=1, spark__driver__extraJavaOptions=jvm)
 def sink(frame, batch):
@@ -39,7 +41,7 @@ def sink(frame, batch):
 source = spark.readStream.format("elf").option("job", "shop/top").option("api", api)
 source = source.option("startingInterval", "earliest").option("maxIntervalsPerTrigger", 2)
 writer = source.load().writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
-writer.trigger(availableNow=True).start().awaitTermination()
+assert Supervised(writer.trigger(availableNow=True).start).awaitTermination(PATIENCE_S)
 """
 
 

@@ -14,6 +14,8 @@ from elfmesh import spark_bridge
 from elfmesh.agent.demo.traffic import ShopTraffic, write_bulk
 from elfmesh.agent.embedded import answers
 from tests.e2e.fleet import Fleet, eventually
+from tests.patience import PATIENCE_S
+from tests.spark_bridge.supervisor import Supervised
 from tests.spark_tests import long_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -60,8 +62,7 @@ def apply(fleet: Fleet) -> Apply:
         assert fleet[1].apply(text)["expected"] == 3
         eventually(
             lambda: [r for r in fleet[2].results(job) if r["interval"]["index"] >= LAST],
-            60,
-            f"the last interval of {job}",
+            what=f"the last interval of {job}",
         )
         published: list[dict[str, Any]] = fleet[0].results(job)
         return published
@@ -149,8 +150,8 @@ def test_a_stream_goes_on_where_its_checkpoint_ended(
         source = spark.readStream.format("elf").option("job", "shop/streamed").option("api", fleet[0].api)
         source = source.option("startingInterval", "earliest").option("maxIntervalsPerTrigger", 3)
         writer = source.load().writeStream.foreachBatch(sink).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-        assert query.awaitTermination(120)
+        query = Supervised(writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start)
+        assert query.awaitTermination(PATIENCE_S)
 
     read()
     before = len(got)
@@ -160,8 +161,7 @@ def test_a_stream_goes_on_where_its_checkpoint_ended(
         write_bulk(log, 1_500, ShopTraffic(agent.number + 10), start_us=begin, rate_per_s=25)
     eventually(
         lambda: [r for r in fleet[0].results("shop/streamed") if r["interval"]["index"] >= LAST + 2],
-        60,
-        "the appended intervals",
+        what="the appended intervals",
     )
     read()
     assert len(got) > before > 1
@@ -176,19 +176,19 @@ def test_a_job_deleted_and_created_again_stops_its_old_stream(
     text = "CREATE JOB shop.again AS " + KINDS
     apply("shop/again", text)
 
-    def read() -> Any:
+    def read() -> Supervised:
         source = spark.readStream.format("elf").option("job", "shop/again").option("api", fleet[0].api)
         writer = source.option("startingInterval", "earliest").load().writeStream.format("noop")
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        return writer.trigger(availableNow=True).start()
+        return Supervised(writer.trigger(availableNow=True).start)
 
-    assert read().awaitTermination(120)
+    assert read().awaitTermination(PATIENCE_S)
     fleet[0].ask("DELETE", "/v1/jobs/shop/again")
     with pytest.raises(Exception, match="ELF_JOB_UNKNOWN"):
         spark_bridge.results(spark, "shop/again", api=fleet[0].api)
     apply("shop/again", text)
     with pytest.raises(Exception, match="ELF_JOB_RECREATED: job 'shop/again' was deleted and created again"):
-        read().awaitTermination(120)
+        read().awaitTermination(PATIENCE_S)
 
 
 PAO = """CREATE JOB shop.week KEEP PARTIALS AS

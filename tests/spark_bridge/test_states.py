@@ -13,6 +13,7 @@ from elfmesh import spark_bridge
 from elfmesh.spark_bridge.joblog import JobLog
 from elfmesh.spark_bridge.source import Options
 from tests.patience import PATIENCE_S
+from tests.spark_bridge.supervisor import Supervised
 
 pytestmark = [pytest.mark.spark]
 Read = Callable[..., Any]
@@ -63,12 +64,13 @@ def test_a_stream_of_all_states_gives_each_revision_and_then_the_final_one(
         seen.extend(rows(frame))
 
     writer = reader.load().writeStream.foreachBatch(upsert)
-    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query = Supervised(writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start)
 
     def wait_for(row: tuple[Any, ...]) -> None:
         until = time.monotonic() + PATIENCE_S
         while row not in seen:
-            assert query.exception() is None, str(query.exception())
+            failed = query.exception()
+            assert failed is None, str(failed)
             assert time.monotonic() < until, seen
             time.sleep(0.05)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.patience import PATIENCE_S
+from tests.spark_bridge.supervisor import Supervised
 from tests.spark_tests import long_spark
 
 pytestmark = [pytest.mark.spark]
@@ -49,7 +50,7 @@ def start(spark: Any, agent: Any, tmp_path: Path) -> Iterator[Start]:
             reader = reader.option(name, str(value))
         writer = reader.load().writeStream.foreachBatch(sink)
         writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
-        query = (writer.trigger(availableNow=True) if available_now else writer).start()
+        query = Supervised((writer.trigger(availableNow=True) if available_now else writer).start)
         queries.append(query)
         return query
 
@@ -61,8 +62,8 @@ def start(spark: Any, agent: Any, tmp_path: Path) -> Iterator[Start]:
 def wait_until(holds: Callable[[], bool], query: Any, timeout_s: float = PATIENCE_S) -> None:
     end = time.monotonic() + timeout_s
     while not holds():
-        if query.exception() is not None:
-            raise AssertionError(str(query.exception())[-3000:])
+        if (failed := query.exception()) is not None:
+            raise AssertionError(str(failed)[-3000:])
         assert time.monotonic() < end, f"not in time: {query.status} {query.lastProgress}"
         time.sleep(0.05)
 
@@ -201,7 +202,7 @@ def test_a_stream_that_is_behind_has_the_numbering_before_an_update_first(agent:
     agent.create("shop/top", first=100)
     agent.publish("shop/top", [("a", 0)])
     sink = Sink()
-    assert start(sink, startingInterval="earliest", available_now=True).awaitTermination(60)
+    assert start(sink, startingInterval="earliest", available_now=True).awaitTermination(PATIENCE_S)
     for clicks in (1, 2, 3):
         agent.publish("shop/top", [("a", clicks)])
     agent.number_anew("shop/top", "b2", first=7)

@@ -14,6 +14,7 @@ Invariant: evaluating a job costs two writes into mapped memory, and no system c
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import mmap
 import os
@@ -30,6 +31,9 @@ log = logging.getLogger("elf.agent")
 EVALUATING_FILE, DEATHS_FILE = "evaluating", "deaths.json"
 SLOT_BYTES, SLOTS = 512, 128
 """More evaluations at once than there are threads."""
+
+NAME_BYTES = (SLOT_BYTES - len('\1["",""]')) // 2
+"""Of each of the two names in an entry; a longer one is shortened, so that its deaths count."""
 
 DEATHS_MAX = 2
 HOLD_S = 3600.0
@@ -81,7 +85,7 @@ class CrashGuard:
         Raises:
             RuntimeFailure: the job is held.
         """
-        death = self._deaths.get(job)
+        death = self._deaths.get(_short(job))
         if death is not None and death.count >= DEATHS_MAX and self._now_s() < death.last_s + HOLD_S:
             raise RuntimeFailure(
                 f"the agent was killed {death.count} times while it evaluated this job at {death.place};"
@@ -99,7 +103,7 @@ class CrashGuard:
             yield
             return
         begin = slot * SLOT_BYTES
-        entry = msgspec.json.encode((job, place))[: SLOT_BYTES - 1]
+        entry = msgspec.json.encode((_short(job), _short(place)))
         self._map[begin + 1 : begin + 1 + len(entry)] = entry
         self._map[begin + 1 + len(entry) : begin + SLOT_BYTES] = bytes(SLOT_BYTES - 1 - len(entry))
         self._map[begin] = 1
@@ -145,6 +149,21 @@ class CrashGuard:
                 file.write(msgspec.json.encode(newest))
         except OSError as error:
             log.warning("%s cannot be written: %s", self._path, error)
+
+
+def _short(name: str) -> str:
+    """The name, or the head of a long one with a digest: at most `NAME_BYTES` of JSON."""
+
+    def taken(text: str) -> int:
+        return len(msgspec.json.encode(text)) - 2
+
+    if taken(name) <= NAME_BYTES:
+        return name
+    digest = "~" + hashlib.sha256(name.encode()).hexdigest()[:16]
+    head = name[: NAME_BYTES - len(digest)]
+    while taken(head) + len(digest) > NAME_BYTES:
+        head = head[:-1]
+    return head + digest
 
 
 def _mapped(path: Path, size: int) -> mmap.mmap:

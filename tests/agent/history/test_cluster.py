@@ -71,7 +71,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for process in running:
             process.terminate()
         for process in running:
-            process.wait(30)
+            process.wait(PATIENCE_S)
 
 
 def test_a_cluster_prints_what_elf_run_prints(master: str, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from elfmesh.spark_bridge.session import require_connect
 from tests.agent.history.test_cluster import wait_for
 from tests.agent.history.test_reference import QUERIES
 from tests.control.ql.test_docs_examples import _clicks, _line
+from tests.patience import PATIENCE_S
 from tests.spark_tests import QUICK_JVM, long_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, long_spark]
@@ -51,7 +52,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"sc://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE_S)
 
 
 def test_a_server_gives_what_elf_run_prints(server: str, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class Started:
         assert self.process is not None
         assert self.process.stdout is not None
         self.process.stdout.close()
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_S)
 
     def errors(self) -> str:
         return (self.directory / "stderr").read_text()

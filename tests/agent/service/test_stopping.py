@@ -5,6 +5,7 @@ from __future__ import annotations
 from queue import SimpleQueue
 
 from elfmesh.agent.service.stopping import Stopping
+from tests.patience import PATIENCE_S
 
 
 async def test_a_stop_that_takes_too_long_ends_the_process() -> None:
@@ -13,7 +14,7 @@ async def test_a_stop_that_takes_too_long_ends_the_process() -> None:
     stopping.ask()
     stopping.ask()
     assert stopping.asked.is_set()
-    assert codes.get(timeout=60) == 0
+    assert codes.get(timeout=PATIENCE_S) == 0
     assert codes.empty()
 
 
@@ -23,5 +24,5 @@ async def test_an_orderly_stop_is_not_cut_off() -> None:
     stopping.ask()
     stopping.close()
     assert stopping._timer is not None
-    stopping._timer.join(60)
+    stopping._timer.join(PATIENCE_S)
     assert codes == []

@@ -22,6 +22,7 @@ from elfmesh.agent.sinks.commits import Commits
 from elfmesh.agent.sinks.config import ParquetSink
 from elfmesh.agent.sinks.parquet import NO_DATE, ParquetFiles
 from tests.agent.sinks.rig import HOSTILE, LOG, UTC, Died, Following, Master, die, item, rows
+from tests.patience import PATIENCE_S
 
 
 def sink(tmp_path: Path) -> ParquetFiles:
@@ -115,7 +116,7 @@ async def test_another_agent_goes_on_in_the_same_directory(tmp_path: Path) -> No
 def _hold(directory: Path, held: Any, release: Any) -> None:
     with Commits(directory).locked():
         held.set()
-        release.wait(30)
+        release.wait(PATIENCE_S)
 
 
 async def test_two_processes_never_write_at_once(tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ async def test_two_processes_never_write_at_once(tmp_path: Path) -> None:
     directory = tmp_path / "out" / "shop.top" / "incarnation=1a2b"
     process = context.Process(target=_hold, args=(directory, held, release))
     process.start()
-    assert held.wait(30)
+    assert held.wait(PATIENCE_S)
     with pytest.raises(Unavailable, match="another process"):
         await out.write(LOG, item(1))
     release.set()
