@@ -126,3 +126,31 @@ def test_a_query_for_a_value_with_several_rows_is_refused() -> None:
     statement = parse("SELECT k FROM t WHERE k = (SELECT k FROM t)")
     with pytest.raises(QueryError, match="stands for a value and has 2 rows"):
         run_streams(statement, {"t": pa.table({"k": [1, 2]})})
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (
+            "SELECT auction.id AS i FROM auction JOIN (SELECT auction FROM bid) b ON auction.id = b.auction",
+            [7],
+        ),
+        (
+            "SELECT auction.id AS i FROM (SELECT id FROM auction) auction"
+            " JOIN (SELECT auction FROM bid) b ON auction.id = b.auction",
+            [7],
+        ),
+        ("SELECT auction.id AS i FROM (SELECT auction, auction + 1 AS id FROM bid) auction", [8, 10]),
+        (
+            "SELECT auction.id AS i FROM"
+            """ (SELECT from_json(concat('{"id":', auction, '}'), 'STRUCT<id: BIGINT>') AS auction"""
+            " FROM bid) b",
+            [7, 9],
+        ),
+    ],
+)
+def test_the_name_of_an_input_comes_before_a_column_of_that_name(text: str, wanted: list[int]) -> None:
+    data = {"auction": pa.table({"id": [7, 8]}), "bid": pa.table({"auction": [7, 9]})}
+    statement = parse(text)
+    (result,) = run_streams(statement, {name: data[name] for name in statement.streams}).values()
+    assert sorted(result["i"].to_pylist()) == wanted
