@@ -1,0 +1,43 @@
+"""Statements that read nothing, as a refusal tells to write them: with a stream behind FROM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlglot
+from sqlglot.tokenizer_core import TokenType
+
+ONE = "one"
+"""A stream of one record."""
+
+_ENDS = {"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "WINDOW", "OFFSET"}
+_ENDS |= {"QUALIFY", "LATERAL", "CLUSTER", "DISTRIBUTE", "SORT", "MINUS", ";", ")"}
+
+
+def with_stream(text: str) -> str:
+    """A statement in which each SELECT that reads nothing reads one record."""
+    try:
+        tokens = sqlglot.tokenize(text, dialect="spark")
+    except sqlglot.errors.TokenError:
+        return text
+    words = [token.text.upper() if token.token_type != TokenType.STRING else "'" for token in tokens]
+    for at in reversed([at for at, word in enumerate(words) if word == "SELECT"]):
+        end = _end_of_items(words, at + 1)
+        if end is not None:
+            place = tokens[end].start if end < len(tokens) else len(text)
+            text = f"{text[:place].rstrip()} FROM {ONE} {text[place:]}".rstrip()
+    return text
+
+
+def _end_of_items(words: Sequence[str], at: int) -> int | None:
+    """Where the select list ends that begins at a place; None: FROM stands there."""
+    depth = 0
+    while at < len(words):
+        word = words[at]
+        if not depth and word == "FROM" and words[at - 1] != "DISTINCT":
+            return None
+        if not depth and word in _ENDS:
+            return at
+        depth += (word == "(") - (word == ")")
+        at += 1
+    return at

@@ -1,0 +1,106 @@
+"""One golden query as `elf run` answers it: the same input, worker, query and intervals, over typed columns.
+
+The views stand for logs whose format declares its columns and their types. A nested field is asked for by its
+dotted path, as of a JSON log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from elfmesh.agent.embedded import LogRun
+from elfmesh.agent.parsers import Parsed, Parser, StreamFormat
+from elfmesh.agent.parsers.base import META_COLUMNS, TIMESTAMP, TIMESTAMP_FIELDS, Columns
+from elfmesh.agent.parsers.lines import Lines
+from elfmesh.agent.sources.blocks import Block
+from elfmesh.control.ql import Statement, parse
+from tests.compat.golden.data import Golden
+from tests.compat.golden.reading import ONE
+
+
+class TypedParser(Parser):
+    """The parser of a format that declares its columns."""
+
+    name = "typed"
+
+    def __init__(self, table: pa.Table) -> None:
+        super().__init__()
+        self._table = table
+
+    def known_columns(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(self._table.column_names)
+
+    def columns(self, lines: Lines, wanted: Sequence[str]) -> Columns:
+        """Not asked for."""
+        raise AssertionError("the records are there already")
+
+
+class TypedFormat(StreamFormat):
+    """A format that declares its columns and their types."""
+
+    def __init__(self, table: pa.Table) -> None:
+        super().__init__("raw")
+        self.table = table
+        fields = [*table.schema, *(pa.field(name, pa.string()) for name in META_COLUMNS)]
+        if "ts" not in table.column_names:
+            fields.append(pa.field("ts", TIMESTAMP))
+        self.static_schema = pa.schema(fields)
+
+    def parser(self, source: str = "", *, head: bytes | None = None) -> Parser:
+        """The one there is."""
+        return TypedParser(self.table)
+
+
+class TypedRun(LogRun):
+    """One statement over typed columns."""
+
+    def __init__(self, statement: Statement, tables: Mapping[str, pa.Table]) -> None:
+        streams = {name: ((), TypedFormat(tables[name])) for name in statement.streams if name in tables}
+        super().__init__(statement, [], streams=streams or {"": ((), StreamFormat("raw"))})
+
+    def _parse_all(self) -> Generator[tuple[Parsed, Block, int]]:
+        for name, (_, formats) in self._logs.items():
+            assert isinstance(formats, TypedFormat)
+            table, wanted = formats.table, self.statement.fields_of(name)
+            arrays = {path: column_of(table, path) for path in wanted}
+            yield Parsed(arrays, table.num_rows, table.num_rows, 0, []), Block(b"", name, stream=name), 0
+
+
+def column_of(table: pa.Table, path: str) -> pa.Array:
+    """A column, a part of a column of structs, or nulls."""
+    if path in table.column_names:
+        return table.column(path).combine_chunks()
+    if path == "ts":
+        times = [table.column(name) for name in TIMESTAMP_FIELDS if name in table.column_names]
+        return next((each.combine_chunks() for each in times if each.type == TIMESTAMP), pa.nulls(len(table)))
+    name, _, rest = path.partition(".")
+    array = table.column(name).combine_chunks() if name in table.column_names else pa.nulls(len(table))
+    for part in rest.split(".") if rest else ():
+        if not pa.types.is_struct(array.type) or array.type.get_field_index(part) < 0:
+            return pa.nulls(len(table))
+        array = pc.struct_field(array, part)
+    return array if rest else pa.nulls(len(table))
+
+
+def answer(case: Golden) -> pa.Table:
+    """The rows of a case in the query's order.
+
+    Raises:
+        ElfError: it is refused. Anything else that is raised is a crash.
+    """
+    tables = {name: view.table() for name, view in case.views.items()}
+    return answer_of(case.asked, tables | {ONE: pa.table({"unused": [1]})})
+
+
+def answer_of(text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """The rows of a statement over typed columns, as `answer`."""
+    statement = parse(text)
+    known = {name.lower(): table for name, table in tables.items()}
+    (found,) = TypedRun(
+        statement, {name: known[name.lower()] for name in statement.streams if name.lower() in known}
+    ).answers()
+    return found.table
