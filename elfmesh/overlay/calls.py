@@ -4,12 +4,16 @@ Owns request ids, time-outs and the measured round trips behind them, and the ag
 lateness: while its loop lags, answers lie unread, so a time-out that fires then is put off, not believed.
 Refuses to know what a request means: whoever asked gets the answer, or None.
 
+A link may be slower than the first time-out. An answer on it comes late and ends no request, but it tells the
+round trip, so that the following time-outs are long enough for the link.
+
 Invariants: each request ends exactly once, by its answer or its time-out; an answer counts only if it comes
 from the agent that was asked and has the expected type; a timer set again replaces its former setting.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from heapq import heappop, heappush
 
@@ -24,6 +28,12 @@ TIMEOUT_MIN_S = 0.25
 
 TIMEOUT_MAX_S = 1.5
 """A slower agent is of no use as a hop; bounds how long a death goes unseen."""
+
+LATE_MAX = 256
+"""Requests remembered after their time-out, for the round trip of a late answer."""
+
+LATE_S_MAX = 10.0
+"""An answer that took longer measures a fault, not a link."""
 
 LAG_NOTICED_S = 0.1
 """A tick this late says that the loop was blocked, and that answers may lie unread."""
@@ -110,6 +120,10 @@ class _Call:
     ) -> None:
         self.to, self.expected, self.done, self.sent, self.timeout = to, expected, done, sent, timeout
 
+    def answered_by(self, sender: Contact, message: Message) -> bool:
+        """Whether this is the answer, from the agent that was asked."""
+        return self.to.id in (b"", sender.id) and isinstance(message, self.expected)
+
 
 class Calls:
     """Requests in flight of one agent.
@@ -123,6 +137,8 @@ class Calls:
         self._lateness = lateness
         self._rid = first_rid
         self._waiting: dict[int, _Call] = {}
+        self._overdue_calls: OrderedDict[int, _Call] = OrderedDict()  # oldest first, at most LATE_MAX
+        self.strangers = RoundTrip()
         self.now = 0.0
 
     def __len__(self) -> int:
@@ -136,9 +152,9 @@ class Calls:
     def timeout(self, peer: Peer | None, least: float = TIMEOUT_MIN_S) -> float:
         """Seconds to wait for an answer: round trip and its spread, within bounds, plus our own lag."""
         if peer is None or peer.rtt < 0:
-            patience = TIMEOUT_FIRST_S
+            patience = max(TIMEOUT_FIRST_S, _patience(self.strangers, least))
         else:
-            patience = min(max(peer.rtt + 4 * peer.deviation, least), TIMEOUT_MAX_S)
+            patience = _patience(peer, least)
         return patience + 2 * self._lateness.usual
 
     def wait(self, rid: int, to: Contact, expected: type[Message], done: Answered, timeout: float) -> None:
@@ -152,24 +168,56 @@ class Calls:
             self._timers.set(rid, self._lateness.grace_until + call.timeout, lambda: self._overdue(rid))
             return
         del self._waiting[rid]
+        if len(self._overdue_calls) >= LATE_MAX:
+            self._overdue_calls.popitem(last=False)
+        self._overdue_calls[rid] = call
         call.done(None, call.to)
 
     def match(self, rid: int, sender: Contact, message: Message) -> tuple[float, Answered] | None:
         """The round trip and the asker of an answer, or None if nobody waits for it. Ends the request."""
         call = self._waiting.get(rid)
-        if call is None or (call.to.id and call.to.id != sender.id) or not isinstance(message, call.expected):
+        if call is None or not call.answered_by(sender, message):
             return None
         del self._waiting[rid]
         self._timers.cancel(rid)
         return self.now - call.sent, call.done
 
+    def late(self, rid: int, sender: Contact, message: Message) -> float | None:
+        """The round trip of an answer to a request that has timed out, or None if it is none."""
+        call = self._overdue_calls.get(rid)
+        if call is None or not call.answered_by(sender, message):
+            return None
+        del self._overdue_calls[rid]
+        return self.now - call.sent if self.now - call.sent <= LATE_S_MAX else None
+
     def clear(self) -> None:
         """Forget all requests without a word to their askers."""
         self._waiting.clear()
+        self._overdue_calls.clear()
 
 
-def learn_round_trip(peer: Peer, seconds: float) -> None:
-    """Smooth one measured round trip into a peer's estimate (the gains are TCP's)."""
+class RoundTrip:
+    """An estimate of round trips, as each `Peer` has one: here of first requests to agents.
+
+    Attributes:
+        rtt: smoothed round trip in seconds, negative until measured.
+        deviation: its smoothed mean deviation.
+    """
+
+    __slots__ = ("deviation", "rtt")
+
+    def __init__(self) -> None:
+        self.rtt = -1.0
+        self.deviation = 0.0
+
+
+def _patience(measured: Peer | RoundTrip, least: float) -> float:
+    """Seconds that an answer may take, by what was measured."""
+    return min(max(measured.rtt + 4 * measured.deviation, least), TIMEOUT_MAX_S)
+
+
+def learn_round_trip(peer: Peer | RoundTrip, seconds: float) -> None:
+    """Smooth one measured round trip into an estimate (the gains are TCP's)."""
     if peer.rtt < 0:
         peer.rtt, peer.deviation = seconds, seconds / 2
     else:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 
 from elfmesh.machine import Contact, Message
-from elfmesh.overlay.calls import TIMEOUT_FIRST_S
 from elfmesh.overlay.context import Context
 from elfmesh.overlay.membership import Membership
 from elfmesh.overlay.messages import Find, Found
@@ -220,8 +219,7 @@ class Lookups:
                 search.timed_out(to, attempt)
 
         peer = context.table.entries.get(int.from_bytes(to.id))
-        patience = context.calls.timeout(peer) if peer else TIMEOUT_FIRST_S + 2 * context.lateness.usual
-        context.calls.wait(rid, to, Found, done, patience)
+        context.calls.wait(rid, to, Found, done, context.calls.timeout(peer))
 
     def silent(self, contact: Contact) -> None:
         """An agent let all attempts pass: examine a contact, do not ask a stranger again for a while."""

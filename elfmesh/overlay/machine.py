@@ -219,13 +219,23 @@ class Overlay:
         if isinstance(message, _ANSWERS):
             match = context.calls.match(message.rid, sender, message)
             if match is None:
-                context.count("stray_answers")
+                self._late(sender, message)
                 return
-            self._members.heard(sender, match[0])
+            self._members.heard(sender, match[0], of_link=not isinstance(message, m.Relayed))
             match[1](message, sender)
             return
         accepted = self._members.heard(sender)
         self._requested(sender, message, event.payload, accepted)
+
+    def _late(self, sender: Contact, message: m.Pong | m.Found | m.BeatBack | m.Relayed) -> None:
+        """An answer that no request waits for: a late one still shows that its sender lives."""
+        context = self._context
+        trip = context.calls.late(message.rid, sender, message)
+        if trip is None or isinstance(message, m.Relayed) or self._members.is_quarantined(sender):
+            context.count("stray_answers")
+            return
+        context.count("late_answers")
+        self._members.heard(sender, trip)
 
     def _requested(self, sender: Contact, message: Message, payload: bytes, accepted: bool) -> None:
         context = self._context

@@ -88,14 +88,21 @@ class Membership:
             and contact.incarnation <= grave.contact.incarnation
         )
 
-    def heard(self, sender: Contact, round_trip: float | None = None) -> bool:
+    def heard(self, sender: Contact, round_trip: float | None = None, *, of_link: bool = True) -> bool:
         """A message came from `sender`; with `round_trip`, it answers our request.
+
+        Args:
+            sender: as it presents itself.
+            round_trip: seconds since the request.
+            of_link: whether the answer came at once; a helper's answer about a dead agent takes its time.
 
         Returns:
             False if it comes from the dead or from a former life, and must change nothing.
         """
         context = self._context
         peer = self.peer(sender.id)
+        if round_trip is not None and of_link and (peer is None or peer.rtt < 0):
+            learn_round_trip(context.calls.strangers, round_trip)
         if peer is None:
             return self._heard_stranger(sender, round_trip)
         contact = peer.contact
@@ -108,7 +115,7 @@ class Membership:
             if peer is None:
                 return True
         peer.heard = context.now
-        if round_trip is not None:
+        if round_trip is not None and of_link:
             learn_round_trip(peer, round_trip)
             context.table.measured(peer)
         self.on_heard(peer)
