@@ -6,7 +6,6 @@ prints a value that came from a log goes through `printable`.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 
@@ -16,6 +15,13 @@ _UNSAFE = re.compile(
 )
 """Controls, what turns the direction of text, line separators, and letters that nobody sees. Joiners (U+200C,
 U+200D) stay: scripts and emoji need them."""
+
+
+EDITS_MAX = 2
+"""Of a suggestion: how many letters it may differ from what is written."""
+
+SHORT_CHARS = 4
+"""Of a word in which one letter may differ: two of three letters are another word."""
 
 
 def printable(text: str) -> str:
@@ -29,10 +35,42 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def suggest(word: str, known: Iterable[str]) -> str:
-    """Ask "Did you mean ...?" for a misspelt word; "" when nothing known is close."""
-    names = list(known)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if not close:
-        folded = {name.lower(): name for name in names}
-        close = [folded[word.lower()]] if word.lower() in folded else []
-    return f"Did you mean {close[0]}?" if close else ""
+    """Ask "Did you mean ...?" for a misspelt word; "" when no known name is close.
+
+    Close means one letter added, removed, replaced or swapped with its neighbour, or `EDITS_MAX` of them in
+    words of more than `SHORT_CHARS` letters that begin alike: a suggestion further away misleads. Case
+    does not count.
+    """
+    near = nearest(word, known)
+    return f"Did you mean {near}?" if near is not None else ""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that is closest to a misspelt word, the first of equals; None when none is close."""
+    folded = word.lower()
+    best, least = None, EDITS_MAX + 1
+    for name in known:
+        other = name.lower()
+        shorter = min(len(folded), len(other))
+        most = EDITS_MAX if shorter > SHORT_CHARS and folded[0] == other[0] else min(1, shorter - 1)
+        if abs(len(folded) - len(other)) <= most:
+            edits = edit_distance(folded, other)
+            if edits <= most and edits < least:
+                best, least = name, edits
+    return best
+
+
+def edit_distance(one: str, other: str) -> int:
+    """Letters to add, remove, replace or swap with their neighbour until two words are equal.
+
+    Cost: the product of both lengths.
+    """
+    before, row = list[int](), list(range(len(other) + 1))
+    for at, letter in enumerate(one, 1):
+        earlier, before, row = before, row, [at]
+        for column, wanted in enumerate(other, 1):
+            edits = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != wanted))
+            if at > 1 and column > 1 and letter == other[column - 2] and one[at - 2] == wanted:
+                edits = min(edits, earlier[column - 2] + 1)
+            row.append(edits)
+    return row[-1]

@@ -156,6 +156,23 @@ def test_an_error_is_one_message_and_its_exit_code(
     assert "Traceback" not in errors
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["jbo"], "No such command 'jbo'. Did you mean job?"),
+        (["statistics"], "No such command 'statistics'.\n"),
+        (["ca", "issu"], "No such command 'issu'. Did you mean issue?"),
+        (["run", "--smaple", "3"], "No such option '--smaple'. Did you mean --sample?"),
+        (["run", "--simulate"], "No such option '--simulate'.\n"),
+    ],
+)
+def test_a_misspelt_command_or_option_gets_the_suggestion_that_is_near(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(arguments) == 2
+    assert text in capsys.readouterr().err
+
+
 def test_a_traceback_is_shown_only_when_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

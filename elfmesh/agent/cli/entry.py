@@ -20,7 +20,7 @@ import click
 import elfmesh
 from elfmesh.errors import ElfError
 from elfmesh.lazy import hide
-from elfmesh.text import printable
+from elfmesh.text import nearest, printable
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Nothing here multiplies matrices: numpy's pool of threads for that costs 50 ms at every start."""
@@ -268,7 +268,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except ElfError as error:
         return _report(error, str(error), error.exit_code)
     except click.UsageError as error:
-        error.show()
+        _suggesting(error).show()
         return 2
     except click.ClickException as error:
         return _report(error, error.format_message(), error.exit_code)
@@ -287,6 +287,20 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return _report(error, f"{kind}: {error}\n  This is a bug in elfmesh; -vv shows the traceback.", 1)
         raise
     return outcome if isinstance(outcome, int) else 0
+
+
+def _suggesting(error: click.UsageError) -> click.UsageError:
+    """The error with the suggestion that `nearest` makes everywhere, in place of click's own."""
+    if isinstance(error, click.NoSuchOption):
+        known = [name for param in error.ctx.command.params for name in param.opts] if error.ctx else []
+        near = nearest(error.option_name, known)
+    elif isinstance(error, click.exceptions.NoSuchCommand):
+        group = error.ctx.command if error.ctx else None
+        listed = group.list_commands(error.ctx) if error.ctx and isinstance(group, click.Group) else []
+        near = nearest(error.command_name, listed)
+    else:
+        return error
+    return click.UsageError(error.message + (f" Did you mean {near}?" if near else ""), error.ctx)
 
 
 def _report(error: Exception, text: str, code: int) -> int:

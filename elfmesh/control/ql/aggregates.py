@@ -208,7 +208,7 @@ def _extreme(reduction: Reduction, node: Aggregate) -> Expr:
     return reduction.state(node.kind, _filtered(node, node.args[0]))
 
 
-@_aggregate("bool_and every bool_or some", signature="$(condition)", distinct=True)
+@_aggregate("bool_and every bool_or some any", signature="$(condition)", distinct=True)
 def _boolean(reduction: Reduction, node: Aggregate) -> Expr:
     kind = "min" if node.kind in ("bool_and", "every") else "max"
     return reduction.state(kind, _filtered(node, Call("condition", node.args, at=node.at)))

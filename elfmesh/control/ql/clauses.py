@@ -17,30 +17,14 @@ from dataclasses import dataclass
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh import ids
-from elfmesh.control.ql import (
-    functions,  # noqa: F401 - fills the registry
-    inline,
-)
-from elfmesh.control.ql.aggregates import AGGREGATES
+from elfmesh.control.ql import inline
 from elfmesh.control.ql.declared import cut_functions
 from elfmesh.control.ql.python_function import PythonFunction
-from elfmesh.control.ql.refusals import (
-    FILE_HINT,
-    GENERATORS,
-    GROUPING,
-    MARK,
-    OVER_FUNCTIONS,
-    PLAIN_FORMS,
-    SPECIAL_FORMS,
-    STREAM_NAME,
-    UNSUPPORTED_FUNCTIONS,
-    UNSUPPORTED_WORDS,
-    WINDOWS,
-)
-from elfmesh.control.ql.registry import FUNCTIONS
+from elfmesh.control.ql.refusals import FILE_HINT, FOREIGN_CREATIONS, FOREIGN_RELATIONS, STREAM_NAME
+from elfmesh.control.ql.refusing import mark_functions, no_select, refuse_words
 from elfmesh.control.ql.statement import BESIDE, DEADLINE_US_DEFAULT, JobClause
 from elfmesh.control.ql.text_source import SourceText
-from elfmesh.control.ql.tokens import check_brackets, has_special_form, is_alias, normalised
+from elfmesh.control.ql.tokens import check_brackets, names_columns, normalised
 from elfmesh.errors import ConfigError, QueryError
 from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us, unit_us
@@ -101,14 +85,12 @@ class Cutter:
         self._functions, begin = cut_functions(self._source, self._tokens, self._at)
         self._at = begin
         if self._word() not in (*_QUERY, "("):
-            hint = suggest(self._word(), ("SELECT", "CREATE"))
-            hint = hint or "Begin with SELECT or CREATE JOB name AS SELECT."
-            raise self._error(f"a query begins with SELECT, not `{self._shown()}`", hint)
+            raise no_select(self._source, self._tokens, begin)
         check_brackets(self._source, self._tokens[begin:])
-        self._refuse_words(begin)
+        refuse_words(self._source, self._tokens, begin)
         beside = self._cut_beside(begin)
         labels, keep = self._inputs(begin)
-        marked = self._mark_functions(keep)
+        marked = mark_functions(self._source, keep, self._functions)
         return Cut(marked, job, job_at, self._every_at, labels, beside, self._functions)
 
     # -- reading tokens
@@ -134,9 +116,8 @@ class Cutter:
             return None
         self._at += 1
         if self._word() != "JOB":
-            raise self._error(
-                f"only jobs can be created, not `{self._shown()}`", "Write CREATE JOB name AS SELECT ..."
-            )
+            hint = FOREIGN_CREATIONS.get(self._word(), "Write CREATE JOB name AS SELECT ...")
+            raise self._error(f"only jobs can be created, not `{self._shown()}`", hint)
         self._at += 1
         namespace, name = self._job_name()
         given: dict[str, int | str] = {}
@@ -273,13 +254,16 @@ class Cutter:
                 queries.pop()
             elif word == "FROM" and queries[-1] and self._word(-2) != "DISTINCT":  # not IS DISTINCT FROM
                 found = True
-                if self._word() != "(":
+                while self._word() != "(" and (self._word() != "UNNEST" or self._word(1) != "("):
                     at = self._stream()
                     if self._word() == "ON":
                         keep += self._tokens[start : self._at]
                         self._at += 1
                         labels[at] = self._labels()
                         start = self._at
+                    if self._word() != ",":
+                        break
+                    self._at += 1
         if not found:
             raise self._error("the query does not say FROM which stream it reads", "Add FROM stream.")
         return labels, keep + self._tokens[start:]
@@ -304,15 +288,23 @@ class Cutter:
             self._identifier("an alias")
         self._refuse_option_after_from()
         if self._word() == "(":
-            hint = "Use AS in the select list."
-            if self._at + 1 < len(self._tokens) and self._tokens[self._at + 1].token_type == TokenType.STRING:
-                hint = FILE_HINT
-            raise self._error("the columns of a stream cannot be renamed here", hint)
-        if self._word() == ",":
-            raise self._error(
-                "a comma after FROM is not there", "Write JOIN other ON a.x = b.y, or CROSS JOIN."
-            )
+            self._after_bracket(at)
         return at
+
+    def _after_bracket(self, at: int) -> None:
+        """Read past the columns of an alias, t(a, b); refuse a table function and a file."""
+        if names_columns(self._tokens, self._at) and self._tokens[self._at - 1].start != at:
+            while self._word() != ")":
+                self._at += 1
+            self._at += 1
+            return
+        name, argument = self._tokens[self._at - 1].text, self._tokens[self._at + 1].token_type
+        if self._tokens[self._at - 1].start != at:
+            raise self._error(f"the columns of {name} are names in brackets", f"Write {name}(a, b).")
+        hint = FILE_HINT if argument == TokenType.STRING else "FROM takes the name of a stream."
+        hint = FOREIGN_RELATIONS.get(name.upper(), hint)
+        message = "ELF-QL has no VALUES" if name.upper() == "VALUES" else f"ELF-QL has no {name}(...) in FROM"
+        raise self._source.error(message, at, hint)
 
     def _refuse_option_after_from(self) -> None:
         word = self._word()
@@ -349,52 +341,3 @@ class Cutter:
             raise self._error(f"expected `)` after the labels, found `{self._shown()}`", hint)
         self._at += 1
         return tuple(labels.items())
-
-    # -- what ELF-QL does not have
-
-    def _refuse_words(self, begin: int) -> None:
-        for at in range(begin, len(self._tokens)):
-            self._at = at
-            token = self._tokens[at]
-            if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
-                continue
-            word, after = self._word(), self._tokens[at + 1].token_type if self._word(1) else None
-            following = "" if after == TokenType.IDENTIFIER else self._word(1)
-            refused = UNSUPPORTED_WORDS.get(word)
-            if refused is not None and (refused.following is None or following in refused.following):
-                raise self._error(refused.message, refused.hint)
-            if word == "WINDOW" and after in (TokenType.VAR, TokenType.NUMBER) and self._word(2) != "AS":
-                hint = "Write WINDOW w AS (PARTITION BY a ORDER BY b)."
-                raise self._error("WINDOW gives a name to a window", hint)
-            if token.token_type == TokenType.VAR and re.fullmatch(r"\d[\d_]*", token.text):
-                plain = token.text.replace("_", "")
-                raise self._error(f"{token.text} is no number", f"Write {plain}, or the name `{token.text}`.")
-            if token.token_type == TokenType.HINT:
-                raise self._error("hints are not there: a query is planned in one way only", "Remove it.")
-
-    def _mark_functions(self, tokens: list[Token]) -> list[Token]:
-        marked = []
-        for at, token in enumerate(tokens):
-            following = tokens[at + 1] if at + 1 < len(tokens) else None
-            called = following is not None and following.token_type == TokenType.L_PAREN
-            called = called and not is_alias(tokens, at)
-            marked.append(self._mark(token, tokens, at) if called else token)
-        return marked
-
-    def _mark(self, token: Token, tokens: list[Token], at: int) -> Token:
-        name = token.text.lower()
-        if token.token_type in (TokenType.STRING, TokenType.NUMBER):
-            return token
-        ours = (*FUNCTIONS, *AGGREGATES, *WINDOWS, *OVER_FUNCTIONS, *GENERATORS, GROUPING)
-        known = name in self._functions or name in ours
-        if known and not (name in SPECIAL_FORMS and has_special_form(tokens, at + 1)):
-            return Token(
-                TokenType.VAR, MARK + name, line=token.line, col=token.col, start=token.start, end=token.end
-            )
-        if name in UNSUPPORTED_FUNCTIONS:
-            raise self._source.error(f"{name} is not there", token.start, UNSUPPORTED_FUNCTIONS[name])
-        if token.token_type == TokenType.VAR and not known and name not in PLAIN_FORMS:
-            names = (*self._functions, *ours)
-            hint = suggest(name, names) or "The page on ELF-QL in the documentation lists the functions."
-            raise self._source.error(f"unknown function {token.text}", token.start, hint)
-        return token

@@ -16,6 +16,7 @@ from elfmesh.control.ql.constants import check_constants
 from elfmesh.control.ql.draft_elements import Lateral, in_items, is_lateral, unnested, views
 from elfmesh.control.ql.draft_groups import read_groups
 from elfmesh.control.ql.draft_limits import TOO_MANY, NodeBudget, row_count
+from elfmesh.control.ql.draft_names import renamed
 from elfmesh.control.ql.draft_types import (
     Draft,
     ElementsRead,
@@ -100,14 +101,17 @@ class Drafter:
             self._depth -= 1
 
     def _draft(self, tree: Any, named: dict[str, Any]) -> Draft:
-        for cte in self._with(tree):
+        own = set[str]()
+        given = tree.args.get("with_") or tree.args.get("with")
+        for cte in () if given is None else given.expressions:
             name = cte.args["alias"].this.name
-            if cte.args["alias"].args.get("columns") or name.lower() in named:
-                raise self._error(cte, f"{name} is defined twice or renames columns", "Use AS in the SELECT.")
+            if name.lower() in own:
+                raise self._error(cte, f"WITH defines {name} twice", "Give one of them another name.")
+            own.add(name.lower())
             before = len(self.scalars)
-            self.draft(cte.this, named)  # wrong is wrong, whether anybody reads it or not
+            draft = self.draft(cte.this, named)  # wrong is wrong, whether anybody reads it or not
             del self.scalars[before:]
-            named[name.lower()] = (cte.this, dict(named))
+            named[name.lower()] = (renamed(cte.this, cte.args["alias"], draft, self._error), dict(named))
         if isinstance(tree, exp.Subquery):
             self._refuse_clauses(tree, {"this", "alias", "with_"})
             return self.draft(tree.this, named)
@@ -116,16 +120,6 @@ class Drafter:
         if not isinstance(tree, exp.Select):
             raise self._error(tree, "this is not a SELECT", "Write SELECT ... FROM stream.")
         return self._select(tree, named)
-
-    def _with(self, tree: Any) -> list[Any]:
-        given = tree.args.get("with_") or tree.args.get("with")
-        if given is None:
-            return []
-        if given.args.get("recursive"):
-            raise self._error(
-                given, "WITH RECURSIVE is not there", "Feed results back with a job of its own."
-            )
-        return list(given.expressions)
 
     # -- SELECT
 
@@ -238,13 +232,10 @@ class Drafter:
 
     def _input(self, table: Any, named: Mapping[str, Any]) -> tuple[Read, Input]:
         place = self._place(table)
-        alias = table.args.get("alias")
-        if alias is not None and alias.args.get("columns"):
-            raise self._error(table, "columns cannot be renamed here", "Use AS in the select list.")
-        called = table.alias
+        alias, called = table.args.get("alias"), table.alias
         if isinstance(table, exp.Subquery):
             self._refuse_clauses(table, {"this", "alias", "with_"})
-            draft = self.draft(table, named)
+            draft = self._named(table, alias, named)
             return draft, Input(called or "#", draft.columns, place)
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
             raise self._error(
@@ -252,6 +243,15 @@ class Drafter:
             )
         self._refuse_clauses(table, {"this", "alias", "db"})
         name, space = table.name, table.db
+        if name.lower() in named and not space:
+            tree, before = named[name.lower()]
+            draft = self._named(tree, alias, before)
+            return draft, Input(called or name, draft.columns, place)
+        if alias is not None and alias.args.get("columns"):
+            raise self._error(
+                alias.args["columns"][0], f"the columns of {name} have no order, so a list cannot name them",
+                f"Write FROM (SELECT x AS a, y AS b FROM {name}) AS {called}.",
+            )  # fmt: skip
         if space.lower() == LOOKUP:
             return LookupRead(name), Input(called or name, None, place, name)
         if space:
@@ -260,12 +260,18 @@ class Drafter:
                 raise self._error(table, "results have no labels", "ON (...) chooses agents of a stream.")
             job = f"{self.beside.get(at, '')}{space}{RESULT}{name}"
             return StreamRead(job, ()), Input(called or name, None, place, name)
-        if name.lower() in named:
-            tree, before = named[name.lower()]
-            draft = self.draft(tree, before)
-            return draft, Input(called or name, draft.columns, place)
         labels = self.labels.get((table.this._meta or {}).get("start", -1), ())
         return StreamRead(name, labels), Input(called or name, None, place, name)
+
+    def _named(self, tree: Any, alias: Any, named: Mapping[str, Any]) -> Draft:
+        """The draft of a query below, under the column names of its alias."""
+        before = len(self.scalars)
+        draft = self.draft(tree, named)
+        outer = renamed(tree, alias, draft, self._error)
+        if outer is tree:
+            return draft
+        del self.scalars[before:]
+        return self.draft(outer, named)
 
     def _beside(self, join: Any, translator: Translator, at: int, reads: list[Read]) -> JoinDraft:
         """How one more input stands beside those before it, whose names it sees."""

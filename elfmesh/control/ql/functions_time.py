@@ -165,9 +165,10 @@ for _name, _unit in (("timestamp_seconds", SECOND_US), ("timestamp_millis", 1000
 
 @function("date", 1, signature="$(x)")
 @function("timestamp", 1, signature="$(x)")
-@function("bigint int double string boolean", 1, signature="$(x)")
+@function("bigint int smallint tinyint double decimal string binary boolean", 1, signature="$(x)")
 def _cast_by_name(context: Context, call: Call, args: list[Operand]) -> Operand:
     target, source = call.name.upper(), args[0].type
+    target = "DECIMAL(10,0)" if target == "DECIMAL" else target
     if not castable(source, target):
         raise context.error(call, f"{type_name(source)} cannot be cast to {target}")
     return lift_arrays(target_type(target), lambda array: cast(array, target), args[0])

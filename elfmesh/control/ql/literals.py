@@ -1,4 +1,4 @@
-"""Numbers as they are written, with their signs and suffixes, in the parser's tree."""
+"""Numbers and bytes as they are written, with their signs and suffixes, in the parser's tree."""
 
 from __future__ import annotations
 
@@ -35,6 +35,12 @@ def literal(translator: Translating, node: exp.Literal, *, negated: bool = False
             node, f"{node.name} does not fit into 64 bits", f"Write it as a double: {node.name}D."
         )
     return Literal("bigint", value, at=place)
+
+
+def binary(translator: Translating, node: exp.HexString) -> Expr:
+    """X'0aff': the bytes that `unhex` makes of the digits."""
+    place = translator.place(node)
+    return Call("unhex", (Literal("string", str(node.this), at=place),), at=place)
 
 
 def negative(translator: Translating, node: exp.Neg) -> Expr:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from elfmesh.control.ql.foreign_functions import CLOCK_HINT, FOREIGN_FUNCTIONS
+
 MARK = "elf_"
 """Put before the names of our functions, so that the SQL parser hands the calls through as they stand."""
 
@@ -41,68 +43,144 @@ class Refusal:
     following: tuple[str, ...] | None = None
 
 
-_SET = Refusal("INTERSECT and EXCEPT are not there", "Write LEFT SEMI JOIN or LEFT ANTI JOIN.")
-_CLOCK = Refusal(
-    "the clock is not there",
-    "An answer must not depend on when it is computed: use the event time, ts, or window_end.",
-)
+_SORT = Refusal("ELF-QL has no SORT BY", "Write ORDER BY.")
+_SET = Refusal("ELF-QL has no INTERSECT", "Write SELECT DISTINCT ... FROM a LEFT SEMI JOIN b ON a.x <=> b.x.")
+_MINUS = "Write SELECT DISTINCT ... FROM a LEFT ANTI JOIN b ON a.x <=> b.x."
+_CLOCK = Refusal("ELF-QL has no clock", CLOCK_HINT)
 
 UNSUPPORTED_WORDS: dict[str, Refusal] = {
     "INTERSECT": _SET,
-    "EXCEPT": Refusal(_SET.message, f"{_SET.hint} Instead of * EXCEPT (a), name the columns."),
-    "MINUS": Refusal(_SET.message, _SET.hint, ("SELECT", "ALL", "DISTINCT")),
-    "LATERAL": Refusal("LATERAL (SELECT ...) is not there", "Write LATERAL VIEW explode(x) t AS e.", ("(",)),
-    "PIVOT": Refusal("PIVOT is not there", "Write sum(x) FILTER (WHERE key = 'a') AS a, ...", ("(",)),
-    "UNPIVOT": Refusal("UNPIVOT is not there", "Write one query for each column.", ("(",)),
-    "TABLESAMPLE": Refusal("TABLESAMPLE is not there", "Filter with WHERE."),
-    "CLUSTER BY": Refusal("CLUSTER BY is not there", "Write ORDER BY."),
-    "SORT BY": Refusal("SORT BY is not there", "Write ORDER BY."),
-    "DISTRIBUTE BY": Refusal("DISTRIBUTE BY is not there", "Write PARTITIONS n after CREATE JOB name."),
-    "GROUP BY": Refusal("GROUP BY DISTINCT is not there", "Write GROUP BY a, b.", ("DISTINCT",)),
-    "ORDER BY": Refusal("ORDER BY ALL is not there", "Name what to order by: ORDER BY 1, 2.", ("ALL",)),
-    "LIMIT": Refusal("LIMIT ALL is not there", "Leave it out: all rows are shown without LIMIT.", ("ALL",)),
-    "TABLE": Refusal(
-        "TABLE(...) is not there", "Write FROM stream GROUP BY TUMBLE(ts, INTERVAL '30' SECOND).", ("(",)
+    "EXCEPT": Refusal("ELF-QL has no EXCEPT", f"{_MINUS} Instead of * EXCEPT (a), name the columns."),
+    "MINUS": Refusal("ELF-QL has no MINUS", _MINUS, ("SELECT", "ALL", "DISTINCT")),
+    "LATERAL": Refusal(
+        "ELF-QL has no LATERAL (SELECT ...)",
+        "Write LATERAL VIEW explode(x) t AS e, or JOIN (SELECT ...) ON.",
+        ("(",),
     ),
-    "NATURAL": Refusal("NATURAL JOIN is not there", "Write JOIN ... ON a.x = b.x."),
-    "->": Refusal("lambda functions are not there", "Write the expression itself."),
+    "PIVOT": Refusal("ELF-QL has no PIVOT", "Write sum(x) FILTER (WHERE key = 'a') AS a, ...", ("(",)),
+    "UNPIVOT": Refusal(
+        "ELF-QL has no UNPIVOT",
+        "Write SELECT 'a' AS name, a AS value ... UNION ALL SELECT 'b', b ...",
+        ("(", "INCLUDE", "EXCLUDE"),
+    ),
+    "TABLESAMPLE": Refusal("ELF-QL has no TABLESAMPLE", "Write WHERE hash(x) % 10 = 0."),
+    "MATCH_RECOGNIZE": Refusal(
+        "ELF-QL has no MATCH_RECOGNIZE",
+        "Write lag(x) OVER (PARTITION BY k ORDER BY ts), and compare.",
+        ("(",),
+    ),
+    "WITH": Refusal(
+        "ELF-QL has no WITH RECURSIVE", "Feed results back with a job of its own.", ("RECURSIVE",)
+    ),
+    "CLUSTER BY": Refusal("ELF-QL has no CLUSTER BY", "Write ORDER BY."),
+    "SORT BY": _SORT,
+    "DISTRIBUTE BY": Refusal("ELF-QL has no DISTRIBUTE BY", "Write PARTITIONS n after CREATE JOB name."),
+    "GROUP BY": Refusal("ELF-QL has no GROUP BY DISTINCT", "Write GROUP BY a, b.", ("DISTINCT",)),
+    "ORDER BY": Refusal("ELF-QL has no ORDER BY ALL", "Name what to order by: ORDER BY 1, 2.", ("ALL",)),
+    "LIMIT": Refusal("ELF-QL has no LIMIT ALL", "Leave it out: all rows are shown without LIMIT.", ("ALL",)),
+    "TABLE": Refusal(
+        "ELF-QL has no TABLE(...)", "Write FROM stream GROUP BY TUMBLE(ts, INTERVAL '30' SECOND).", ("(",)
+    ),
+    "NATURAL": Refusal(
+        "ELF-QL has no NATURAL JOIN",
+        "Name the common columns: JOIN other ON a.x = b.x, or JOIN other USING (x).",
+    ),
+    "|>": Refusal(
+        "ELF-QL has no `|>`", "Write SELECT ... FROM stream WHERE ... GROUP BY ..., and queries in brackets."
+    ),
+    "->": Refusal(
+        "ELF-QL has no lambda functions",
+        "Write explode(x) in a query in brackets, and compute over its rows.",
+    ),
     **dict.fromkeys(("CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIMESTAMP"), _CLOCK),
-    ":": Refusal("paths with `:` are not there", "Write a.b."),
-    "?": Refusal("parameters are not there", "Write the value."),
+    ":": Refusal("ELF-QL has no paths with `:`", "Write a.b."),
+    "?": Refusal("ELF-QL has no parameters", "Write the value."),
 }
 
-_GROUPS: tuple[tuple[str, str], ...] = (
-    ("Write approx_count_distinct, approx_top_k or approx_percentile.", "count_min_sketch"),
-    (_CLOCK.hint, "now curdate getdate"),
-    (
-        "An answer must be the same on every agent and at every attempt: use a field of the record.",
-        "rand random randn randstr uuid shuffle monotonically_increasing_id",
-    ),
-    (
-        "Write stddev(x), variance(x), or avg of an expression.",
-        "skewness kurtosis regr_slope regr_count",
-    ),
-    ("Write string_agg(x, ',').", "group_concat"),
-    ("Write date_format(ts, 'yyyy-MM-dd HH:mm:ss').", "strftime format_timestamp"),
-    ("Write bool_and, bool_or, or sum of an expression with &.", "bit_and bit_or bit_xor"),
-    (
-        "Write explode(x), x[0], from_json(x, 'STRUCT<a: BIGINT>') or get_json_object(text, '$.a').",
-        "stack struct named_struct transform json_tuple",
-    ),
-    (
-        "Write HOP(ts, INTERVAL '10' SECOND, INTERVAL '30' SECOND): slide, then size.",
-        "hopping hop_window hopping_window slide sliding sliding_window slidingwindow hoppingwindow cumulate",
-    ),
-    (
-        "Write TUMBLE(ts, INTERVAL '30' SECOND).",
-        "tumbling tumble_window tumbling_window tumblingwindow time_bucket date_bin countwindow count_window",
-    ),
-    ("Write SESSION(ts, INTERVAL '5' MINUTE).", "sessions sessionwindow session_windows"),
-    ("Select window_start or window_end.", "tumble_start tumble_end hop_start hop_end window_time"),
-)
+_STORED = "Results are kept and written on by sinks: write CREATE JOB name AS SELECT ..."
+_NO_TABLES = "ELF-QL reads streams and stores no tables."
+_FLAGS = "Settings are flags of `elf` and keys of agent.toml; `elf schema` lists the keys."
+_LISTED = "Use `elf get jobs`, `elf get agents` or `elf get streams`."
+_DESCRIBED = "Use `elf describe job NAME` or `elf describe stream NAME`."
 
-UNSUPPORTED_FUNCTIONS: dict[str, str] = {name: hint for hint, names in _GROUPS for name in names.split()}
-"""Functions of Spark that ELF-QL does not have, and what to write instead."""
+FOREIGN_STATEMENTS: dict[str, str] = {
+    **dict.fromkeys(("INSERT", "MERGE", "COPY", "LOAD", "REPLACE"), _STORED),
+    **dict.fromkeys(("UPDATE", "TRUNCATE", "UPSERT"), f"{_NO_TABLES} A job is changed by `elf update FILE`."),
+    "DELETE": f"{_NO_TABLES} A job is ended by `elf delete NAME`.",
+    "DROP": "End a job with `elf delete NAME`.",
+    "ALTER": "Change a job with `elf update FILE`.",
+    **dict.fromkeys(("SET", "RESET", "USE", "PRAGMA", "DECLARE"), _FLAGS),
+    **dict.fromkeys(("SHOW", "LIST"), _LISTED),
+    **dict.fromkeys(("DESCRIBE", "DESC"), _DESCRIBED),
+    "EXPLAIN": "Use `elf explain 'SELECT ...'`.",
+    **dict.fromkeys(
+        ("ANALYZE", "CACHE", "UNCACHE", "REFRESH", "REPAIR", "MSCK", "CLEAR", "ADD", "COMMENT", "VACUUM"),
+        f"{_NO_TABLES} Write SELECT ... FROM stream.",
+    ),
+    **dict.fromkeys(
+        ("BEGIN", "START", "COMMIT", "ROLLBACK", "CALL", "EXECUTE", "IF", "LOOP", "WHILE", "FOR"),
+        "ELF-QL has no scripts and no transactions: write SELECT ..., or CREATE JOB name AS SELECT ...",
+    ),
+    **dict.fromkeys(("GRANT", "REVOKE"), "Roles come with certificates: use `elf ca issue`."),
+    "VALUES": "Put the rows into a file: elf run 'SELECT * FROM t' rows.json.",
+    "TABLE": "Write SELECT * FROM stream.",
+    "FROM": "Write SELECT ... FROM stream: SELECT comes first.",
+}  # fmt: skip
+"""Statements of other SQL by their first word, and what to do instead."""
+
+_PUT = "Write CREATE JOB name AS SELECT ..., or name a query with WITH name AS (SELECT ...)."
+FOREIGN_CREATIONS: dict[str, str] = {
+    **dict.fromkeys(
+        ("TABLE", "VIEW", "TEMPORARY", "TEMP", "MATERIALIZED", "OR", "GLOBAL", "STREAM", "SINK"), _PUT
+    ),
+    "FUNCTION": "Write WITH FUNCTION name(x BIGINT) RETURNS STRING LANGUAGE PYTHON AS $$ ... $$ SELECT ...",
+}
+"""What other SQL creates, and what to write instead."""
+
+FOREIGN_RELATIONS: dict[str, str] = {
+    "VALUES": "Put the rows into a file: elf run 'SELECT ... FROM t' t.json; or into a TABLE of the job.",
+    "RANGE": "A query reads records and makes none: FROM takes the name of a stream.",
+    "EXPLODE": "Write FROM stream LATERAL VIEW explode(x) t AS e.",
+    "UNNEST": "Write FROM stream CROSS JOIN UNNEST(x) AS t(e).",
+}
+"""What other SQL has behind FROM, and what to write instead."""
+
+_DOUBLE = "Write DOUBLE."
+_UTC = "ELF-QL has one TIMESTAMP, an instant in UTC: write TIMESTAMP."
+_JSON = "Keep the text, and write get_json_object(text, '$.a') or from_json(text, 'STRUCT<a: BIGINT>')."
+_NESTED = "Write from_json(text, 'ARRAY<BIGINT>'), array(x, y) or map('a', x)."
+FOREIGN_TYPES: dict[str, str] = {
+    **dict.fromkeys(("FLOAT", "REAL", "FLOAT4", "FLOAT8"), _DOUBLE),
+    **dict.fromkeys(("TIMESTAMP_NTZ", "DATETIME"), _UTC),
+    "TIME": "Write TIMESTAMP, and hour(ts) and minute(ts) of it; or keep the text.",
+    "INTERVAL": "An INTERVAL is a constant beside a time: ts + INTERVAL '30' SECOND.",
+    **dict.fromkeys(("VARIANT", "JSON", "JSONB", "OBJECT"), _JSON),
+    **dict.fromkeys(("ARRAY", "MAP", "STRUCT"), _NESTED),
+    **dict.fromkeys(("GEOMETRY", "GEOGRAPHY"), "Keep longitude and latitude as DOUBLE."),
+    **dict.fromkeys(("UUID", "INET", "CHARACTER"), "Write STRING."),
+    "HUGEINT": "Write DECIMAL(38, 0).",
+}
+"""Types that ELF-QL does not have, and what to write instead."""
+
+UNKNOWN_NODES: dict[str, tuple[str, str]] = {
+    "tuple": (
+        "a row of values in brackets is no value",
+        "Compare each: a = 1 AND b = 2; count(DISTINCT a, b).",
+    ),
+    "collate": ("ELF-QL has no COLLATE", FOREIGN_FUNCTIONS["collate"]),
+    "any": ("ELF-QL has no ANY (SELECT ...)", "Write x IN (SELECT y ...), or x > (SELECT min(y) ...)."),
+    "all": ("ELF-QL has no ALL (SELECT ...)", "Write x > (SELECT max(y) ...)."),
+    "lambda": ("ELF-QL has no lambda functions", FOREIGN_FUNCTIONS["transform"]),
+    "placeholder": ("ELF-QL has no parameters", "Write the value."),
+    "aliases": ("several names are for explode, posexplode and inline", "Write posexplode(x) AS (n, e)."),
+    "bytestring": ("ELF-QL has no text of bytes", "Write X'0aff'."),
+    "bitstring": ("ELF-QL has no text of bits", "Write X'0aff'."),
+    "national": ("ELF-QL has no N'...'", "Write the text without N: '...'."),
+    "slice": ("ELF-QL has no x[a:b]", "Write slice(x, start, length)."),
+    "struct": ("ELF-QL makes no structs", FOREIGN_FUNCTIONS["struct"]),
+    "jsonextract": ("ELF-QL has no paths with `:`", "Write get_json_object(x, '$.a'), or x.a."),
+}
+"""Forms of the SQL parser that ELF-QL does not have, as it calls them."""
 
 SELECTS_NOTHING = "Name columns after SELECT; one with the name of a word of SQL is written `from`."
 STREAM_NAME = "the name of a stream"

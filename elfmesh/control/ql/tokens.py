@@ -8,6 +8,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.control.ql.text_source import SourceText
 
+_NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
+
 UNARY_PLUS = TokenType.PIPE_SLASH
 """How a sign `+` is handed to the SQL parser, which drops its own: the dialect has no such word."""
 
@@ -116,10 +118,30 @@ def check_brackets(source: SourceText, tokens: Sequence[Token]) -> None:
 
 
 def is_alias(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a name before a bracket is that of an input with its columns: UNNEST(x) [AS] t(e)."""
-    before = tokens[at - 1] if at else None
-    named = tokens[at].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
-    return named and before is not None and before.token_type in (TokenType.ALIAS, TokenType.R_PAREN)
+    """Whether a name before a bracket is that of an input with its columns.
+
+    As in UNNEST(x) [AS] t(e), FROM s t(a, b) and WITH t(a, b) AS (SELECT ...).
+    """
+    before = tokens[at - 1].token_type if at else None
+    if tokens[at].token_type not in _NAMES:
+        return False
+    if before in (TokenType.ALIAS, TokenType.R_PAREN):
+        return True
+    if not names_columns(tokens, at + 1):
+        return False
+    behind = next(end for end in range(at + 1, len(tokens)) if tokens[end].token_type == TokenType.R_PAREN)
+    words = [token.text.upper() for token in tokens[behind + 1 : behind + 4]]
+    return before in _NAMES or (words[:2] == ["AS", "("] and words[2:] in (["SELECT"], ["WITH"], ["("]))
+
+
+def names_columns(tokens: Sequence[Token], opening: int) -> bool:
+    """Whether a bracket holds nothing but names, with commas between them: the columns of an alias."""
+    for at in range(opening + 1, len(tokens), 2):
+        if tokens[at].token_type not in _NAMES or at + 1 == len(tokens):
+            return False
+        if tokens[at + 1].token_type != TokenType.COMMA:
+            return tokens[at + 1].token_type == TokenType.R_PAREN
+    return False
 
 
 def has_special_form(tokens: Sequence[Token], opening: int) -> bool:

@@ -15,7 +15,9 @@ from sqlglot import exp
 from elfmesh.control.ql.aggregate_calls import aggregate, nulls, within_group
 from elfmesh.control.ql.aggregates import AGGREGATES
 from elfmesh.control.ql.declared import python_call
-from elfmesh.control.ql.literals import literal, negative
+from elfmesh.control.ql.foreign_functions import FOREIGN_FUNCTIONS
+from elfmesh.control.ql.like import escaped, like
+from elfmesh.control.ql.literals import binary, literal, negative
 from elfmesh.control.ql.nodes import (
     Aggregate,
     Call,
@@ -35,7 +37,7 @@ from elfmesh.control.ql.refusals import (
     GROUPING,
     MARK,
     OVER_FUNCTIONS,
-    UNSUPPORTED_FUNCTIONS,
+    UNKNOWN_NODES,
     WINDOWS,
 )  # fmt: skip
 from elfmesh.control.ql.registry import FUNCTIONS
@@ -101,13 +103,14 @@ class Translator:
             exp.Not: lambda node: self._make("not", node, node.this),
             exp.Is: self._is, exp.NullSafeNEQ: self._distinct_from, exp.Between: self._between,
             exp.In: self._in,
-            exp.Like: self._like, exp.ILike: self._like, exp.Escape: self._escape,
+            **{kind: lambda node: like(self, node) for kind in (exp.Like, exp.ILike)},
+            exp.Escape: lambda node: escaped(self, node),
             exp.RegexpLike: lambda node: self._make("rlike", node, node.this, node.expression),
             exp.DPipe: lambda node: self._make("concat", node, node.this, node.expression),
             exp.Case: self._case, exp.Cast: self._cast, exp.TryCast: self._cast, exp.Interval: self._interval,
             exp.Trim: self._trim, exp.Extract: self._extract,
             exp.StrPosition: lambda node: self._make("locate", node, node.args["substr"], node.this),
-            exp.Substring: self._substring,
+            exp.Substring: self._substring, exp.HexString: lambda node: binary(self, node),
         }  # fmt: skip
 
     def expr(self, node: Any) -> Expr:
@@ -149,13 +152,17 @@ class Translator:
         return self._source.error(message, place if place != NOWHERE else self._start, hint)
 
     def _unknown(self, node: Any) -> QueryError:
-        name = node.sql_name().lower() if isinstance(node, exp.Func) else node.key
-        shown = node.sql(dialect="spark") if isinstance(node, exp.Expr) else str(node)
-        shown = shown.replace(MARK, "").replace(MARK.upper(), "")
-        hint = UNSUPPORTED_FUNCTIONS.get(name, "The page on ELF-QL in the documentation lists what there is.")
         if isinstance(node, exp.Parameter):
             return refused_dollar(self._source, node.name)
-        return self.error(node, f"`{shown[:60]}` is not there", hint)
+        if node.key in UNKNOWN_NODES:
+            return self.error(node, *UNKNOWN_NODES[node.key])
+        name = node.sql_name().lower() if isinstance(node, exp.Func) else node.key
+        if name in FOREIGN_FUNCTIONS:
+            return self.error(node, f"ELF-QL has no function {name}", FOREIGN_FUNCTIONS[name])
+        shown = node.sql(dialect="spark") if isinstance(node, exp.Expr) else str(node)
+        shown = shown.replace(MARK, "").replace(MARK.upper(), "")
+        hint = "The page on ELF-QL in the documentation lists what there is."
+        return self.error(node, f"ELF-QL does not have `{shown[:60]}`", hint)
 
     def _make(self, name: str, node: Any, *args: Any, option: str = "") -> Call:
         given = tuple(self.expr(arg) for arg in args)
@@ -305,21 +312,6 @@ class Translator:
             raise self.error(node, "IN takes a list of values", "Write x IN ('a', 'b').")
         return self._make("in", node, node.this, *values)
 
-    def _like(self, node: exp.Like | exp.ILike, escape: str = "\\") -> Expr:
-        if isinstance(node.expression, exp.Any | exp.All | exp.Tuple):
-            raise self.error(node, "LIKE ANY and LIKE ALL are not there", "Join several LIKE with OR or AND.")
-        name = "ilike" if isinstance(node, exp.ILike) else "like"
-        call: Expr = self._make(name, node, node.this, node.expression, option=escape)
-        return Call("not", (call,), at=call.at) if node.args.get("negate") else call
-
-    def _escape(self, node: exp.Escape) -> Expr:
-        escape = node.expression
-        if not (isinstance(escape, exp.Literal) and escape.is_string and len(escape.name) == 1):
-            raise self.error(node, "ESCAPE takes one character", "Write LIKE 'a!%' ESCAPE '!'.")
-        if not isinstance(node.this, exp.Like | exp.ILike):
-            raise self._unknown(node)
-        return self._like(node.this, escape.name)
-
     def _case(self, node: exp.Case) -> Expr:
         subject = node.this
         args: list[Expr] = []
@@ -336,8 +328,9 @@ class Translator:
         kind = node.args["to"]
         target = type_target(kind) if isinstance(kind, exp.DataType) else None
         if target is None:
-            said = f"the type {kind.sql(dialect='spark')} is not there"
-            raise self.error(node, said, f"There are {TYPE_NAMES}.")
+            raise self.error(
+                node, f"ELF-QL has no type {kind.sql(dialect='spark')}", f"There are {TYPE_NAMES}."
+            )
         if is_no_value(node, target):
             raise self.error(node, f"{node.this.sql()} is no {target}", "Write it as 2015-05-17[ 10:05:00].")
         value = self.expr(node.this)

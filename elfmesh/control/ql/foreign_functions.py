@@ -1,0 +1,166 @@
+"""Functions of Spark, and some of other engines, that ELF-QL does not have, each with what to write instead.
+
+Only a table: what is refused here gets an error at its own line and column. Names are lower case. A name
+that ELF-QL has is not in it, which a test checks. What stands here and becomes a function of ELF-QL has to
+leave the table.
+"""
+
+from __future__ import annotations
+
+CLOCK_HINT = "An answer must not depend on when it is computed: use the event time, ts, or window_end."
+
+_CHANCE = "An answer must be the same on every agent and at every attempt: use a field of the record."
+_JSON = "Write get_json_object(text, '$.a') or from_json(text, 'STRUCT<a: BIGINT>')."
+_LAMBDA = (
+    "ELF-QL has no lambda functions: write explode(x) in a query in brackets, and compute over its rows."
+)
+_LISTS = "Write explode(x) in a query in brackets, choose the rows, and collect them again with array_agg."
+_STRUCT = "ELF-QL makes no structs: select each field as a column, or write map('a', x, 'b', y)."
+_INTERVAL = "An INTERVAL is a constant beside a time: ts + INTERVAL '30' SECOND."
+_TIME = "ELF-QL has no type TIME: write hour(ts) and minute(ts), or date_format(ts, 'HH:mm:ss')."
+_ZONE = (
+    "ELF-QL has one TIMESTAMP, an instant in UTC: write to_timestamp(x[, pattern]) or make_timestamp(...)."
+)
+_NO_TIME = "Write to_timestamp(x[, pattern]) or to_date(x[, pattern]): text that is no time gives NULL."
+_VARIANT = f"ELF-QL has no type VARIANT. {_JSON}"
+_CSV = "Write split(text, ','); a whole log is read by --format csv."
+_XML = "Write regexp_extract(text, '<a>([^<]*)</a>', 1)."
+_FITS = "Write sum(x) or avg(x); CAST(x AS DECIMAL(38, 0)) keeps large sums exact."
+_SHOWN = "Write format_number(x, 2) for a number, date_format(ts, 'yyyy-MM-dd') for a time."
+_BINARY = "Write unhex(x), unbase64(x), or CAST(x AS BINARY) for the bytes of a text in UTF-8."
+_NUMBER = "Write CAST(replace(x, ',', '') AS DECIMAL(18, 2))."
+_SESSION = "A query has no user, catalog or session: write the value."
+_FILE = "Every record has `_source`, its file, and `_host`, its agent."
+_FAILS = "A query does not fail because of a value: filter with WHERE, or count with count_if(condition)."
+_JAVA = (
+    "ELF-QL calls no Java: declare WITH FUNCTION name(x BIGINT) RETURNS BIGINT LANGUAGE PYTHON AS $$ ... $$."
+)
+_SECRET = "Write sha2(x, 256): equal values stay equal."
+_MOMENTS = "Write stddev(x), variance(x), or avg of an expression."
+_LINE = "Write corr(y, x), covar_pop(y, x), var_pop(x) or avg(x), of which the line through x and y is made."
+_DISTINCT = "Write count(DISTINCT x), approx_count_distinct(x), or the sketches of theta_sketch_agg(x)."
+_KLL = "Write kll_sketch_agg_double(x) and kll_sketch_get_quantile_double(sketch, 0.99)."
+_TOP = "Write approx_top_k(x, k), approx_count_distinct(x) or approx_percentile(x, 0.99)."
+_UTF8 = "A STRING is valid UTF-8 always: leave it out."
+_PLACE = "ELF-QL has no geometry: keep longitude and latitude as numbers of their own."
+_VECTOR = "Write explode(x) in a query in brackets, and sum or avg over its rows."
+_COLLATE = "Text is compared by its bytes: write lower(x) to leave out the case."
+_DIFF = "Write datediff(end, start) for days, or unix_seconds(end) - unix_seconds(start)."
+_ADD = "Write ts + INTERVAL '1' DAY, or add_months(ts, n)."
+_HOP = "Write HOP(ts, INTERVAL '10' SECOND, INTERVAL '30' SECOND): slide, then size."
+_TUMBLE = "Write TUMBLE(ts, INTERVAL '30' SECOND)."
+
+_GROUPS: tuple[tuple[str, str], ...] = (
+    (CLOCK_HINT, "now curdate curtime getdate sysdate today"),
+    (_CHANCE, "rand random randn randstr uniform uuid shuffle monotonically_increasing_id"),
+    (_LAMBDA, "transform filter exists forall aggregate"),
+    (_LAMBDA, "reduce zip_with map_filter map_zip_with transform_keys"),
+    (_LAMBDA, "transform_values any_match all_match none_match list_transform list_filter"),
+    (_LISTS, "array_append array_prepend array_insert array_remove array_except array_intersect array_union"),
+    (_LISTS, "array_repeat arrays_overlap arrays_zip flatten sequence generate_series list_append array_cat"),
+    ("Write sort_array(x): it puts NULL first.", "array_sort list_sort"),
+    ("Write x[i], which counts from 0, or element_at(x, i), which counts from 1.", "list_extract array_get"),
+    (_STRUCT, "struct named_struct struct_pack row"),
+    (_JSON, "json_tuple json_extract json_extract_string json_extract_scalar json_value json_query to_jsonb"),
+    ("Name the fields: from_json(text, 'STRUCT<a: BIGINT>').", "schema_of_json schema_of_variant"),
+    ("Name the fields: from_json(text, 'STRUCT<a: BIGINT>').", "schema_of_variant_agg"),
+    (_VARIANT, "parse_json try_parse_json variant_get try_variant_get"),
+    (_VARIANT, "is_variant_null is_valid_variant to_variant_object"),
+    (_VARIANT, "variant_explode variant_explode_outer variant_insert"),
+    (_VARIANT, "variant_set variant_delete variant_array_append"),
+    (_VARIANT, "try_variant_insert try_variant_set try_variant_array_append variant_strip_nulls"),
+    (_CSV, "from_csv to_csv schema_of_csv read_csv"),
+    (_XML, "from_xml to_xml schema_of_xml xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long"),
+    (_XML, "xpath_number xpath_short xpath_string"),
+    ("Write SELECT ... UNION ALL SELECT ..., or explode(array(x, y)).", "stack"),
+    (_INTERVAL, "make_interval make_dt_interval make_ym_interval try_make_interval"),
+    (_INTERVAL, "to_seconds to_minutes to_hours to_days"),
+    (_TIME, "make_time to_time try_to_time time time_diff time_trunc time_from_micros time_from_millis"),
+    (_TIME, "time_from_seconds time_to_micros time_to_millis time_to_seconds"),
+    (_ZONE, "to_timestamp_ntz make_timestamp_ntz try_make_timestamp_ntz"),
+    (_ZONE, "timestamp_ntz current_timezone"),
+    (_NO_TIME, "try_to_timestamp try_to_date strptime str_to_date parse_datetime parse_timestamp date_parse"),
+    ("Times have microseconds: write unix_micros(ts) or timestamp_micros(n).", "unix_nanos timestamp_nanos"),
+    ("Times have microseconds: write unix_micros(ts) or timestamp_micros(n).", "epoch_ns"),
+    ("Write unix_seconds(ts), unix_millis(ts) or unix_micros(ts).", "epoch epoch_ms epoch_us to_epoch"),
+    (_DIFF, "timestampdiff timestamp_diff timediff age"),
+    (_ADD, "timestampadd timestamp_add date_sub_interval adddate subdate"),
+    ("Write weekofyear(ts).", "week week_of_year isoweek"),
+    ("Write date_format(ts, 'yyyy-MM-dd HH:mm:ss').", "strftime format_timestamp format_datetime to_iso8601"),
+    ("Write date_trunc('MINUTE', ts).", "tostartofminute tostartofhour tostartofday tostartofinterval"),
+    (_SHOWN, "to_char to_varchar"),
+    (_NUMBER, "to_number try_to_number"),
+    (_BINARY, "to_binary try_to_binary encode to_base32 from_base32"),
+    ("Write CAST(x AS STRING) for bytes in UTF-8, or CASE x WHEN a THEN b ELSE c END.", "decode"),
+    ("Write CASE n WHEN 1 THEN a WHEN 2 THEN b END.", "elt"),
+    (_UTF8, "is_valid_utf8 make_valid_utf8 validate_utf8 try_validate_utf8"),
+    ("Write concat('\"', x, '\"').", "quote"),
+    ("Write regexp_replace(x, '[A-Z]', 'X').", "mask"),
+    ("Write split(x, ' ').", "sentences string_split str_split"),
+    ("Write split(x, ' ').", "string_to_array regexp_split_to_array splitbychar"),
+    ("Write levenshtein(x, y).", "jaro_winkler_similarity editdist3 edit_distance damerau_levenshtein"),
+    ("Write locate(part, x) or instr(x, part).", "strpos charindex indexof"),
+    ("Write regexp_like(x, pattern).", "regexp_matches regexp_contains match"),
+    ("Write hex(x).", "to_hex"),
+    ("Write if(condition, a, b).", "iif"),
+    ("Write -x.", "negate"),
+    ("Write ~x.", "bitwise_not bitnot"),
+    ("Write ln(x + sqrt(x * x - 1)).", "acosh"),
+    ("Write ln(x + sqrt(x * x + 1)).", "asinh"),
+    ("Write 0.5 * ln((1 + x) / (1 - x)).", "atanh"),
+    ("Write exp(sum(ln(x))) for numbers above 0.", "product"),
+    (_FITS, "try_sum try_avg"),
+    (_MOMENTS, "skewness kurtosis"),
+    (_LINE, "regr_slope regr_count regr_avgx regr_avgy regr_intercept regr_r2 regr_sxx regr_sxy regr_syy"),
+    ("Write count(*) with GROUP BY width_bucket(x, low, high, n).", "histogram_numeric histogram"),
+    ("Write max(x & 1) + max(x & 2) + max(x & 4) and so on; min in place of max for bit_and.", "bit_and"),
+    ("Write max(x & 1) + max(x & 2) + max(x & 4) and so on; min in place of max for bit_and.", "bit_or"),
+    ("Write sum(x & 1) % 2 + sum(x & 2) % 4 and so on.", "bit_xor"),
+    ("Write grouping(a) * 2 + grouping(b).", "grouping__id"),
+    ("Write string_agg(x, ',').", "group_concat string_concat"),
+    ("Write array_agg(x).", "list grouparray"),
+    ("Write max_by(x, y) or min_by(x, y).", "arg_max argmax arg_min argmin"),
+    ("Write percentile(x, 0.99) or approx_percentile(x, 0.99).", "quantile quantile_cont"),
+    ("Write percentile(x, 0.99) or approx_percentile(x, 0.99).", "quantile_disc approx_quantile"),
+    ("Write count(DISTINCT x).", "uniq uniqexact count_distinct"),
+    (_DISTINCT, "bitmap_and_agg bitmap_bit_position bitmap_bucket_number bitmap_construct_agg bitmap_count"),
+    (_DISTINCT, "bitmap_or_agg theta_intersection_agg"),
+    (_TOP, "count_min_sketch approx_top_k_accumulate approx_top_k_combine approx_top_k_estimate"),
+    (_FAILS, "assert_true raise_error error"),
+    (_JAVA, "java_method reflect try_reflect udf udaf udtf call_udf call_function"),
+    (_SECRET, "aes_encrypt aes_decrypt try_aes_decrypt hmac"),
+    (_SESSION, "current_user user session_user current_database current_schema current_catalog version"),
+    (_FILE, "input_file_name input_file_block_length input_file_block_start spark_partition_id"),
+    (_COLLATE, "collate collation collations"),
+    (_PLACE, "st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid st_astext st_point st_distance"),
+    (_VECTOR, "vector_avg vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm"),
+    (_VECTOR, "vector_normalize vector_sum"),
+    ("Write CAST(x AS BIGINT), or CAST(x AS DOUBLE) for a number with a fraction.", "toint64 tofloat64"),
+    ("Write CAST(x AS BIGINT), or CAST(x AS DOUBLE) for a number with a fraction.", "to_int to_double"),
+    ("Write CAST(x AS DOUBLE), or double(x).", "float real"),
+    (_HOP, "hopping hop_window hopping_window slide sliding"),
+    (_HOP, "sliding_window slidingwindow hoppingwindow cumulate"),
+    (_TUMBLE, "tumbling tumble_window tumbling_window tumblingwindow"),
+    (_TUMBLE, "time_bucket date_bin countwindow count_window"),
+    ("Write SESSION(ts, INTERVAL '5' MINUTE).", "sessions sessionwindow session_windows"),
+    ("Select window_start or window_end.", "tumble_start tumble_end hop_start hop_end window_time"),
+)  # fmt: skip
+
+_FAMILIES = {
+    f"{family}_{part}_{kind}".replace("__", "_"): hint
+    for hint, family, parts, kinds in (
+        (_KLL, "kll_sketch", "agg get_quantile merge", "bigint float"),
+        (_KLL, "kll_sketch", "get_n get_rank to_string", "bigint float double"),
+        (_KLL, "kll_merge_agg", "", "bigint float"),
+        (_DISTINCT, "tuple", "difference intersection union", "double integer theta_double theta_integer"),
+        (_DISTINCT, "tuple", "intersection_agg union_agg", "double integer"),
+        (_DISTINCT, "tuple_sketch", "agg estimate summary theta", "double integer"),
+    )
+    for part in parts.split() or [""]
+    for kind in kinds.split()
+}
+
+FOREIGN_FUNCTIONS: dict[str, str] = _FAMILIES | {
+    name: hint for hint, names in _GROUPS for name in names.split()
+}
+"""Functions that ELF-QL does not have, and what to write instead."""
