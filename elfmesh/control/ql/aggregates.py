@@ -137,7 +137,9 @@ def _integer(reduction: Reduction, node: Aggregate, at: int, what: str, span: tu
     assert isinstance(given.value, int)
     if not span[0] <= given.value <= span[1]:
         raise reduction.error(
-            given, f"{what} of {node.kind} is from {span[0]} to {span[1]}, not {given.value}"
+            given,
+            f"{what} of {node.kind} is from {span[0]} to {span[1]}, not {given.value}",
+            f"Write {span[0]} or more, and at most {span[1]}.",
         )
     return given.value
 
@@ -391,6 +393,6 @@ def _top(reduction: Reduction, node: Aggregate) -> Expr:
     k = _integer(reduction, node, 1, "k", (1, COUNTERS_MAX)) or TOP_DEFAULT
     counters = _integer(reduction, node, 2, "the counters", (1, COUNTERS_MAX)) or max(TOP_COUNTERS, k)
     if counters < k:
-        raise reduction.error(node.args[2], f"{counters} counters cannot name {k} values")
+        raise reduction.error(node.args[2], f"{counters} counters cannot name {k} values", "Ask for fewer.")
     top = reduction.state(_with("top", counters, TOP_COUNTERS), _filtered(node, node.args[0]))
     return Call("head of list", (top,), str(k), at=node.at)

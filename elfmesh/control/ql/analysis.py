@@ -275,10 +275,11 @@ class _Analyser:
 
     def _grouping_hint(self, name: str) -> str:
         """What to write for a name that is neither a key nor an output."""
-        outputs = [item.name for item in self._items]
+        outputs = [item.name for item in self._items if not item.name.startswith("#")]
         ways = f"Add it to GROUP BY, or write min({name}) or max({name})"
         near = "" if name in outputs else suggest(name, outputs)
-        return near or f"{ways}; the query's own columns are {', '.join(outputs)}."
+        own = f"; the query's own columns are {', '.join(outputs)}" if outputs else ""
+        return near or f"{ways}{own}."
 
     def _split(self, expr: Expr) -> Expr:
         def change(node: Expr) -> Expr | None:
@@ -300,7 +301,9 @@ class _Analyser:
 
     def _reduce(self, node: Aggregate) -> Expr:
         for child in node.children:
-            self._refuse_above(child, f"the argument of {node.kind}", "")
+            self._refuse_above(
+                child, f"the argument of {node.kind}", "Aggregate in a query in brackets below."
+            )
             self._names.refuse_aliases(child, f"the argument of {node.kind}")
         return reduce(self, node)
 

@@ -128,7 +128,7 @@ class Cutter:
                 continue
             option = self._option()
             if option in given:
-                raise self._error(f"{option} is given twice")
+                raise self._error(f"{option} is given twice", "Leave one of them out.")
             start = self._tokens[self._at].start
             self._at += len(option.split())
             given[option] = self._option_value(option)
@@ -146,7 +146,7 @@ class Cutter:
     def _table(self, tables: dict[str, inline.InlineTable]) -> None:
         found, at = inline.read_table(self._source, self._tokens, self._at + 1)
         if found.name in tables:
-            raise self._error(f"table {found.name} is there twice")
+            raise self._error(f"table {found.name} is there twice", "Give one of them another name.")
         tables[found.name], self._at = found, at
 
     def _job_name(self) -> tuple[str, str]:
@@ -192,7 +192,10 @@ class Cutter:
         if option in _NUMBERS:
             (least, most), text = _NUMBERS[option], self._word()
             if not text.isdigit() or not least <= int(text) <= most:
-                raise self._error(f"{option} takes a number from {least} to {most}, not `{self._shown()}`")
+                raise self._error(
+                    f"{option} takes a number from {least} to {most}, not `{self._shown()}`",
+                    f"Write {option} {most}.",
+                )
             self._at += 1
             return int(text)
         start = self._at
@@ -332,7 +335,10 @@ class Cutter:
             if token is None or token.token_type != TokenType.STRING:
                 raise self._error(f"the value of a label is a 'string', not `{self._shown()}`", hint)
             if labels.get(key, token.text) != token.text:
-                raise self._error(f"no agent has two values of the label {key}")
+                raise self._error(
+                    f"no agent has two values of the label {key}",
+                    "Leave one of them out, or choose by another label.",
+                )
             labels[key] = token.text
             self._at += 1
             if self._word() not in (",", "AND"):

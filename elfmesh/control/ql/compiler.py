@@ -125,7 +125,11 @@ class Compiler:
             return operator(self, expr, args)
         for operand in args:
             if operand.type == DURATION:
-                raise self.error(expr, "an INTERVAL can only be added to or subtracted from a time")
+                raise self.error(
+                    expr,
+                    "an INTERVAL can only be added to or subtracted from a time",
+                    "Write ts + INTERVAL '5' MINUTE.",
+                )
         return FUNCTIONS[expr.name].build(self, expr, args)
 
     def _column(self, expr: Expr, name: str) -> Operand:
@@ -142,7 +146,11 @@ class Compiler:
     def _cast(self, call: Call, operand: Operand) -> Operand:
         target = call.option
         if operand.type == DURATION or not castable(operand.type, target):
-            raise self.error(call, f"{type_name(operand.type)} cannot be cast to {target}")
+            raise self.error(
+                call,
+                f"{type_name(operand.type)} cannot be cast to {target}",
+                "Cast it to STRING first, or take the part that is needed.",
+            )
         strict = call.name == "try_cast"
         return lift_arrays(target_type(target), lambda array: cast(array, target, strict=strict), operand)
 

@@ -332,7 +332,9 @@ class Drafter:
         self._around.pop()
         if len(draft.columns) != 1:
             raise self.origin.error(
-                f"a query that stands for a value has one column, not {len(draft.columns)}", place
+                f"a query that stands for a value has one column, not {len(draft.columns)}",
+                place,
+                "Select one column, or join with the query: JOIN (SELECT ...) t ON ...",
             )
         name = f"#q{len(self.scalars)}"
         self.scalars.append((name, draft))

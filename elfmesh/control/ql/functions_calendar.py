@@ -86,7 +86,9 @@ def _months_between(context: Context, call: Call, args: list[Operand]) -> Operan
     rounds = True
     if len(args) == 3:
         if args[2].type != BOOLEAN or not args[2].constant:
-            raise context.error(call.args[2], "whether to round is TRUE or FALSE")
+            raise context.error(
+                call.args[2], "whether to round is TRUE or FALSE", "Write months_between(a, b, false)."
+            )
         rounds = bool(args[2].value())
 
     def over(end: pa.Array, start: pa.Array) -> pa.Array:

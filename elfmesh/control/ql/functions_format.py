@@ -55,7 +55,11 @@ def _format_string(context: Context, call: Call, args: list[Operand]) -> Operand
     shape = literal_text(context, call, args, 0, "the format")
     for at, operand in enumerate(args[1:], 1):
         if is_nested(operand.type):
-            raise context.error(call.args[at], f"{call.name} does not take {type_name(operand.type)}")
+            raise context.error(
+                call.args[at],
+                f"{call.name} does not take {type_name(operand.type)}",
+                "Write to_json(x) for a list or map, CAST(x AS STRING) for bytes.",
+            )
     if shape is None:
         return nothing(STRING)
     pieces = _pieces(context, call, shape, [operand.type for operand in args[1:]])
@@ -156,12 +160,18 @@ def _pieces(context: Context, call: Call, shape: str, kinds: list[pa.DataType]) 
         place = int(number) - 1 if number else next_place
         next_place += not number
         if not 0 <= place < len(kinds):
-            raise context.error(call.args[0], f"the format wants {place + 1} values, there are {len(kinds)}")
+            raise context.error(
+                call.args[0],
+                f"the format wants {place + 1} values, there are {len(kinds)}",
+                "Write a value for each `%` of the format; `%%` is a percent sign.",
+            )
         piece = _Piece(place, letter, flags, int(width or 0), None if precision is None else int(precision))
         if not piece.fits(kinds[place]) or "(" in flags or "#" in flags:
             raise context.error(call.args[0], f"{match[0]} cannot write {type_name(kinds[place])}", _HINT)
         if piece.width > WIDTH_MAX or (piece.precision or 0) > DIGITS_MAX:
-            raise context.error(call.args[0], f"{match[0]} is too wide")
+            raise context.error(
+                call.args[0], f"{match[0]} is too wide", "Write a smaller width; lpad(x, n) makes long texts."
+            )
         pieces.append(piece)
     pieces.append(shape[last:])
     stray = [text for text in (_CONVERSION.split(shape)[::6]) if "%" in text]

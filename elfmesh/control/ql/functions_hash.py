@@ -151,7 +151,9 @@ def _big_bytes(value: Decimal, scale: int) -> bytes:
 def _hash(context: Context, call: Call, args: list[Operand]) -> Operand:
     for at, operand in enumerate(args):
         if is_nested(operand.type) or pa.types.is_duration(operand.type):
-            raise context.error(call.args[at], f"{call.name} does not take {type_name(operand.type)}")
+            raise context.error(
+                call.args[at], f"{call.name} does not take {type_name(operand.type)}", "Write to_json(x)."
+            )
     one = murmur3 if call.name == "hash" else xxhash64
     operands = [operand for operand in args if operand.type != pa.null()]
     if not operands:

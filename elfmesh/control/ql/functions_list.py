@@ -123,7 +123,7 @@ def _field_of(context: Context, call: Call, args: list[Operand]) -> Operand:
     if is_map(kind) and kind.key_type == STRING:
         return lift_arrays(kind.item_type, lambda x: pc.map_lookup(x, call.option, "first"), args[0])
     if not pa.types.is_struct(kind) or kind.get_field_index(call.option) < 0:
-        raise context.error(call, f"{type_name(kind)} has no field {call.option}")
+        raise context.error(call, f"{type_name(kind)} has no field {call.option}", "Name one of its fields.")
     part = kind.field(call.option).type
     return lift_arrays(part, lambda x: pc.struct_field(x, call.option), args[0])
 
@@ -158,7 +158,11 @@ def _position(context: Context, call: Call, args: list[Operand]) -> Operand:
 def _plain_elements(context: Context, call: Call, args: list[Operand]) -> Operand:
     values = list_argument(context, call, args, 0)
     if is_nested(values.type.value_type):
-        raise context.error(call, f"{call.name} does not work on {type_name(values.type)}")
+        raise context.error(
+            call,
+            f"{call.name} does not work on {type_name(values.type)}",
+            "Its elements are numbers, texts or times: take them apart with explode(x).",
+        )
     return values
 
 
@@ -186,7 +190,11 @@ def _sorted(context: Context, call: Call, args: list[Operand]) -> Operand:
     upward = True
     if len(args) == 2:
         if args[1].type != BOOLEAN or not args[1].constant:
-            raise context.error(call.args[1], "the direction of sort_array is TRUE or FALSE")
+            raise context.error(
+                call.args[1],
+                "the direction of sort_array is TRUE or FALSE",
+                "Write sort_array(x, false) for the largest first.",
+            )
         upward = bool(args[1].value())
     return over_rows(values.type, lambda items: sorted(items, key=ascending, reverse=not upward), values)
 
@@ -208,7 +216,11 @@ def _slice(context: Context, call: Call, args: list[Operand]) -> Operand:
     values = list_argument(context, call, args, 0)
     start, length = (argument(context, call, args, at, BIGINT) for at in (1, 2))
     if (start.constant and start.value() == 0) or (length.constant and (length.value() or 0) < 0):
-        raise context.error(call, "slice counts from 1 or from -1 backwards, and takes no negative length")
+        raise context.error(
+            call,
+            "slice counts from 1 or from -1 backwards, and takes no negative length",
+            "Write slice(x, 1, n) for the first n.",
+        )
 
     def one(items: list[Any], n: int, count: int) -> list[Any] | None:
         if not n or count < 0:

@@ -71,7 +71,7 @@ def _isnotnull(context: Context, call: Call, args: list[Operand]) -> Operand:
 @function("isnan", 1, signature="$(x)")
 def _isnan(context: Context, call: Call, args: list[Operand]) -> Operand:
     if args[0].type == BOOLEAN:
-        raise context.error(call, "isnan works on numbers")
+        raise context.error(call, "isnan works on numbers", "Write CAST(x AS DOUBLE), or x IS NULL.")
     return lift(BOOLEAN, lambda x: pc.fill_null(pc.is_nan(x), False), convert(args[0], DOUBLE))
 
 

@@ -117,7 +117,11 @@ def _from_entries(context: Context, call: Call, args: list[Operand]) -> Operand:
     pairs = list_argument(context, call, args, 0)
     kind = pairs.type.value_type
     if not pa.types.is_struct(kind) or kind.num_fields != 2:
-        raise context.error(call, f"map_from_entries takes a list of structs of two, not {type_name(kind)}")
+        raise context.error(
+            call,
+            f"map_from_entries takes a list of structs of two, not {type_name(kind)}",
+            "Write map_from_entries(map_entries(m)), or map_from_arrays(keys, values).",
+        )
     _plain_key(context, call, kind.field(0).type)
 
     def one(items: list[Any]) -> Pairs | None:
@@ -134,7 +138,9 @@ def _concat(context: Context, call: Call, args: list[Operand]) -> Operand:
     other = next((at for at, each in enumerate(maps) if each.type != maps[0].type), None)
     if other is not None:
         names = f"{type_name(maps[0].type)} and {type_name(maps[other].type)}"
-        raise context.error(call.args[other], f"map_concat puts {names} together")
+        raise context.error(
+            call.args[other], f"map_concat puts {names} together", "Cast keys and values to one type."
+        )
     return over_rows(maps[0].type, lambda *row: _unique([pair for each in row for pair in each]), *maps)
 
 

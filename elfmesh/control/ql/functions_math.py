@@ -53,7 +53,11 @@ def _signed(context: Context, call: Call, args: list[Operand]) -> Operand:
     if call.name == "negative":
         return OPERATORS["neg"](context, call, args)
     if operand.type not in (BIGINT, DOUBLE, STRING, VOID) and not is_decimal(operand.type):
-        raise context.error(call, f"`+` does not work on {type_name(operand.type)}")
+        raise context.error(
+            call,
+            f"`+` does not work on {type_name(operand.type)}",
+            "Leave it out, or write CAST(x AS BIGINT).",
+        )
     return convert(operand, DOUBLE) if operand.type in (STRING, VOID) else operand
 
 
@@ -187,7 +191,9 @@ def _pmod(context: Context, call: Call, args: list[Operand]) -> Operand:
     """The remainder with the sign of the divisor's absolute value: pmod(-7, 3) is 2."""
     for operand in args:
         if operand.type not in (BIGINT, DOUBLE, STRING, VOID):
-            raise context.error(call, f"pmod does not work on {type_name(operand.type)}")
+            raise context.error(
+                call, f"pmod does not work on {type_name(operand.type)}", "Write CAST(x AS BIGINT)."
+            )
 
     def step(name: str, left: Operand, right: Operand) -> Operand:
         return OPERATORS[name](context, Call(name, call.args, at=call.at), [left, right])

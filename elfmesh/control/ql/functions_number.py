@@ -86,7 +86,11 @@ simple(
 def _bits(context: Context, call: Call, args: list[Operand]) -> list[Operand]:
     for operand in args:
         if operand.type not in (BIGINT, STRING, VOID):
-            raise context.error(call, f"`{call.name}` works on integers, not on {type_name(operand.type)}")
+            raise context.error(
+                call,
+                f"`{call.name}` works on integers, not on {type_name(operand.type)}",
+                "Write CAST(x AS BIGINT).",
+            )
     return [convert(operand, BIGINT) for operand in args]
 
 

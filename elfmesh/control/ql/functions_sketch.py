@@ -200,7 +200,9 @@ def _sketch_function(
     for at, operand in enumerate(args):
         if operand.type not in (BINARY, VOID):
             raise context.error(
-                call.args[at], f"{call.name} reads sketches, which are BINARY, not {type_name(operand.type)}"
+                call.args[at],
+                f"{call.name} reads sketches, which are BINARY, not {type_name(operand.type)}",
+                "Write a column that a sketch function has made.",
             )
 
     def one(*held: bytes | None) -> Any:
@@ -250,7 +252,7 @@ def _union(context: Context, call: Call, args: list[Operand]) -> Operand:
 def _theta_union(context: Context, call: Call, args: list[Operand]) -> Operand:
     log = literal_int(context, call, args, 2, "the logarithm") if len(args) == 3 else _THETA_LOG
     if log is None or not 4 <= log <= 14:
-        raise context.error(call, "the logarithm of the entries is from 4 to 14")
+        raise context.error(call, "the logarithm of the entries is from 4 to 14", "Write 12.")
     return _sketch_function(context, call, args[:2], BINARY, partial(sketches.theta_union, entries=1 << log))
 
 
@@ -264,7 +266,7 @@ def _theta_sets(context: Context, call: Call, args: list[Operand]) -> Operand:
 def _kll_read(context: Context, call: Call, args: list[Operand]) -> Operand:
     share = argument(context, call, args, 1, DOUBLE)
     if not share.constant or share.value() is None or not 0 <= share.value() <= 1:
-        raise context.error(call.args[1], f"{call.name} takes a constant share from 0 to 1")
+        raise context.error(call.args[1], f"{call.name} takes a constant share from 0 to 1", "Write 0.99.")
     rank = float(share.value())
 
     def read(held: bytes) -> float | None:

@@ -94,7 +94,11 @@ def _read(context: Context, call: Call, args: list[Operand], kind: pa.DataType) 
     if args[0].type in (DATE, TIMESTAMP):
         return convert(args[0], kind)
     if args[0].type not in (STRING, VOID):
-        raise context.error(call, f"{call.name} reads strings by a pattern, not {type_name(args[0].type)}")
+        raise context.error(
+            call,
+            f"{call.name} reads strings by a pattern, not {type_name(args[0].type)}",
+            "Leave the pattern out, or write CAST(x AS STRING).",
+        )
     read = _pattern(context, call, args, 1, reader)
     return nothing(kind) if read is None else lift_arrays(kind, read, convert(args[0], STRING))
 
@@ -124,7 +128,9 @@ def _unix_timestamp(context: Context, call: Call, args: list[Operand]) -> Operan
         read = reader(DEFAULT_PATTERN) if len(args) == 1 else _pattern(context, call, args, 1, reader)
         stamp = nothing(TIMESTAMP) if read is None else lift_arrays(TIMESTAMP, read, convert(args[0], STRING))
     else:
-        raise context.error(call, f"{call.name} reads times and strings, not {type_name(kind)}")
+        raise context.error(
+            call, f"{call.name} reads times and strings, not {type_name(kind)}", "Write CAST(x AS TIMESTAMP)."
+        )
 
     def seconds(array: pa.Array) -> pa.Array:
         micros = int_values(array)  # cut towards zero, unlike unix_seconds
@@ -150,7 +156,9 @@ for _name, _unit in (("timestamp_seconds", SECOND_US), ("timestamp_millis", 1000
     def _timestamp_of(context: Context, call: Call, args: list[Operand], unit: int = _unit) -> Operand:
         kind = args[0].type
         if kind not in (BIGINT, VOID) and not (kind == DOUBLE and unit == SECOND_US):
-            raise context.error(call, f"{call.name} takes an integer, not {type_name(kind)}")
+            raise context.error(
+                call, f"{call.name} takes an integer, not {type_name(kind)}", "Write CAST(x AS BIGINT)."
+            )
         if kind == DOUBLE:
             return convert(args[0], TIMESTAMP)
         edge = (2**63 - 1) // unit
@@ -170,7 +178,11 @@ def _cast_by_name(context: Context, call: Call, args: list[Operand]) -> Operand:
     target, source = call.name.upper(), args[0].type
     target = "DECIMAL(10,0)" if target == "DECIMAL" else target
     if not castable(source, target):
-        raise context.error(call, f"{type_name(source)} cannot be cast to {target}")
+        raise context.error(
+            call,
+            f"{type_name(source)} cannot be cast to {target}",
+            "Cast it to STRING first, or take the part that is needed.",
+        )
     return lift_arrays(target_type(target), lambda array: cast(array, target), args[0])
 
 
@@ -219,7 +231,9 @@ def _datediff(context: Context, call: Call, args: list[Operand]) -> Operand:
 def _date_add(context: Context, call: Call, args: list[Operand]) -> Operand:
     if args[1].type not in (BIGINT, STRING, VOID):
         raise context.error(
-            call.args[1], f"{call.name} takes a whole number of days, not {type_name(args[1].type)}"
+            call.args[1],
+            f"{call.name} takes a whole number of days, not {type_name(args[1].type)}",
+            "Write CAST(x AS INT).",
         )
     sign = -1 if call.name == "date_sub" else 1
     date, days = argument(context, call, args, 0, DATE), argument(context, call, args, 1, BIGINT)

@@ -85,21 +85,33 @@ class Lookups:
         """The stream a table is joined to, and how."""
         draft, one = self._draft, self._draft.scope.inputs[at]
         if at == 0:
-            raise self._error(one, "a lookup table stands after JOIN")
+            raise self._error(
+                one, "a lookup table stands after JOIN", "Write FROM stream JOIN lookup.name ON ..."
+            )
         join = draft.joins[at - 1]
         if join.kind not in ("inner", "left"):
-            raise self._error(one, f"{join.kind.upper()} JOIN of a lookup table is not there")
+            raise self._error(
+                one, f"{join.kind.upper()} JOIN of a lookup table is not there", "Write JOIN or LEFT JOIN."
+            )
         keys: list[tuple[Expr, str]] = []
         owners: set[int] = set()
         for condition in conjuncts(join.on):
             key = self._key(condition, one)
             if key is None:
-                raise self._error(one, "a lookup table is joined by equations with fields of one stream")
+                raise self._error(
+                    one,
+                    "a lookup table is joined by equations with fields of one stream",
+                    "Write ON stream.field = table.column.",
+                )
             expr, column = key
             owners |= {self._place_of(node.path) for node in walk(expr) if isinstance(node, Field)}
             keys.append((rewrite(expr, self._stripped), column))
         if len(owners) != 1 or not isinstance(draft.reads[min(owners)], StreamRead):
-            raise self._error(one, "a lookup table is joined to one stream, where it is read")
+            raise self._error(
+                one,
+                "a lookup table is joined to one stream, where it is read",
+                "Join it to one stream in a query in brackets.",
+            )
         (owner_at,) = owners
         filled = owner_at > 0 and draft.joins[owner_at - 1].kind != "inner"
         filled = filled or any(each.kind in ("right", "full") for each in draft.joins)

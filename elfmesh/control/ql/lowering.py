@@ -237,7 +237,11 @@ class Lowering(ABC):
             key = _key(condition, set(left.columns), set(right.columns))
             if key is None:
                 if _holds(condition, Aggregate):
-                    raise self.origin.error("ON cannot hold an aggregate", place_of(condition))
+                    raise self.origin.error(
+                        "ON cannot hold an aggregate",
+                        place_of(condition),
+                        "Aggregate in a query in brackets, and join with that.",
+                    )
                 residual.append(condition)
             else:
                 keys.append(key)

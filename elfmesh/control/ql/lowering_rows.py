@@ -125,7 +125,11 @@ def _grouped(plan: Lowering, select: Select, chosen: list[Expr]) -> Select:
             return node
         if isinstance(node, Call) and node.name == "grouping":
             if node.args[0] not in every:
-                raise plan.origin.error("grouping takes a column of GROUP BY", place_of(node))
+                raise plan.origin.error(
+                    "grouping takes a column of GROUP BY",
+                    place_of(node),
+                    "Write grouping(a), where GROUP BY ROLLUP(a, b) has a.",
+                )
             return Literal("bigint", 0 if node.args[0] in chosen else 1, at=node.at)
         return replace(NULL, at=node.at) if node in every and node not in chosen else None
 

@@ -121,7 +121,9 @@ def _negate(context: Context, call: Call, args: list[Operand]) -> Operand:
     if is_decimal(operand.type):
         return lift(operand.type, pc.negate, operand)
     if operand.type in (BOOLEAN, DATE, TIMESTAMP, BINARY) or is_nested(operand.type):
-        raise context.error(call, f"`-` does not work on {type_name(operand.type)}")
+        raise context.error(
+            call, f"`-` does not work on {type_name(operand.type)}", "Convert it first: CAST(... AS BIGINT)."
+        )
     if operand.type in (BIGINT, VOID):
         return lift(BIGINT, subtract, constant(0, BIGINT), convert(operand, BIGINT))
     return lift(DOUBLE, pc.negate, convert(operand, DOUBLE))

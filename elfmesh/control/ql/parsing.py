@@ -291,10 +291,19 @@ def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
     tree = trees[0] if len(trees) == 1 else None
     if tree is None or not isinstance(tree, exp.Query):
         raise origin.error("this is not a SELECT", tokens[0].start, "Write SELECT ... FROM stream.")
+    _place_intervals(tree, tokens)
     if _depth(tree) > DEPTH_MAX:
         hint = "Write it flatter: `x IN (1, 2, ...)` for many comparisons, another SELECT for a long sum."
         raise origin.error(f"the query is nested more than {DEPTH_MAX} deep", tokens[0].start, hint)
     return regrouped(tree)
+
+
+def _place_intervals(tree: exp.Query, tokens: list[Token]) -> None:
+    """Say where each INTERVAL stands, which the parser forgets; not where it made several of one."""
+    found = list(tree.find_all(exp.Interval, bfs=False))
+    starts = [token.start for token in tokens if token.token_type == TokenType.INTERVAL]
+    for node, start in zip(found, starts, strict=False) if len(found) == len(starts) else ():
+        node.meta["start"] = start
 
 
 def _depth(tree: exp.Query) -> int:
@@ -327,12 +336,16 @@ def _translated(origin: SourceText, error: ParseError, last: Token) -> QueryErro
             f"something is missing after `{word}`", place, "The text ends too early." if at_end else ""
         )
     hint = "Is a comma, an operator or a bracket missing before it?"
+    if word.upper() in _CLAUSES:
+        hint = "The order is SELECT, FROM, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, each at most once."
     if word.lower() in _WORDS:
         hint += f" A column of this name is written `{word}`."
     if beside := _BESIDE.search(masked(origin.text)):
         hint = f"{beside[1].upper()} takes the name of a job: JOIN {beside[1].upper()} namespace.job j ON ..."
     return origin.error(f"the query cannot be read at `{word}`", place, hint)
 
+
+_CLAUSES = {"FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "SELECT", "JOIN"}
 
 _WORDS = {"case", "when", "then", "else", "select", "where", "having", "join", "on", "union", "with"}
 """Words that logs have as names of fields, and that mean something else where a column may stand."""

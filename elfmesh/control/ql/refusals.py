@@ -173,6 +173,10 @@ UNKNOWN_NODES: dict[str, tuple[str, str]] = {
     "lambda": ("ELF-QL has no lambda functions", FOREIGN_FUNCTIONS["transform"]),
     "placeholder": ("ELF-QL has no parameters", "Write the value."),
     "aliases": ("several names are for explode, posexplode and inline", "Write posexplode(x) AS (n, e)."),
+    "window": (
+        "no window has the name after OVER",
+        "Write OVER (PARTITION BY a ORDER BY b), or WINDOW w AS (...).",
+    ),
     "bytestring": ("ELF-QL has no text of bytes", "Write X'0aff'."),
     "bitstring": ("ELF-QL has no text of bits", "Write X'0aff'."),
     "national": ("ELF-QL has no N'...'", "Write the text without N: '...'."),
@@ -192,6 +196,7 @@ CLAUSES: dict[str, tuple[str, str]] = {
     "when": ("VERSION AS OF", "Choose times with WHERE."),
     "by_name": ("UNION BY NAME", "Select the columns in one order: they go by position."),
     "sample": ("SAMPLE", "Filter with WHERE, or read less with `elf run --sample N`."),
+    "joins": ("a join in brackets", "Write the joins behind each other: a JOIN b ON ... JOIN c ON ..."),
     "into": ("INTO", "Read results with `elf results`, or write them on with a sink."),
 }
 """Clauses as the SQL parser calls them: how the user did, and what to do instead."""

@@ -55,6 +55,10 @@ class Input:
         return next((column for column in self.columns if column.lower() == name.lower()), None)
 
 
+STAR = "*"
+"""The name of what stands for all columns of a stream."""
+
+
 class Scope:
     """Resolves the names of one SELECT.
 
@@ -142,9 +146,7 @@ class Scope:
             if is_alias:
                 return Field(name, False, at=at)
             known = [column for one in self.inputs for column in one.columns or ()]
-            raise self._source.error(
-                f"there is no column {name}", at, suggest(name, known) or f"There are {', '.join(known)}."
-            )
+            raise self._source.error(f"there is no column {name}", at, _instead(name, known))
         return self._of((having or unknown)[0], name, True, at)
 
     def structure(self, parts: Sequence[str]) -> int:
@@ -197,7 +199,15 @@ class Scope:
         else:
             known = one.find(name)
             if known is None:
-                hint = suggest(name, one.columns) or f"There are {', '.join(one.columns)}."
+                others = [other for other in self.inputs if other is not one and other.find(name)]
+                hint = f"Write {others[0].name}.{name}." if others else _instead(name, one.columns)
                 raise self._source.error(f"{one.name} has no column {name}", at, hint)
             name = known
         return Field(f"{one.name}.{name}" if self.joined else name, quoted, at=at)
+
+
+def _instead(name: str, known: Sequence[str]) -> str:
+    """What to write for a column that is not among the known ones."""
+    if STAR in known:
+        return f"The columns of `*` are not known here: write SELECT {name}, ... in the query below."
+    return suggest(name, known) or f"There are {', '.join(known)}."

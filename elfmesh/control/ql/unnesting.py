@@ -101,7 +101,11 @@ class Unnesting:
         query = node.args["query"].this
         left = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         if not isinstance(query, exp.Select | exp.Union) or len(query.selects) != len(left):
-            raise self._error(node, f"IN needs a query with {len(left)} column{'s' * (len(left) > 1)}")
+            raise self._error(
+                node,
+                f"IN needs a query with {len(left)} column{'s' * (len(left) > 1)}",
+                "Select as many columns as stand before IN.",
+            )
         if kind == "semi":
             self._join(query, kind, left, node)
             return None
@@ -162,7 +166,11 @@ class Unnesting:
         inner = self._plain(node.this, node, aggregated=True)
         (value,) = inner.selects if len(inner.selects) == 1 else (None,)
         if value is None:
-            raise self._error(node, "a query that stands for a value has one column")
+            raise self._error(
+                node,
+                "a query that stands for a value has one column",
+                "Select one column, or join with the query: LEFT JOIN (SELECT ...) t ON ...",
+            )
         value = value.unalias()
         calls = [each.name.removeprefix(MARK) for each in value.find_all(exp.Anonymous)]
         counted = calls[:1] == ["count"] and isinstance(value, exp.Anonymous)
