@@ -36,7 +36,7 @@ def measure(kind: str, *, small: bool) -> list[Figure]:
     for way in ("columns", "records"):
         for key, what in (
             ("rss_bytes", "memory of its process"),
-            ("own_bytes", "of it shared with nobody"),
+            ("own_bytes", "of it of no file"),
         ):
             figures.append(Figure(f"{kind}: {WAYS[way]}, {what}", outcomes[way].median(key) / 1e6, "MB"))
     return figures

@@ -77,10 +77,10 @@ def cpu_of(pid: int | None) -> float:
 
 
 def memory_of(pid: int) -> dict[str, int]:
-    """Bytes that a process has in memory, and those that no other process has too."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
-    size = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
-    return {"rss_bytes": size["Rss"], "own_bytes": size["Private_Clean"] + size["Private_Dirty"]}
+    """Bytes that a process has in memory, and those of them that are of no file."""
+    _, resident, of_files = (int(each) for each in Path(f"/proc/{pid}/statm").read_text().split()[:3])
+    page = os.sysconf("SC_PAGE_SIZE")
+    return {"rss_bytes": resident * page, "own_bytes": (resident - of_files) * page}
 
 
 def main() -> None:

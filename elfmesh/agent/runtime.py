@@ -35,6 +35,7 @@ from elfmesh.agent.disk.crashes import CrashGuard
 from elfmesh.agent.disk.identity import load_identity
 from elfmesh.agent.disk.spill import SpillStore
 from elfmesh.agent.disk.storage import DiskStorage, check_private
+from elfmesh.agent.functions import confinement
 from elfmesh.agent.host import ThreadExecutor, wall_clock_us
 from elfmesh.agent.inputs.host import Inputs
 from elfmesh.agent.lookups import LookupTables
@@ -94,6 +95,7 @@ def run(
     Raises:
         ElfError: it could not start, join or go on.
     """
+    confinement.hide_memory()
     check_private(config.directory)
     if config.limits.engine == "start":
         engine.load()

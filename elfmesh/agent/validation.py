@@ -17,6 +17,7 @@ from typing import Any
 from msgspec.structs import fields
 
 from elfmesh.agent.config import AgentConfig, StreamConfig, config_of
+from elfmesh.agent.functions.settings import check_host
 from elfmesh.agent.security import check_join
 from elfmesh.agent.sinks.config import TYPES
 from elfmesh.agent.stream_formats import format_of
@@ -140,10 +141,16 @@ def _configuration(text: str, source: str) -> Checked:
     in_order = sorted(problems.values(), key=lambda problem: (problem.line, problem.column))
     warnings: list[Problem] = []
     if not problems:
-        try:
-            check_join(config_of(raw, source), source)
-        except ConfigError as error:  # the certificates may be no matter of the file: --tls, --token
-            warnings = [_placed(error, source, places)]
+        config = config_of(raw, source)
+        # the certificates may be no matter of the file (--tls, --token), and this host not the agent's
+        for check in (
+            check_join,
+            lambda config, source: check_host(config.functions, f"{source}: functions"),
+        ):
+            try:
+                check(config, source)
+            except ConfigError as error:
+                warnings.append(_placed(error, source, places))
     return Checked(source, "configuration", holds, tuple(in_order), tuple(warnings))
 
 
@@ -188,6 +195,12 @@ def _pieces(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from ({key: {name: piece}} for name, each in value.items() for piece in _of_stream(each))
         elif key == "sinks":
             yield from ({key: {name: piece}} for name, each in value.items() for piece in _of_sink(each))
+        elif key in ("functions", "manifests"):  # whose signatures count is said by several settings together
+            trust = {
+                name: value[name] for name in ("python", "require", "keys", "signatures") if name in value
+            }
+            yield {key: trust}
+            yield from ({key: {**trust, name: each}} for name, each in value.items() if name not in trust)
         else:
             yield from ({key: {name: each}} for name, each in value.items())
 

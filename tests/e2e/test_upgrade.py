@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import secrets
 import shutil
 import subprocess
@@ -62,7 +63,7 @@ def begin_earlier(fleet: Fleet, earlier: Path) -> None:
         token.write_text(secrets.token_urlsafe(32))
         assert agent.process is not None
         environment = Path(f"/proc/{agent.process.pid}/environ")
-        if environment.exists():
+        if os.access(environment, os.R_OK):  # an agent's belongs to root
             assert str(earlier).encode() in environment.read_bytes()
 
 

@@ -168,7 +168,8 @@ def gate_of(
     config: AgentConfig, storage: Storage, wall_us: Callable[[], int], audit: AuditLog | None = None
 ) -> Gate:
     """The gate that a checked configuration means; raises what `Signatures` does."""
-    functions, limits = config.functions, Limits(config.functions.time_s, config.functions.memory_bytes)
+    functions = config.functions
+    limits = Limits(functions.time_s, functions.memory_bytes, not functions.dangerously_without_sandbox)
     signed = config.manifests.require == "signed"
     namespaces = {
         name: Signers(_keys(each.keys), each.signatures)
@@ -183,6 +184,8 @@ def gate_of(
     )
     policy = policy_of(config.fields, config.namespaces, signed)
     host = FunctionHost(Signatures(trust, storage, wall_us), limits, wall_us)
+    if host.problem or host.risk:
+        log.error("%s", host.problem or host.risk)
     return Gate(policy, host, config.streams, audit)
 
 

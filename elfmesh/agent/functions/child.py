@@ -3,8 +3,10 @@
 Started by `process.WorkerProcess` as `python -I child.py PARENT`, with nothing of its parent but two pipes.
 It limits itself, loads the source texts that it is given, and answers one batch after the other.
 
-This keeps accidents inside: a function that hangs, leaks, forks or prints hurts nobody else. It is no prison
-for code that means harm; who may put code here is decided by signatures.
+Invariant: before the first line of a source runs, the process has no descriptor but its pipes and /dev/null,
+it has given up its rights, and both layers that hold it in are in force: `landlock` from before Arrow is
+imported, which makes threads, and `seccomp` for all threads. Without one of them it loads nothing, unless its
+parent says that this was accepted.
 
 Frames on both pipes: eight bytes of length, big-endian, then so many bytes. First comes one JSON object with
 the functions and limits; the answer is {} or {"error": text}. Then batches: the function's number as one
@@ -15,6 +17,7 @@ byte, and an Arrow IPC stream of its arguments; the answer is an Arrow IPC strea
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import json
 import os
 import resource
@@ -22,12 +25,16 @@ import signal
 import struct
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 NOBODY = 65534
 """Who a worker of root's agent becomes: who owns nothing."""
 
-PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
+FILES_MAX = 64
+"""Descriptors: enough to import a library while a function is evaluated."""
+
 OUT_OF_MEMORY = 77
 """Exit code of a process that has met its limit: what it holds by then is not worth going on with."""
 
@@ -46,6 +53,9 @@ def main() -> NoReturn:
     """Serve until the parent closes the pipe."""
     source, sink = _take_pipes()
     parent = int(sys.argv[1])
+    sizes = os.open("/proc/self/statm", os.O_RDONLY)  # not to be opened later
+    landlock, seccomp = _beside("landlock"), _beside("seccomp")
+    absent = _hold(lambda: landlock.restrict(landlock.library_paths()))
     first = _read(source)
     if first is None:
         os._exit(0)
@@ -57,9 +67,13 @@ def main() -> NoReturn:
         pa.set_io_thread_count(1)
         columns = Columns(pa)
         _give_up_rights(parent)
-        _limit(order["memory_bytes"])
+        _limit(order["memory_bytes"], sizes)
+        absent += _hold(seccomp.restrict)
+        if absent and order["confined"]:
+            raise PermissionError("; ".join(absent))
         functions = [Function(each, columns) for each in order["functions"]]
-        _no_more_files()
+        if absent:
+            _no_more_files()
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     except BaseException as error:
@@ -242,13 +256,41 @@ def _objects(column: Any, failed: list[bool], told: list[str]) -> list[Any]:
 
 
 def _take_pipes() -> tuple[int, int]:
-    """The pipes under other numbers; what a function prints goes nowhere."""
+    """The pipes under other numbers, and no descriptor beside; what a function prints goes nowhere."""
     source, sink = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
-    os.close(null)
+    os.closerange(max(source, sink) + 1, os.sysconf("SC_OPEN_MAX"))
     return source, sink
+
+
+def _beside(name: str) -> Any:
+    """A module of this directory, which is on no path."""
+    place = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _hold(layer: Callable[[], None]) -> list[str]:
+    """Have a layer in force from now on; why it is not, if the kernel cannot."""
+    _set("PR_SET_NO_NEW_PRIVS", PR_SET_NO_NEW_PRIVS, 1)
+    try:
+        layer()
+    except OSError as error:
+        return [str(error.strerror)]
+    return []
+
+
+def _set(name: str, option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3):
+        raise OSError(ctypes.get_errno(), name)
 
 
 def _give_up_rights(parent: int) -> None:
@@ -257,20 +299,25 @@ def _give_up_rights(parent: int) -> None:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl")
+    _set("PR_SET_DUMPABLE", PR_SET_DUMPABLE, 0)
+    _set("PR_SET_PDEATHSIG", PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of the user would take it back
     if os.getppid() != parent:
         os._exit(0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(10)
 
 
-def _limit(memory_bytes: int) -> None:
-    """So much memory beyond what the interpreter and Arrow take; no processes, threads, or bytes of files."""
-    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - nothing more is imported here
-        taken = int(file.read().split()[0]) * resource.getpagesize()
+def _limit(memory_bytes: int, sizes: int) -> None:
+    """So much memory beyond what the interpreter and Arrow take; no processes, threads, or bytes of files.
+
+    Args:
+        memory_bytes: of address space.
+        sizes: a descriptor of /proc/self/statm, which is closed.
+    """
+    taken = int(os.pread(sizes, 256, 0).split()[0]) * resource.getpagesize()
+    os.close(sizes)
     for kind, most in (
+        (resource.RLIMIT_NOFILE, FILES_MAX),
         (resource.RLIMIT_AS, taken + memory_bytes),
         (resource.RLIMIT_NPROC, 0),
         (resource.RLIMIT_FSIZE, 0),
@@ -280,8 +327,8 @@ def _limit(memory_bytes: int) -> None:
 
 
 def _no_more_files() -> None:
-    """After the sources are loaded, with what they import, nothing is opened any more: no file, no socket."""
-    lowest = os.open(os.devnull, os.O_RDONLY)
+    """Where a layer is absent, open nothing any more after the sources are loaded: no file, no socket."""
+    lowest = os.dup(0)
     os.close(lowest)
     resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, lowest))
 

@@ -1,7 +1,8 @@
 """The Python functions of one agent: tried out before a version is prepared, evaluated once it is admitted.
 
 Owns the evaluators that are open. Which texts are admitted is decided by `authority.signatures`; nothing is
-evaluated that `open` has not had admitted itself, whoever wants it.
+evaluated that `open` has not had admitted itself, whoever wants it, and nothing at all where the kernel lacks
+what holds a worker in, unless the configuration accepts that.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from elfmesh.agent.authority.signatures import Admission, Signatures
+from elfmesh.agent.functions import confinement
 from elfmesh.agent.functions.process import Limits, WorkerFailed
 from elfmesh.control import ql
 from elfmesh.control.manifest import Manifest
@@ -35,10 +37,15 @@ class FunctionHost:
         signatures: which texts are admitted.
         limits: of each worker.
         wall_us: wall clock.
+
+    Attributes:
+        off: why no functions run on this host, whoever signs them; "" if they do.
     """
 
     def __init__(self, signatures: Signatures, limits: Limits, wall_us: Callable[[], int]) -> None:
         self.signatures, self._limits, self._wall_us = signatures, limits, wall_us
+        self._absent = confinement.absent()
+        self.off = confinement.off_here(self._absent) if limits.confined else ""
         self._lock = threading.Lock()
         self._open: dict[str, list[Evaluator]] = {}
 
@@ -53,6 +60,8 @@ class FunctionHost:
         functions = ql.parse(manifest.text).functions
         if not functions:
             return
+        if self.off:
+            raise RuntimeFailure(self.off)
         evaluator = evaluating.Evaluator(functions, self._limits)
         try:
             evaluator.check()
@@ -69,7 +78,8 @@ class FunctionHost:
     ) -> dict[int, Evaluator]:
         """Evaluators for the versions of a job, by version; those without functions have none.
 
-        What was revoked or has expired has an evaluator that is off: its records are counted, not evaluated.
+        What was revoked or has expired has an evaluator that is off, and so have all where `off` says why:
+        their records are counted, not evaluated.
 
         Args:
             stages: the versions.
@@ -85,16 +95,22 @@ class FunctionHost:
             found[stage.evaluated] = evaluator = evaluating.Evaluator(
                 functions, self._limits, note=note, expires_us=admission.expires_us, wall_us=self._wall_us
             )
-            if admission.ended:
-                evaluator.end(admission.ended)
+            if why := admission.ended or (self._absent if self.off else ""):
+                evaluator.end(why)
         if found:
             with self._lock:
                 self._open[stages[0].manifest.qualified] = list(found.values())
         return found
 
     def again(self, manifest: Manifest) -> Evaluator | None:
-        """An evaluator for an admitted version, for who computes an interval again; None: it needs none."""
+        """An evaluator for an admitted version, for who computes an interval again; None: it needs none.
+
+        Raises:
+            RuntimeFailure: it needs one, and none may run here.
+        """
         functions = ql.parse(manifest.text).functions
+        if functions and self.off:
+            raise RuntimeFailure(self.off)
         return evaluating.Evaluator(functions, self._limits) if functions else None
 
     def end(self, jobs: Sequence[str], why: str) -> None:
@@ -110,7 +126,8 @@ class FunctionHost:
         signers = self.signatures.trust.functions
         if signers is None:
             return {"python": "off by configuration", "jobs": {}}
-        return {"python": f"signed by {signers.needed} of {len(signers.keys)} keys", "jobs": self._workers()}
+        said = self.off or f"signed by {signers.needed} of {len(signers.keys)} keys"
+        return {"python": "; ".join(filter(None, (said, self.risk))), "jobs": self._workers()}
 
     def _workers(self) -> dict[str, list[dict[str, Any]]]:
         with self._lock:
@@ -125,8 +142,17 @@ class FunctionHost:
             }
 
     @property
+    def risk(self) -> str:
+        """What the configuration accepts by `dangerously_without_sandbox`, in a line; "" if nothing."""
+        if self.off or not self._absent or self.signatures.trust.functions is None:
+            return ""
+        return f"functions are not held in: {self._absent} (dangerously_without_sandbox)"
+
+    @property
     def problem(self) -> str:
-        """Which functions are off, in a line; "" if none."""
+        """Which functions are off, in a line; "" if none: all of them, where `off` says why."""
+        if self.off and self.signatures.trust.functions is not None:
+            return self.off
         found = [
             f"{job}: {each['problem']}"
             for job, all_ in self._workers().items()

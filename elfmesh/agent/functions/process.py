@@ -26,6 +26,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from elfmesh.agent.functions import confinement
 from elfmesh.agent.functions.child import OUT_OF_MEMORY
 from elfmesh.errors import RuntimeFailure
 from elfmesh.lazy import lazy_module
@@ -62,10 +63,13 @@ class Limits:
     Attributes:
         seconds: for one batch; then it is ended.
         memory_bytes: of address space, beyond what the interpreter takes.
+        confined: whether it loads nothing where the kernel has no Landlock or no seccomp. False: it is held
+            by the layers that are there.
     """
 
     seconds: float = 1.0
     memory_bytes: int = 256 << 20
+    confined: bool = True
 
 
 class WorkerFailed(Exception):
@@ -120,6 +124,7 @@ class WorkerProcess:
         order = {
             "seconds": limits.seconds,
             "memory_bytes": limits.memory_bytes,
+            "confined": limits.confined,
             "functions": [_order(function) for function in functions],
         }
         try:
@@ -252,6 +257,7 @@ def _spawn() -> subprocess.Popen[bytes]:
     if not sys.platform.startswith("linux"):
         raise RuntimeFailure("Python functions are for Linux: elsewhere they cannot be held in")
     assert threading.current_thread().name.startswith("elf-functions")
+    confinement.hide_memory()
     return subprocess.Popen(
         [sys.executable, "-I", "-B", str(SCRIPT), str(os.getpid())],
         stdin=subprocess.PIPE,

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from elfmesh.agent.functions import confinement
 from elfmesh.control.signing import read_key
 from elfmesh.errors import ConfigError
 from elfmesh.units import parse_duration_us, parse_size
@@ -24,6 +25,8 @@ class FunctionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         signatures: how many of them must have signed a job.
         time: for one batch of at most 8192 records; a worker that takes longer is ended.
         memory: of each worker, beyond the 60 MB or so of its interpreter.
+        dangerously_without_sandbox: evaluate them also where the kernel lacks Landlock or seccomp: a function
+            can then do what the agent's user can.
     """
 
     python: Literal["off", "signed"] = "off"
@@ -31,6 +34,7 @@ class FunctionsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signatures: Annotated[int, msgspec.Meta(ge=1)] = 1
     time: str = "1 s"
     memory: str = "256 MB"
+    dangerously_without_sandbox: bool = False
 
     @property
     def time_s(self) -> float:
@@ -68,3 +72,20 @@ def check_functions(functions: FunctionsConfig, where: str) -> None:
         raise ConfigError(f"is less than {TIME_S_MIN * 1000:g} ms", where=f"{where}.time")
     if functions.memory_bytes < MEMORY_BYTES_MIN:
         raise ConfigError(f"is less than {MEMORY_BYTES_MIN // 10**6} MB", where=f"{where}.memory")
+
+
+def check_host(functions: FunctionsConfig, where: str) -> None:
+    """See that the functions that a configuration lets run could run on this host.
+
+    Raises:
+        ConfigError: they would be off, because the kernel lacks what holds them in.
+    """
+    if functions.python == "off" or functions.dangerously_without_sandbox:
+        return
+    if absent := confinement.absent():
+        raise ConfigError(
+            f"would be off on this host: {absent}",
+            where=f"{where}.python",
+            hint="Use a kernel with Landlock (5.13 or later) and seccomp, or accept by [functions]"
+            " dangerously_without_sandbox = true that a function can do what the agent's user can.",
+        )
