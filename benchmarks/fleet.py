@@ -93,7 +93,7 @@ class ProbedFleet(Fleet):
 
     def anonymous_bytes(self) -> int:
         """Anonymous memory of all agents, now."""
-        return sum(_anonymous(agent.process.pid) for agent in self.agents)
+        return sum(anonymous(agent.process.pid) for agent in self.agents)
 
     def lags_s(self, began: float, ended: float) -> list[float]:
         """How late all loops were between two moments of the monotonic clock. Ends the agents."""
@@ -132,6 +132,6 @@ def canonical(rows: object) -> str:
     return json.dumps(rows, sort_keys=True)
 
 
-def _anonymous(pid: int) -> int:
+def anonymous(pid: int) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))

@@ -169,7 +169,7 @@ class Elections:
         if survey.problem:
             then(Lost(survey.problem, open=True))
             return
-        me, acceptors, epoch = self._office.me, survey.acceptors, self._epoch(job) + 1
+        me, acceptors, epoch = self._office.me, survey.acceptors, self._above(job)
         terms = Terms(
             manifest=manifest,
             master=me,
@@ -191,6 +191,10 @@ class Elections:
         )
         proposer = self._registers.proposer(job, acceptors)
         self._submit(proposer, Create(value), terms, CREATE_S, then)
+
+    def _above(self, job: bytes) -> int:
+        """An epoch above all that a job of this name can have had here."""
+        return max(self._epoch(job), self._registers.acceptors.ended.floor.epoch) + 1
 
     def _submit(
         self, proposer: Proposer, change: Change, terms: Terms, within_s: float, then: Elected

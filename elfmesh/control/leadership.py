@@ -64,13 +64,19 @@ class Leadership:
         self._succession = Succession(office, self.masters)
         self.registers = Registers(office, self, acceptors)
         self.elections = Elections(office, self.registers, self.epoch)
-        self._epochs = Epochs(office)
+        self._epochs = Epochs(office, self._concerns)
         self._logs: dict[bytes, LogInfo] = {}
         self._tombstones = Tombstones()
         self._offered: dict[bytes, Terms] = {}  # handed over while an attempt of ours was under way
         self.inquiry = Inquiry(office, self.known)
         self._looking = Looking(office, self, self.inquiry, roots)
         self.first = FirstAcceptors(office, self.registers, self.inquiry, self.is_dead)
+
+    def _concerns(self, job: bytes) -> bool:
+        """Whether something of a job that runs is here."""
+        vote = self.registers.acceptors.vote(job).value
+        led = job in self.masters or job in self.holders or self.elects(job)
+        return led or job in self._carrier.members or (vote is not None and not vote.is_over)
 
     # -- epochs ----------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ from elfmesh.control.messages_versions import Rehearse
 from elfmesh.control.office import Office
 from elfmesh.control.programs import beside
 from elfmesh.control.programs.messages import Broadcast
-from elfmesh.control.register import acceptor, lost_votes, vote_counts
+from elfmesh.control.register import acceptor, ended, lost_votes, vote_counts
 from elfmesh.control.rendezvous import Rendezvous
 from elfmesh.control.requests import JOB_VERBS, REQUEST_S, Requests
 from elfmesh.control.roots import Roots
@@ -325,6 +325,8 @@ class Control:
                 self.leadership.registers.acceptors.restored(key, data)
             elif kind == acceptor.COUNT:
                 self.leadership.registers.acceptors.counted(data)
+            elif kind == ended.KIND:
+                self.leadership.registers.acceptors.ended.restored(data)
             elif kind == vote_counts.KIND:
                 self.leadership.registers.counts.restored(key, data)
             elif kind == lost_votes.KIND:

@@ -1,17 +1,19 @@
 """What an agent must not forget about jobs that it neither leads nor holds: their epochs, and their ends.
 
-Owns two bounded memories; the highest epoch of each job is on disk (D-5).
+Owns two bounded memories; the highest epoch of each job is on disk (D-5). Beyond the bound the jobs that were
+noted first are forgotten, but none that this agent has to do with.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 from elfmesh.control.events import Persist
 from elfmesh.control.office import Office
 
 TOMBSTONES_MAX = 4096
-EPOCHS_MAX = 10_000
+EPOCHS_MAX = 4096
 
 
 class Epochs:
@@ -19,10 +21,11 @@ class Epochs:
 
     Args:
         office: the disk.
+        concerns: whether this agent leads a job, works on it, or holds or votes on what runs of it.
     """
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, office: Office, concerns: Callable[[bytes], bool]) -> None:
+        self._office, self._concerns = office, concerns
         self._known: OrderedDict[bytes, int] = OrderedDict()
 
     def of(self, job: bytes) -> int:
@@ -35,9 +38,13 @@ class Epochs:
             return
         self._known[job] = epoch
         self._known.move_to_end(job)
-        while len(self._known) > EPOCHS_MAX:
-            self._known.popitem(last=False)
         self._office.emit(Persist("epoch", job, epoch.to_bytes(8)))
+        while len(self._known) > EPOCHS_MAX:
+            oldest = next((each for each in self._known if each != job and not self._concerns(each)), None)
+            if oldest is None:
+                return
+            del self._known[oldest]
+            self._office.emit(Persist("epoch", oldest, b""))
 
     def restored(self, epochs: dict[bytes, int]) -> None:
         """What was seen before this agent was restarted."""

@@ -21,6 +21,7 @@ from elfmesh.control.register.value import (
     Cell,
     Change,
     Close,
+    Delete,
     Exchange,
     Refused,
     RegisterValue,
@@ -70,6 +71,7 @@ class State:
     published: frozenset[tuple[int, bytes]]
     crashes: int = 0
     boots: tuple[int, ...] = ()
+    floors: tuple[Ballot, ...] = ()
 
 
 class Broken(AssertionError):
@@ -80,13 +82,15 @@ class Model:
     """One configuration.
 
     Args:
-        scripts: per proposer, words of "take over", "close", "settle", "+n", "-n", "n>m" (n comes for m).
+        scripts: per proposer, words of "take over", "close", "settle", "delete", "+n", "-n",
+            "n>m" (n comes for m).
         acceptors: how many vote at the beginning; agents beyond them may come.
         agents: how many there are.
         rounds: how often each proposer may begin anew.
         rots: how often rot takes the votes of an acceptor.
+        forgets: acceptors may forget their votes on what is over (`ended.py`).
         flaws: safeguards taken away: "lost votes", "unprepared", "epoch", "rot unnoticed", "old membership",
-            "in the old group", "old promise".
+            "in the old group", "old promise", "no floor".
     """
 
     def __init__(
@@ -97,9 +101,10 @@ class Model:
         agents: int = 3,
         rounds: int = 2,
         rots: int = 0,
+        forgets: bool = False,
         flaws: frozenset[str] = frozenset(),
     ) -> None:
-        self.flaws, self.rots = flaws, rots
+        self.flaws, self.rots, self.forgets = flaws, rots, forgets
         self.agents = [contact(number + 1) for number in range(agents)]
         voters = tuple(self.agents[:acceptors])
         value = RegisterValue(
@@ -125,7 +130,14 @@ class Model:
         accepted = frozenset((ballot, agent) for agent in self.ids)
         self.durable = votes
         self.start = State(
-            votes, frozenset(), asked, accepted, proposers, frozenset(), boots=(0,) * len(votes)
+            votes,
+            frozenset(),
+            asked,
+            accepted,
+            proposers,
+            frozenset(),
+            boots=(0,) * len(votes),
+            floors=(NONE,) * len(votes),
         )
 
     # -- what may happen ---------------------------------------------------------------------------------
@@ -144,9 +156,19 @@ class Model:
             for place in range(len(state.votes)):
                 votes = (*state.votes[:place], self.durable[place], *state.votes[place + 1 :])
                 yield replace(state, votes=votes, crashes=state.crashes + 1)
+        for place, vote in enumerate(state.votes):
+            if self.forgets and vote.value is not None and vote.value.is_over:
+                yield self._forgotten(state, place, vote)
         if sum(state.boots) < self.rots:
             for place in range(len(state.votes)):
                 yield self.rotten(state, place)
+
+    def _forgotten(self, state: State, place: int, vote: Vote[Cell]) -> State:
+        """An acceptor keeps its floor instead of its vote on what is over."""
+        floor = max(state.floors[place], vote.promised) if "no floor" not in self.flaws else NONE
+        floors = (*state.floors[:place], floor, *state.floors[place + 1 :])
+        blank: Vote[Cell] = Vote(floor)
+        return replace(self._voted(state, place, blank), floors=floors)
 
     @staticmethod
     def rotten(state: State, place: int) -> State:
@@ -202,10 +224,10 @@ class Model:
         for size in range(1, len(heard) + 1):
             for some in itertools.combinations(heard, size):
                 told = begun
-                for promise in some:
-                    told = told.promised(promise.agent, promise.ballot, promise.value, promise.boot)
-                for promise in some:  # who is asked may show only in what another said
-                    told = told.promised(promise.agent, promise.ballot, promise.value, promise.boot)
+                for promise in (*some, *some):  # who is asked may show only in what another said
+                    told = told.promised(
+                        promise.agent, promise.ballot, promise.value, promise.boot, promise.floor
+                    )
                 if len(told.promises) == size and told.prepared:
                     yield from self._ask(state, place, proposer, told)
 
@@ -257,7 +279,9 @@ class Model:
                 continue
             voted = vote.promise(begun.ballot)
             boot = 0 if "old promise" not in self.flaws else 99
-            promise = (begun.ballot, Promise(agent, vote.ballot, vote.value, boot or state.boots[place]))
+            floor = NONE if vote.value is not None else state.floors[place]
+            said = Promise(agent, vote.ballot, vote.value, boot or state.boots[place], floor)
+            promise = (begun.ballot, said)
             if self._refuses(state, place, None):
                 continue
             if voted is not None and promise not in state.promises:
@@ -282,6 +306,8 @@ class Model:
             return TakeOver(INCARNATION, me, seen.value.epoch)
         if word == "settle":
             return Settle(INCARNATION)
+        if word == "delete":
+            return Delete(INCARNATION, proposer.epoch)
         if word == "close":
             last = seen.value.latest or 0
             tail = b"%d of %d" % (last + 1, proposer.epoch)
@@ -324,7 +350,12 @@ class Model:
                 raise Broken("two masters of one epoch")
             if new.epoch < old.epoch or new.closed < old.closed:
                 raise Broken("an epoch or the closed mark went back")
-            if later.cell.tail != earlier.cell.tail and int(later.cell.tail.split()[2]) != new.epoch:
+            if old.deleted and not new.deleted:
+                raise Broken("a job that was over runs again")
+            if (
+                later.cell.tail not in (b"", earlier.cell.tail)
+                and int(later.cell.tail.split()[2]) != new.epoch
+            ):
                 raise Broken("an interval was closed by a master of another epoch")
         intervals = [interval for interval, _ in state.published]
         if len(intervals) != len(set(intervals)):

@@ -53,6 +53,38 @@ def test_no_walk_through_a_larger_register_breaks_a_promise(
     assert wander(model, random.Random(1), walks=60, steps=80) > 1000
 
 
+ENDING = (("close", "delete"), ("take over", "close"))
+
+
+@pytest.mark.parametrize(
+    "scripts",
+    [(("delete",), ("take over",)), pytest.param(ENDING, marks=pytest.mark.exhaustive)],
+    ids=["an end", "an end behind an interval"],
+)
+def test_what_is_forgotten_of_a_job_that_is_over_does_not_bring_it_back(
+    scripts: tuple[tuple[str, ...], ...],
+) -> None:
+    model = Model(scripts, rounds=1, forgets=True)
+    states, complete = explore(model, 200_000)
+    assert complete, f"only {states} states were seen"
+
+
+def test_no_walk_through_an_end_that_is_forgotten_brings_it_back() -> None:
+    model = Model((*ENDING, ("take over", "delete")), rounds=3, forgets=True)
+    assert wander(model, random.Random(3), walks=60, steps=80) > 1000
+
+
+def test_a_vote_that_is_forgotten_without_a_floor_is_noticed() -> None:
+    model = Model(ENDING, rounds=2, forgets=True, flaws=frozenset({"no floor"}))
+    assert is_caught(model, random.Random(2), walks=300, steps=100)
+
+
+def test_a_floor_that_proposers_do_not_mind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(register.Promise, "hides", lambda self, found: False)
+    model = Model(ENDING, rounds=2, forgets=True)
+    assert is_caught(model, random.Random(2), walks=600, steps=100)
+
+
 def caught_by_rivals(*flaws: str) -> bool:
     model = Model(MANY, rounds=2, flaws=frozenset(flaws))
     return is_caught(model, random.Random(2), walks=300, steps=100)

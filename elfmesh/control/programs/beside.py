@@ -40,7 +40,7 @@ KNOWN_MAX = 1024
 """Programs whose last multicast and master are remembered though no process is here."""
 
 GROUPS_MAX = 64
-PARENTS_MAX = 10_000
+PARENTS_MAX = 4096
 """Trees whose parent is remembered: as many as a forest has."""
 
 

@@ -10,7 +10,8 @@ whatever a register says is closed, a majority can publish. A value of another j
 itself and a ballot out of bounds are refused and counted. An acceptor that is behind fetches what it lacks
 from whoever may have it. An acceptor that has lost its votes refuses, and says so, until it is one anew
 (`lost_votes.py`). What was voted on in an earlier generation of a job is void as soon as a later one is
-known, and nothing of the earlier one is voted on any more (`control/recovery.py`).
+known, and nothing of the earlier one is voted on any more (`control/recovery.py`). Of votes on jobs that are
+over the last ones are kept (`ended.py`).
 
 Paper: CASPaxos (Rystsov 2018) 2.2, acceptors. Deviation: a vote is refused while the acceptor is behind; the
 paper's values carry no log.
@@ -26,6 +27,8 @@ import msgspec
 from elfmesh.control.events import Persist
 from elfmesh.control.holder import LogCopy
 from elfmesh.control.office import Office
+from elfmesh.control.register.ended import ENDED_MAX, Ended
+from elfmesh.control.register.ended import KIND as ENDED
 from elfmesh.control.register.lost_votes import KIND as LOST
 from elfmesh.control.register.lost_votes import Loss, LostVotes, begins_membership, encode_loss
 from elfmesh.control.register.messages import Accept, Accepted, Conflict, Outdated, Prepare, Promised
@@ -37,7 +40,7 @@ from elfmesh.machine import Contact
 from elfmesh.wire import UNREADABLE
 
 VOTES_MAX = 20_000
-"""Registers voted in here; beyond it the oldest jobs that are over are forgotten, and no others begun."""
+"""Registers voted in here; beyond it no others are begun."""
 
 COUNT = "vote-count"
 """Of what is kept on disk: how many votes this agent has given."""
@@ -60,6 +63,10 @@ class Custody(Protocol):
 
     def epoch(self, job: bytes) -> int:
         """The highest epoch seen of a job."""
+        ...
+
+    def leads(self, job: bytes) -> bool:
+        """Whether this agent leads a job, or is about to."""
         ...
 
     def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
@@ -118,6 +125,7 @@ class Acceptors:
         self._votes: OrderedDict[bytes, Vote[Cell]] = OrderedDict()
         self._behind: dict[bytes, tuple[Contact, Accept, bytes]] = {}
         self.lost = LostVotes()
+        self.ended = Ended()
         self.count = 0
         """Votes given so far, over all boots."""
 
@@ -126,7 +134,7 @@ class Acceptors:
 
     def vote(self, job: bytes) -> Vote[Cell]:
         """What was promised and accepted so far."""
-        return self._votes.get(job) or Vote()
+        return self._votes.get(job) or Vote(self.ended.floor.ballot)
 
     def voting(self, agent: bytes) -> list[bytes]:
         """The jobs whose register an agent votes in, by the values accepted here; not those that are over."""
@@ -150,6 +158,7 @@ class Acceptors:
             raise ProtocolError(f"the vote on job {job.hex()} cannot be read: {error}") from None
         cell = None if stored.value is None else Cell(stored.value, stored.tail)
         self._votes[job] = Vote(stored.promised, stored.ballot, cell)
+        self.ended.voted(job, over=cell is not None and cell.is_over)
 
     def counted(self, data: bytes) -> None:
         """How many votes were given before this agent was restarted."""
@@ -185,6 +194,7 @@ class Acceptors:
             self._office.emit(Persist("vote", job, b""))
             self.lost.refuses(job, self._office.now)
         self._votes.clear()
+        self.ended.clear()
         self._office.emit(Persist(LOST, b"", encode_loss(loss)))
 
     def prepare(self, sender: Contact, message: Prepare) -> None:
@@ -199,14 +209,16 @@ class Acceptors:
         if before.value is not None and self._is_void(message.job, before.value.value.epoch):
             before = Vote()
         vote = before.promise(message.ballot)
-        if vote is None or not self._has_room(message.job):
+        floor = self.ended.floor.ballot if before.value is None else NONE
+        blind = floor != NONE and not message.floors  # an earlier release would take the job for unknown
+        if vote is None or blind or not self._has_room(message.job):
             self._refuse(sender, message.job, message.ballot)
             return
         self._store(message.job, before, vote)
         terms, copy = self._custody.held(message.job)
         value, tail = (None, b"") if vote.value is None else (vote.value.value, vote.value.tail)
         latest = None if copy is None else copy.latest
-        answer = Promised(message.job, message.ballot, vote.ballot, value, terms, latest, self.count)
+        answer = Promised(message.job, message.ballot, vote.ballot, value, terms, latest, self.count, floor)
         self._office.send(sender, answer, tail, lane=lane(tail))
 
     def accept(self, sender: Contact, message: Accept, tail: bytes) -> None:
@@ -311,15 +323,16 @@ class Acceptors:
         return bool(lacking)
 
     def _has_room(self, job: bytes) -> bool:
-        """Votes on what runs are never forgotten; those on what is over may be, the oldest first."""
-        if job in self._votes or len(self._votes) < VOTES_MAX:
-            return True
-        over = (key for key, vote in self._votes.items() if vote.value and vote.value.value.deleted)
-        oldest = next(over, None)
-        if oldest is not None:
-            del self._votes[oldest]
-            self._office.emit(Persist("vote", oldest, b""))
-        return oldest is not None
+        """Votes on what runs are never forgotten."""
+        return job in self._votes or len(self._votes) < VOTES_MAX
+
+    def _forget_ended(self) -> None:
+        """Let the floor stand for the votes on the jobs that ended first."""
+        while len(self.ended) > ENDED_MAX and (job := self.ended.oldest) is not None:
+            vote = self._votes.pop(job)
+            epoch = 0 if vote.value is None else vote.value.value.epoch
+            self._office.emit(Persist(ENDED, b"", self.ended.forget(job, vote.promised, epoch)))
+            self._office.emit(Persist("vote", job, b""))
 
     def _store(self, job: bytes, before: Vote[Cell], vote: Vote[Cell]) -> None:
         if vote == before:
@@ -331,6 +344,8 @@ class Acceptors:
         self.count += 1
         self._office.emit(Persist("vote", job, data))
         self._office.emit(Persist(COUNT, b"", self.count.to_bytes(8)))
+        self.ended.voted(job, over=vote.value is not None and vote.value.is_over)
+        self._forget_ended()
 
     def _refuse(self, sender: Contact, job: bytes, ballot: Ballot, *, behind: bool = False) -> None:
         lost_at = self.lost.boot if self._is_lost(job) else None

@@ -2,16 +2,19 @@
 
 Owns the agent's acceptors and proposers and hands them their messages.
 
-Invariant: no ballot of this agent is ever used twice: its proposers live as long as it runs and count on, and
-`life` tells its lives apart.
+Invariant: no ballot of this agent is ever used twice: a proposer counts on where those that are forgotten
+have stopped, and `life` tells its lives apart. Forgotten are those of jobs that this agent does not lead.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from elfmesh.control.office import Office
 from elfmesh.control.register.acceptor import Acceptors, Custody
 from elfmesh.control.register.messages import Accept, Accepted, Conflict, Outdated, Prepare, Promised
 from elfmesh.control.register.proposer import Proposer
+from elfmesh.control.register.rules import Ballot
 from elfmesh.control.register.vote_counts import VoteCounts
 from elfmesh.machine import Contact, Message
 
@@ -19,6 +22,9 @@ ACCEPTORS = 3
 """How many agents vote on a job where there are as many: one of three may be away, two of five."""
 
 LIFE_BITS = 62
+
+IDLE_MAX = 64
+"""Proposers that are kept of jobs that are not led here: an attempt that failed is told about for a while."""
 
 
 class Registers:
@@ -33,22 +39,33 @@ class Registers:
     def __init__(self, office: Office, custody: Custody, acceptors: int = ACCEPTORS) -> None:
         if acceptors < 1 or acceptors % 2 == 0:
             raise ValueError(f"an odd number of agents votes, not {acceptors}")
-        self._office, self.wanted = office, acceptors
+        self._office, self._custody, self.wanted = office, custody, acceptors
         self.acceptors = Acceptors(office, custody)
         self._life = office.rng.getrandbits(LIFE_BITS)
         self._proposers: dict[bytes, Proposer] = {}
+        self._counter = 0
         self.counts = VoteCounts(office)
 
     def proposer(self, job: bytes, acceptors: tuple[Contact, ...]) -> Proposer:
         """The one proposer of a job here."""
         known = self._proposers.get(job)
         if known is None:
-            known = self._proposers[job] = Proposer(
-                self._office, job, acceptors, self._life, lambda: self.acceptors.vote(job).promised
-            )
+            self._forget_idle()
+            seen = partial(self._promised, job)
+            known = Proposer(self._office, job, acceptors, self._life, seen, self._counter)
+            self._proposers[job] = known
         elif known.idle:
             known.ask(acceptors)
         return known
+
+    def _promised(self, job: bytes) -> Ballot:
+        return self.acceptors.vote(job).promised
+
+    def _forget_idle(self) -> None:
+        """Forget the oldest proposers that nothing waits for, of jobs that others lead or that are over."""
+        idle = [job for job, each in self._proposers.items() if each.idle and not self._custody.leads(job)]
+        for job in idle[: max(len(idle) - IDLE_MAX, 0)]:
+            self._counter = max(self._counter, self._proposers.pop(job).counter)
 
     def voters(self, nearest: tuple[Contact, ...]) -> tuple[Contact, ...]:
         """Who shall vote on a new job, of the agents closest to it: a small fleet has a register of one."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from elfmesh.control.register.rules import Ballot
+from elfmesh.control.register.rules import NONE, Ballot
 from elfmesh.control.register.value import Generation, RegisterValue
 from elfmesh.control.terms import Terms
 from elfmesh.machine import Contact, Count, Id, Index, Message
@@ -24,12 +24,15 @@ class Prepare(Message, frozen=True, tag="ctl.prepare", omit_defaults=True):
         ballot: of the attempt.
         founds: the sender creates a register of which it is the only acceptor.
         generation: that of the value it creates: what was voted on in an earlier one is void.
+        floors: the sender minds `Promised.floor`. An acceptor that has forgotten votes promises nobody else
+            anything that it has no vote on.
     """
 
     job: Id
     ballot: Ballot
     founds: bool = False
     generation: Generation = 0
+    floors: bool = False
 
 
 class Promised(Message, frozen=True, tag="ctl.promised"):
@@ -43,6 +46,7 @@ class Promised(Message, frozen=True, tag="ctl.promised"):
         terms: what the acceptor holds for a successor.
         latest: last record of the acceptor's copy of the results log.
         votes: given by the acceptor in all; 0: it does not count them.
+        floor: without a value: a vote up to here may be forgotten, since its job was over (`ended.py`).
     """
 
     job: Id
@@ -52,6 +56,7 @@ class Promised(Message, frozen=True, tag="ctl.promised"):
     terms: Terms | None
     latest: Index | None
     votes: Count = 0
+    floor: Ballot = NONE
 
 
 class Accept(Message, frozen=True, tag="ctl.accept"):

@@ -82,6 +82,7 @@ class Proposer:
         acceptors: whom to ask while the value is unknown.
         life: drawn when this agent started.
         seen: the highest ballot this agent knows of as an acceptor: one below it would be refused.
+        counter: of ballots that may be used up.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Proposer:
         acceptors: tuple[Contact, ...],
         life: int,
         seen: Callable[[], Ballot] = Ballot,
+        counter: int = 0,
     ) -> None:
         self._office, self._job, self._life, self._seen = office, job, life, seen
         self._guess = tuple(contact.id for contact in acceptors)
@@ -98,7 +100,7 @@ class Proposer:
         self._wanted: deque[_Wanted] = deque()
         self._round: Round[Cell] | None = None
         self._won: Round[Cell] | None = None
-        self._counter = 0
+        self._counter = counter
         self._tries = 0
         self._failures = 0
         self._timer: Timer | None = None
@@ -116,6 +118,11 @@ class Proposer:
     def found(self) -> Cell | None:
         """The newest value that acceptors have told of in the round that is open."""
         return None if self._round is None else self._round.found
+
+    @property
+    def counter(self) -> int:
+        """Of the highest ballot that is used up."""
+        return self._counter
 
     @property
     def idle(self) -> bool:
@@ -157,7 +164,7 @@ class Proposer:
 
     def _next(self) -> None:
         won, self._won = self._won, None
-        if won is None:
+        if won is None or self._counter > won.ballot.following.counter:  # an acceptor has promised more
             self._prepare()
         else:
             self._round = won.following
@@ -212,7 +219,7 @@ class Proposer:
             change = self._wanted[0].change
             made = generation(change.value.epoch) if isinstance(change, Create) else 0
             founds = self._founds and isinstance(change, Create)
-            self._office.send(contact, Prepare(self._job, begun.ballot, founds, made))
+            self._office.send(contact, Prepare(self._job, begun.ballot, founds, made, floors=True))
             return
         cell, terms = begun.proposal, self._terms(begun.proposal)
         known = self._rosters.get(agent, -1) >= cell.value.roster
@@ -282,7 +289,7 @@ class Proposer:
         self._contacts[sender.id] = sender
         self._heard[sender.id] = self._office.now
         self.reports[sender.id] = Report(sender, message.terms, message.latest)
-        told = begun.promised(sender.id, message.accepted, cell, sender.incarnation)
+        told = begun.promised(sender.id, message.accepted, cell, sender.incarnation, message.floor)
         for contact in cell.contacts if cell is not None else ():
             self._contacts.setdefault(contact.id, contact)
         self._round = told
@@ -314,6 +321,7 @@ class Proposer:
     def refused(self, sender: Contact, message: Conflict) -> None:
         """An acceptor has refused; that it has lost its votes is known by any of its answers."""
         self._heard[sender.id] = self._office.now
+        self._counter = max(self._counter, message.promised.counter)
         if message.lost_at is not None:
             self.lost[sender.id] = message.lost_at
         begun = self._round
@@ -327,7 +335,6 @@ class Proposer:
                 self._wait(BEHIND_S, self._ask)
             return
         told = self._round = begun.refusing(sender.id)
-        self._counter = max(self._counter, message.promised.counter)
         if told.hopeless:
             self._lose()
 

@@ -17,6 +17,7 @@ value again in one round trip as long as nobody else interferes.
 Paper: CASPaxos (Rystsov 2018) 2.2 and 2.3.1. Deviation: the acceptors are part of the value and change
 jointly (Raft 6) instead of by two phases that an administrator brings to every proposer. An acceptor that
 has lost its votes may become one anew (`lost_votes.py`): a promise that it gave before counts no more then.
+Votes on what is over are forgotten (`ended.py`).
 """
 
 from __future__ import annotations
@@ -41,6 +42,11 @@ class Governed(Protocol):
     @property
     def groups(self) -> tuple[Group, ...]:
         """Ids of the agents that vote: one group, or the old and the new one."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the register's votes on this value may be forgotten (`ended.py`)."""
         ...
 
     def member_since(self, agent: bytes) -> int:
@@ -104,12 +110,18 @@ class Vote(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class Promise(Generic[V]):
-    """What one acceptor had accepted when it promised, in which boot."""
+    """What one acceptor had accepted when it promised, in which boot; `floor`: see `ended.py`."""
 
     agent: bytes
     ballot: Ballot
     value: V | None
     boot: int = 0
+    floor: Ballot = NONE
+
+    def hides(self, found: Promise[V]) -> bool:
+        """Whether this acceptor may have forgotten that what another has accepted is over."""
+        live = found.value is not None and not found.value.is_over
+        return live and self.value is None and found.ballot <= self.floor
 
 
 class WrongChange(Exception):
@@ -140,9 +152,19 @@ class Round(Generic[V]):
 
     @property
     def newest(self) -> Promise[V] | None:
-        """The promise with the value that was accepted last, None if nobody has accepted any."""
-        found = [promise for promise in self.promises if promise.value is not None]
+        """The promise with the value that was accepted last, None if nobody has accepted any.
+
+        A value whose end a majority of its voters may have forgotten is over, or was never chosen.
+        """
+        found = [
+            promise for promise in self.promises if promise.value is not None and not self._is_hidden(promise)
+        ]
         return max(found, key=lambda promise: promise.ballot, default=None)
+
+    def _is_hidden(self, found: Promise[V]) -> bool:
+        hiding = tuple(promise.agent for promise in self.promises if promise.hides(found))
+        groups = () if found.value is None else found.value.groups
+        return bool(hiding) and any(is_quorum((group,), hiding) for group in groups)
 
     @property
     def found(self) -> V | None:
@@ -168,15 +190,18 @@ class Round(Generic[V]):
     def prepared(self) -> bool:
         """Enough have promised: the value found is the newest that can have been chosen.
 
-        A promise counts only if its agent was an acceptor already, or may have lost what it promised.
+        A promise counts only if its agent was an acceptor already, or may have lost what it promised; and not
+        for a value of which the agent may have forgotten the end.
         """
-        found = self.found
+        newest, found = self.newest, self.found
         return is_quorum(
             self.groups,
             tuple(
                 promise.agent
                 for promise in self.promises
-                if found is None or promise.boot >= found.member_since(promise.agent)
+                if found is None
+                or newest is None
+                or (promise.boot >= found.member_since(promise.agent) and not promise.hides(newest))
             ),
         )
 
@@ -201,12 +226,14 @@ class Round(Generic[V]):
         left = tuple(agent for agent in self.asked if agent not in self.refused)
         return not is_quorum(self.groups, left)
 
-    def promised(self, agent: bytes, ballot: Ballot, value: V | None, boot: int = 0) -> Round[V]:
+    def promised(
+        self, agent: bytes, ballot: Ballot, value: V | None, boot: int = 0, floor: Ballot = NONE
+    ) -> Round[V]:
         """An acceptor promised; what comes from others, again or too late changes nothing."""
         known = any(promise.agent == agent for promise in self.promises)
         if self.proposal is not None or known or agent not in self.asked or ballot >= self.ballot:
             return self
-        return replace(self, promises=(*self.promises, Promise(agent, ballot, value, boot)))
+        return replace(self, promises=(*self.promises, Promise(agent, ballot, value, boot, floor)))
 
     def proposed(self, value: V) -> Round[V]:
         """Ask for acceptance of a change of the value found.

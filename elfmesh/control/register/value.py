@@ -90,6 +90,11 @@ class Cell:
             return (new,)
         return (tuple(contact.id for contact in self.value.former), new)
 
+    @property
+    def is_over(self) -> bool:
+        """The job is deleted by it."""
+        return self.value.deleted
+
     def member_since(self, agent: bytes) -> int:
         """The boot in which an agent became an acceptor of the value, 0 if it is none."""
         boots = [each.incarnation for each in (*self.value.former, *self.value.acceptors) if each.id == agent]

@@ -1,0 +1,87 @@
+"""Agents that have seen many jobs begin and end hold no more than those that have seen some."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from functools import partial
+
+import pytest
+
+from elfmesh.control import carrier, once, remembered, rendezvous
+from elfmesh.control.programs import beside
+from elfmesh.control.register import acceptor, desk
+from elfmesh.overlay import routing
+from elfmesh.srt import multicast
+from tests.sim import vloop
+from tests.sim.agents import SimAgent, SimFleet, until
+from tests.sim.containers import entries, grown
+
+BOUNDS = (
+    (acceptor, "ENDED_MAX"),
+    (desk, "IDLE_MAX"),
+    (remembered, "TOMBSTONES_MAX"),
+    (remembered, "EPOCHS_MAX"),
+    (carrier, "STOPPED_MAX"),
+    (rendezvous, "WITHDRAWN_MAX"),
+    (once, "MADE_MAX"),
+    (routing, "SEEN_MAX"),
+    (routing, "VERDICTS_MAX"),
+    (multicast, "LOG_MAX"),
+    (beside, "PARENTS_MAX"),
+)
+"""Everything that remembers jobs that are over: all of it is full before it is counted first."""
+
+FEW = 3
+QUIET_S = 60.0
+"""Longer than anything waits for what a job has left behind."""
+
+
+async def live(fleet: SimFleet, first: int, cycles: int) -> None:
+    """Jobs begin, have results and end, one after the other; then nothing happens for a while."""
+    for number in range(first, first + cycles):
+        text = f"CREATE JOB sim.j{number} DEADLINE '5 s' AS SELECT k, count(*) AS n FROM log"
+        await fleet.apply(f"{text} GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k", number % len(fleet.agents))
+        await asyncio.sleep(1.5)
+        asked = fleet.agents[(number + 1) % len(fleet.agents)]
+        await until(partial(gone, asked, number), 60)
+    await asyncio.sleep(QUIET_S)
+
+
+async def gone(agent: SimAgent, number: int) -> bool:
+    return (await agent.ask("delete", {"job": f"sim/j{number}"})).status == 200
+
+
+def held(fleet: SimFleet) -> Counter[str]:
+    """Entries in memory and files on disk, of all agents. Logs grow until they are worth a rewrite."""
+    found: Counter[str] = Counter()
+    for agent in fleet.agents:
+        assert agent.local is not None
+        found += entries(agent.local)
+        del found["MemoryFile.data"]
+        found["files"] += len(agent.storage.names())
+        found["results"] += len(agent.results.logs) + len(agent.results.earlier)
+    return found
+
+
+async def grows(agents: int, filling: int, cycles: int) -> dict[str, tuple[int, int]]:
+    """What there is more of after some jobs, once others have filled what is bounded."""
+    fleet = SimFleet(1, agents)
+    await fleet.start()
+    await live(fleet, 0, filling)
+    before = held(fleet)
+    await live(fleet, filling, cycles)
+    fleet.check()
+    return grown(before, held(fleet))
+
+
+def test_what_agents_hold_does_not_grow_with_the_jobs_they_have_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in BOUNDS:
+        monkeypatch.setattr(module, name, FEW)
+
+    assert vloop.run(grows(3, 30, 20)) == {}
+
+
+@pytest.mark.exhaustive
+def test_what_an_agent_holds_does_not_grow_over_10_000_jobs() -> None:
+    assert vloop.run(grows(1, 5000, 5000)) == {}
