@@ -10,12 +10,12 @@ from typing import Any
 from elfmesh.control.carrier import Carrier
 from elfmesh.control.cover import END
 from elfmesh.control.dead import ALIVE
-from elfmesh.control.election import MAJORITY_S
 from elfmesh.control.events import StreamInfo
 from elfmesh.control.gathered import frontier_in_all
 from elfmesh.control.master.master import Master
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan
+from elfmesh.control.register.proposer import MAJORITY_S
 from elfmesh.control.results.records import FIRST, ResultRecord, iso_us
 from elfmesh.units import format_duration
 

@@ -22,7 +22,7 @@ from elfmesh.control.first_acceptors import Survey
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.register.desk import Registers
-from elfmesh.control.register.proposer import Proposer, newest_terms, plan_of
+from elfmesh.control.register.proposer import MAJORITY_S, Proposer, newest_terms, plan_of
 from elfmesh.control.register.value import Cell, Change, Create, Refused, RegisterValue, TakeOver, plan_digest
 from elfmesh.control.terms import Numbering, Terms
 from elfmesh.machine import Contact
@@ -32,9 +32,6 @@ CREATE_S = 6.0
 
 TAKE_OVER_S = 30.0
 """When a new term is given up that no majority has agreed to: who is the root by then asks around again."""
-
-MAJORITY_S = 5.0
-"""Voters that have not agreed for so long are worth a word: a master that has died is followed sooner."""
 
 AGAIN_S = 15.0
 """How long an attempt that failed says that there is no majority: by then its root tries again."""

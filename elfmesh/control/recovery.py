@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.answers import CONFLICT, OK, UNAVAILABLE, decode_body, error_body, respond
-from elfmesh.control.election import MAJORITY_S, Attempt, Lost, Won
+from elfmesh.control.election import Attempt, Lost, Won
 from elfmesh.control.events import DropLog
 from elfmesh.control.first_acceptors import Survey
 from elfmesh.control.holder import LogCopy
@@ -31,6 +31,7 @@ from elfmesh.control.leadership import Leadership
 from elfmesh.control.messages import Ask, Stop, Withdraw
 from elfmesh.control.office import Office
 from elfmesh.control.plan import read_plan
+from elfmesh.control.register.proposer import MAJORITY_S
 from elfmesh.control.register.value import GENERATION_BITS, Cell, generation
 from elfmesh.control.terms import EARLIER_MAX, Numbering, Terms
 from elfmesh.control.voting import without_majority
@@ -86,7 +87,8 @@ class Recoveries:
             return job in self._leadership.masters
         voters = attempt.voters()
         if 2 * sum(voter["state"] == "answers" for voter in voters) > len(voters):
-            self._refuse(ask, CONFLICT, "a majority of the agents that vote on the job answers")
+            named = ", ".join(f"{each['address']} {each['state']}" for each in voters)
+            self._refuse(ask, CONFLICT, f"a majority of the agents that vote on the job answers: {named}")
             return True
         try:
             accepted = decode_body(ask.body).get("accept_loss") is True

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from elfmesh.control.election import MAJORITY_S, Attempt
+from elfmesh.control.election import Attempt
 from elfmesh.control.leadership import Leadership
 from elfmesh.control.office import Office
+from elfmesh.control.register.proposer import MAJORITY_S
 
 
 def without_majority(office: Office, leadership: Leadership) -> dict[bytes, Attempt]:

@@ -147,3 +147,28 @@ def test_recoveries_kills_and_returns_in_any_order_leave_one_master_to_an_epoch(
     look(100.0)
     one_master(world)
     assert all(len(agents) == 1 for agents in leaders.values()), leaders
+
+
+@pytest.mark.parametrize("master", [True, False], ids=["its master is gone", "its master is left"])
+def test_a_job_is_recovered_as_soon_as_the_list_says_that_it_has_no_majority(master: bool) -> None:
+    """One truth: what is listed without a majority may be recovered, and nothing else."""
+    world = running()
+    leads = world.master()
+    others = [agent for agent in voters(world) if agent is not leads]
+    for agent in [leads, others[0]] if master else others:
+        world.kill(agent)
+    (left,) = world.living
+    left.seal("clicks", 10**18)
+
+    def listed() -> bool:
+        return [row["state"] for row in world.ask(left, "list").body["jobs"]] == ["no majority"]
+
+    for _ in range(400):
+        world.run(0.1)
+        before = listed()
+        reply = world.ask(left, "recover", {"job": "shop/top"})
+        assert reply.status == 200 or not before, reply.body
+        if reply.status == 200:
+            assert listed()
+            return
+    pytest.fail("it is never listed")

@@ -42,9 +42,10 @@ AGAIN_S = (0.25, 0.5, 1.0, 2.0)
 ROUND_TRIES = 8
 """How often a round is said again before another one begins: what it was built on may be gone by now."""
 
-ANSWERS_S = 30.0
-"""How long an acceptor is taken to answer after it did: longer than a round."""
+MAJORITY_S = 5.0
+"""Voters that have not answered for so long are worth a word: a master that has died is followed sooner."""
 
+ANSWERED = float("inf")
 BEHIND_S = 0.05
 """When an acceptor that lacked something is asked again."""
 
@@ -109,7 +110,7 @@ class Proposer:
         self._settled: Ballot | None = None
         self._refusal: Refused | None = None
         self._founds = acceptors == (office.me,)
-        self._heard: dict[bytes, float] = {}
+        self._silent: dict[bytes, float] = {}  # by who has ever answered: since when a question is open
         self.reports: dict[bytes, Report] = {}
         self.lost: dict[bytes, int] = {}
         """Acceptors that have lost their votes and do not vote, with the boot that has found the loss."""
@@ -151,8 +152,8 @@ class Proposer:
             self._contacts[contact.id] = contact
 
     def answers(self, agent: bytes) -> bool:
-        """Whether an acceptor has answered of late: every round asks all of them."""
-        return self._office.now - self._heard.get(agent, float("-inf")) < ANSWERS_S
+        """Whether an acceptor has answered what it was asked last, or may still."""
+        return self._office.now - self._silent.get(agent, float("-inf")) < MAJORITY_S
 
     def drop(self) -> None:
         """Want nothing any more. What was sent may still be accepted."""
@@ -215,6 +216,8 @@ class Proposer:
         begun, contact = self._round, self._contacts.get(agent)
         if begun is None or contact is None:
             return
+        if self._silent.get(agent) == ANSWERED:
+            self._silent[agent] = self._office.now
         if begun.proposal is None:
             change = self._wanted[0].change
             made = generation(change.value.epoch) if isinstance(change, Create) else 0
@@ -287,7 +290,7 @@ class Proposer:
             self._office.stats["control.malformed"] += 1
             return
         self._contacts[sender.id] = sender
-        self._heard[sender.id] = self._office.now
+        self._silent[sender.id] = ANSWERED
         self.reports[sender.id] = Report(sender, message.terms, message.latest)
         told = begun.promised(sender.id, message.accepted, cell, sender.incarnation, message.floor)
         for contact in cell.contacts if cell is not None else ():
@@ -303,7 +306,7 @@ class Proposer:
     def accepted(self, sender: Contact, message: Accepted) -> None:
         """An acceptor has accepted."""
         self.lost.pop(sender.id, None)
-        self._heard[sender.id] = self._office.now
+        self._silent[sender.id] = ANSWERED
         begun = self._round
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
@@ -320,7 +323,7 @@ class Proposer:
 
     def refused(self, sender: Contact, message: Conflict) -> None:
         """An acceptor has refused; that it has lost its votes is known by any of its answers."""
-        self._heard[sender.id] = self._office.now
+        self._silent[sender.id] = ANSWERED
         self._counter = max(self._counter, message.promised.counter)
         if message.lost_at is not None:
             self.lost[sender.id] = message.lost_at
