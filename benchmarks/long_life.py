@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -24,7 +25,7 @@ SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"""
 
 def lived(directory: Path, cycles: int, every: int, agents: int) -> None:
     """Apply and delete, and print what is held after each stretch."""
-    hosts = {}
+    hosts: dict[str, Sequence[str]] = {}
     for number in range(agents):
         log = directory / f"a{number}.log"
         log.write_text('{"ts":"2026-05-21T10:00:00Z","k":"a"}\n')

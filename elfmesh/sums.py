@@ -1,6 +1,7 @@
 """Checksums of small files that are replaced whole: an entry at the end, which earlier releases pass over.
 
     JSON object: ...,"crc":"<CRC-32 in hex of all before the comma>"}
+    JSON object that earlier releases take no entry of: 32 blanks behind it, a tab for each 1 of the CRC-32
     msgpack map: its last entry is "crc", a 32-bit number: the CRC-32 of all before it
 
 A file without such an entry is an earlier release's, and is taken as it is.
@@ -17,6 +18,7 @@ import msgspec
 from elfmesh.errors import ProtocolError
 
 _JSON_END = re.compile(rb',"crc":"([0-9a-f]{8})"}\s*\Z')
+_BLANK_END = re.compile(rb"}([ \t]{32})\n\Z")
 _PACKED_END = b"\xa3crc\xce"
 """Key and type of the last entry: a 32-bit number follows."""
 
@@ -27,12 +29,23 @@ def json_with_sum(data: bytes) -> bytes:
     return b'%s,"crc":"%08x"}' % (body, zlib.crc32(body))
 
 
+def json_with_blank_sum(data: bytes) -> bytes:
+    """A JSON object with its checksum in white space, which every reader of JSON passes over."""
+    bits = f"{zlib.crc32(data):032b}".replace("0", " ").replace("1", "\t")
+    return b"%s%s\n" % (data, bits.encode())
+
+
 def json_checked(data: bytes) -> bytes:
     """The JSON object without its checksum.
 
     Raises:
         ProtocolError: the checksum is wrong.
     """
+    if (blank := _BLANK_END.search(data)) is not None:
+        body = data[: blank.start(1)]
+        if zlib.crc32(body) != int(blank[1].replace(b" ", b"0").replace(b"\t", b"1"), 2):
+            raise ProtocolError("it has a wrong checksum")
+        return body
     found = _JSON_END.search(data)
     if found is None:
         return data

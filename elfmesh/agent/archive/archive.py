@@ -44,7 +44,7 @@ from elfmesh.agent.sources.tail import ReadFrom
 from elfmesh.control.results.segment import sync_directory
 from elfmesh.control.spark_types import plain_type
 from elfmesh.errors import ConfigError, ProtocolError, RuntimeFailure, StorageError
-from elfmesh.sums import json_checked, json_with_sum
+from elfmesh.sums import json_checked, json_with_blank_sum
 
 READER = "archive"
 """What the archive is called among the jobs of its own reader."""
@@ -252,7 +252,7 @@ class Archive:
         )
         beside = self.directory / f".{STATE}.new"
         with beside.open("wb") as file:
-            file.write(json_with_sum(msgspec.json.encode(after)))
+            file.write(json_with_blank_sum(msgspec.json.encode(after)))
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self.directory / STATE)
