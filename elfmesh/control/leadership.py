@@ -62,7 +62,7 @@ class Leadership:
         self.masters: dict[bytes, Master] = {}
         self.holders: dict[bytes, Holder] = {}
         self._succession = Succession(office, self.masters)
-        self.registers = Registers(office, self, acceptors)
+        self.registers = Registers(office, self, acceptors, self.leads)
         self.elections = Elections(office, self.registers, self.epoch)
         self._epochs = Epochs(office, self._concerns)
         self._logs: dict[bytes, LogInfo] = {}

@@ -61,9 +61,6 @@ class Held:
     def epoch(self, job: bytes) -> int:
         return 0
 
-    def leads(self, job: bytes) -> bool:
-        return False
-
     def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
         return True
 

@@ -24,6 +24,7 @@ from elfmesh.control.identity.bearer import TOKEN_FILE
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import oracle
 from tests.e2e.test_agents import append, close, complete, records, without_closing
+from tests.previous import release
 
 EARLIER = "2697201"
 """The last commit of wire version 1."""
@@ -79,9 +80,9 @@ def led(fleet: Fleet) -> bool:
     return False
 
 
-def write(fleet: Fleet, lines: list[str], phase: int) -> None:
-    """A quarter of all lines, in every log."""
-    size = len(lines) // (AGENTS + 1)
+def write(fleet: Fleet, lines: list[str], phase: int, phases: int = AGENTS + 1) -> None:
+    """A part of all lines, in every log."""
+    size = len(lines) // phases
     for number in range(AGENTS):
         append(fleet.log(number), lines[phase * size + number : (phase + 1) * size : AGENTS])
 
@@ -102,6 +103,13 @@ def test_a_job_runs_to_exact_results_while_its_agents_are_upgraded_one_by_one(
         agent.start([other.overlay for other in fleet if other is not agent])
         agent.wait_ready()
         assert "refused" not in agent.errors()
+    exact(fleet)
+    for agent in fleet:
+        assert agent.get("/v1/agent")["transport"]["connections_of_earlier_version"] == 0
+
+
+def exact(fleet: Fleet) -> None:
+    """Each interval of the job has what one process computes over all logs, and is complete."""
     close(fleet, 600)
     expected = without_closing(oracle([fleet.log(number) for number in range(AGENTS)], JOB))
     assert len(expected) == 16
@@ -110,5 +118,30 @@ def test_a_job_runs_to_exact_results_while_its_agents_are_upgraded_one_by_one(
     for index, result in expected.items():
         assert found[index]["rows"] == result["rows"], index
         assert (found[index]["state"], found[index]["completeness"]) == ("FINAL", 1.0)
+
+
+@pytest.mark.exhaustive
+def test_a_job_runs_to_exact_results_while_its_agents_are_upgraded_and_downgraded(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    """From the release before to this one and back, one agent at a time: the fleet is mixed all the while."""
+    before = release.code(tmp_path / "before")
+    fleet.start(AGENTS, options=",format=json,idle=1 h", environment=release.of(before))
+    fleet[1].apply(JOB)
+    phases = 2 * AGENTS + 1
+    lines = records(phases * 540, 160)
+    write(fleet, lines, 0, phases)
+    turns = [(number, place) for place in ({}, release.of(before)) for number in (2, 0, 1)]
+    for phase, (number, environment) in enumerate(turns, 1):
+        agent = fleet[number]
+        assert agent.terminate() == 0
+        write(fleet, lines, phase, phases)
+        agent.environment = environment
+        agent.start([other.overlay for other in fleet if other is not agent])
+        agent.wait_ready()
+        eventually(lambda: led(fleet), what="a master after a restart")
+    exact(fleet)
     for agent in fleet:
-        assert agent.get("/v1/agent")["transport"]["connections_of_earlier_version"] == 0
+        assert "refused" not in agent.errors()
+        assert "damaged" not in agent.errors()
+        assert agent.get("/v1/agent")["transport"].get("protocol_errors", 0) == 0

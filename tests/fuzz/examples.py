@@ -31,7 +31,8 @@ def examples(rng: random.Random, kinds: Sequence[type[msgspec.Struct]], each: in
 def _value(rng: random.Random, shape: shapes.Type, depth: int) -> Any:
     match shape:
         case shapes.IntType():
-            return rng.choice((0, 1, 2, 7, 100, 1431856800, 2**40))
+            most = min(shape.le if shape.le is not None else 2**63, (shape.lt or 2**63) - 1)
+            return min(rng.choice((0, 1, 2, 7, 100, 1431856800, 2**40)), most)
         case shapes.FloatType():
             return rng.choice((0.0, 1.0, 0.25, 30.0))
         case shapes.BoolType():

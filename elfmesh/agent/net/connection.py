@@ -22,8 +22,9 @@ from elfmesh.limits import CHUNK_BYTES_MAX
 from elfmesh.machine import Contact, Message
 from elfmesh.wire import Codec
 
-PROTOCOL = 2
-"""The version of the wire that is spoken here; 2: manifests carry the words that made their versions."""
+PROTOCOL = 3
+"""The version of the wire that is spoken here. 2: manifests carry the words that made their versions.
+3: `Outdated` exists."""
 OLDEST = 1
 """The oldest that is still spoken: that of the release before, so that a fleet is upgraded agent by agent."""
 HELLO_BYTES_MAX = 4096

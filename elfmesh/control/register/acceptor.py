@@ -65,10 +65,6 @@ class Custody(Protocol):
         """The highest epoch seen of a job."""
         ...
 
-    def leads(self, job: bytes) -> bool:
-        """Whether this agent leads a job, or is about to."""
-        ...
-
     def admits(self, job: bytes, epoch: int, sender: Contact | None) -> bool:
         """Whether something of this epoch may be acted upon; the highest is durable before what follows."""
         ...

@@ -8,6 +8,7 @@ have stopped, and `life` tells its lives apart. Forgotten are those of jobs that
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from elfmesh.control.office import Office
@@ -34,12 +35,19 @@ class Registers:
         office: clock and way out.
         custody: what this agent holds of jobs.
         acceptors: how many shall vote on a job; odd.
+        leads: whether this agent leads a job, or is about to.
     """
 
-    def __init__(self, office: Office, custody: Custody, acceptors: int = ACCEPTORS) -> None:
+    def __init__(
+        self,
+        office: Office,
+        custody: Custody,
+        acceptors: int = ACCEPTORS,
+        leads: Callable[[bytes], bool] = lambda job: False,
+    ) -> None:
         if acceptors < 1 or acceptors % 2 == 0:
             raise ValueError(f"an odd number of agents votes, not {acceptors}")
-        self._office, self._custody, self.wanted = office, custody, acceptors
+        self._office, self._leads, self.wanted = office, leads, acceptors
         self.acceptors = Acceptors(office, custody)
         self._life = office.rng.getrandbits(LIFE_BITS)
         self._proposers: dict[bytes, Proposer] = {}
@@ -63,7 +71,7 @@ class Registers:
 
     def _forget_idle(self) -> None:
         """Forget the oldest proposers that nothing waits for, of jobs that others lead or that are over."""
-        idle = [job for job, each in self._proposers.items() if each.idle and not self._custody.leads(job)]
+        idle = [job for job, each in self._proposers.items() if each.idle and not self._leads(job)]
         for job in idle[: max(len(idle) - IDLE_MAX, 0)]:
             self._counter = max(self._counter, self._proposers.pop(job).counter)
 

@@ -101,7 +101,7 @@ class Outdated(Message, frozen=True, tag="ctl.outdated"):
         votes: given until then.
     """
 
-    since: ClassVar[int] = 2
+    since: ClassVar[int] = 3
 
     boot: Count
     votes: Count

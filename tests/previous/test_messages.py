@@ -1,0 +1,74 @@
+"""Messages between agents of this release and of the one before: each reads all that the other sends."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import msgspec
+import pytest
+
+from elfmesh.agent.core import MESSAGES, codec
+from elfmesh.machine import Message
+from tests.fuzz.examples import examples
+from tests.previous import release
+
+RECORDED: dict[str, dict[str, Any]] = json.loads(release.MESSAGES.read_text())
+BY_TAG = {str(kind.__struct_config__.tag): kind for kind in MESSAGES}
+VERSION = 2
+"""Of the wire, as the release before speaks it."""
+
+DECODE = """
+import sys
+from elfmesh.agent.core import codec
+read = codec()
+for line in sys.stdin.read().split():
+    read.decode(bytes.fromhex(line))
+"""
+
+
+def test_no_kind_of_message_has_gone() -> None:
+    assert RECORDED.keys() - BY_TAG.keys() == set()
+
+
+def test_kinds_that_the_release_before_does_not_know_are_not_sent_to_it() -> None:
+    """It takes an unknown kind for a breach of the protocol, and ends the connection."""
+    new = [kind.__name__ for tag, kind in BY_TAG.items() if tag not in RECORDED and kind.since <= VERSION]
+    assert new == []
+
+
+@pytest.mark.parametrize("tag", sorted(RECORDED))
+def test_a_message_of_the_release_before_is_read(tag: str) -> None:
+    message, payload = codec().decode(base64.b64decode(RECORDED[tag]["frame"]))
+    assert type(message) is BY_TAG[tag]
+    assert payload == b"payload"
+
+
+@pytest.mark.parametrize("tag", sorted(RECORDED))
+def test_a_message_has_all_fields_that_the_release_before_requires(tag: str) -> None:
+    required = {name for name, needed in RECORDED[tag]["fields"].items() if needed}
+    for message in some(BY_TAG[tag]):
+        sent = msgpack.unpackb(msgspec.msgpack.encode(message), raw=False)
+        assert required - sent.keys() == set()
+
+
+@pytest.mark.parametrize("tag", sorted(RECORDED))
+def test_a_field_that_the_release_before_does_not_send_is_optional(tag: str) -> None:
+    fields = {each.encode_name: each for each in msgspec.structs.fields(BY_TAG[tag])}
+    assert [name for name in fields.keys() - RECORDED[tag]["fields"].keys() if fields[name].required] == []
+
+
+def some(kind: type[Message]) -> list[Message]:
+    """Examples of a kind, the longest and the shortest among them."""
+    return [msgspec.convert(value, kind) for value in examples(random.Random(2), [kind], 20)]
+
+
+@pytest.mark.exhaustive
+def test_the_release_before_reads_each_message(tmp_path: Path) -> None:
+    place = release.code(tmp_path)
+    frames = [codec().encode(message).hex() for tag in sorted(RECORDED) for message in some(BY_TAG[tag])]
+    release.run(place, DECODE, stdin="\n".join(frames))
