@@ -18,7 +18,7 @@ from elfmesh.control.cover import numbers
 from elfmesh.control.events import Finalise, Finalised, LogRead
 from elfmesh.control.latest import Latest
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.master.roster import RosterBook
+from elfmesh.control.master.roster import RosterBook, called
 from elfmesh.control.messages_safety import Verified, Verify
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.page_reads import read_rows
@@ -216,7 +216,8 @@ class Verifier:
         if read_plan(manifest.text).latest:  # it also names who is missing in the jobs that it sees
             out = bits_of(record.absent)
             return [entry for entry in known if not out >> entry.number & 1]
-        return [entry for entry in known if entry.name not in record.missing]
+        shared = self._book.shared_names()
+        return [entry for entry in known if not {entry.name, called(entry, shared)} & {*record.missing}]
 
     def _read_latest(self, check: _Check) -> None:
         """Ask for the results of other jobs that the interval saw."""

@@ -8,12 +8,14 @@ Reads a master; changes nothing. The answer is for people first: `because` says 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from elfmesh.control.cover import bits, numbers
 from elfmesh.control.describe import shown_interval, summary, voters_without_votes
 from elfmesh.control.gathered import covered_in_all, frontier_in_all
 from elfmesh.control.master.master import Master
+from elfmesh.control.master.roster import called
 from elfmesh.control.office import Office
 from elfmesh.control.results.records import ResultRecord, iso_us
 from elfmesh.units import format_duration
@@ -77,7 +79,8 @@ def explanation(office: Office, master: Master) -> dict[str, Any]:
         "voters_without_votes": voters_without_votes(master),
         "because": _sentence(stage, agents, len(numbers(missing)), held, master)
         + _lacking(newest)
-        + _voters(master),
+        + _voters(master)
+        + _names(master),
     }
 
 
@@ -97,6 +100,15 @@ def _voters(master: Master) -> str:
     """That voters have lost their votes, for people."""
     lost = voters_without_votes(master)
     return f"; lost their votes, and are being replaced: {', '.join(lost)}" if lost else ""
+
+
+def _names(master: Master) -> str:
+    """That several living members have one name, for people."""
+    names = Counter(entry.name for entry in master.book.active)
+    shared = sorted(name for name, count in names.items() if count > 1)
+    if not shared:
+        return ""
+    return f"; several agents have the name {', '.join(shared)}: give each a name of its own"
 
 
 def _stage(master: Master, due: float | None, missing: int) -> str:
@@ -135,7 +147,7 @@ def _agent(office: Office, master: Master, number: int, index: int) -> dict[str,
         state = "behind"
     frontier = frontier_in_all(master.closer.trees, number)
     return {
-        "agent": entry.name,
+        "agent": called(entry, master.book.shared_names()),
         "state": state,
         "frontier": shown_interval(frontier),
         "behind": max(0, (master.closer.frontier or index) - max(frontier, index)),

@@ -176,3 +176,29 @@ def test_lists_and_the_command_show_what_the_newest_record_lacks() -> None:
         jobs = CliRunner().invoke(elf, ["get", "jobs", "--api", api]).stdout
         assert "COMPLETENESS" in jobs
         assert dead in jobs
+
+
+def test_agents_that_share_a_name_are_told_apart_by_their_ids() -> None:
+    world = World(4)
+    fill(world, intervals=2)
+    dead, twin = world[2], world[3]
+    for agent in (dead, twin):
+        agent.control.office.name = "a1"
+    world.apply(world[0])
+    assert world.master() not in (dead, twin)
+    dead_name, twin_name = (f"a1 ({agent.me.id.hex()[:6]})" for agent in (dead, twin))
+    assert "several agents have the name a1: give each a name of its own" in why(world)["because"]
+    world.kill(dead)
+    for agent in world.living:
+        agent.seal("clicks", BASE + 3 * SLIDE)
+    world.run(30.0)
+    found = why(world)
+    records = [record for record, _ in world.results(world.living[0]) if record.missing]
+    assert records
+    assert {name for record in records for name in record.missing} == {dead_name}
+    assert twin_name not in str(found["agents"])
+    assert dead_name in f"{found['agents']} {found['newest']}"
+
+
+def test_a_name_of_its_own_stands_without_an_id() -> None:
+    assert "several agents" not in why(started())["because"]

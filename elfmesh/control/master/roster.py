@@ -16,6 +16,14 @@ from msgspec.structs import replace
 from elfmesh.control.cover import END, numbers
 from elfmesh.control.terms import Participant, RosterEntry
 
+ID_DIGITS = 6
+"""Of an agent's id, in hex, where its name alone does not tell it apart."""
+
+
+def called(entry: RosterEntry, shared: set[str]) -> str:
+    """What people call a member: its name, and the beginning of its id where others share the name."""
+    return f"{entry.name} ({entry.contact.id.hex()[:ID_DIGITS]})" if entry.name in shared else entry.name
+
 
 class RosterBook:
     """Members of one job. Entries are kept in the order of their numbers.
@@ -113,8 +121,20 @@ class RosterBook:
         return min((edge for edge in edges if edge > interval), default=END)
 
     def names(self, mask: int) -> list[str]:
-        """Names of the numbers in a bit set, sorted."""
-        return sorted(self._entries[number].name for number in numbers(mask) if number in self._entries)
+        """What people call the numbers in a bit set, sorted."""
+        shared = self.shared_names()
+        entries = [self._entries[number] for number in numbers(mask) if number in self._entries]
+        return sorted(called(entry, shared) for entry in entries)
+
+    def shared_names(self) -> set[str]:
+        """Names that several agents have. Each has to be named with the beginning of its id."""
+        first: dict[str, bytes] = {}
+        entries = self._entries.values()
+        return {
+            entry.name
+            for entry in entries
+            if first.setdefault(entry.name, entry.contact.id) != entry.contact.id
+        }
 
     def acknowledge(self, number: int, version: int) -> None:
         """A member has taken this version."""
