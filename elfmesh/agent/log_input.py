@@ -85,11 +85,10 @@ class LogInput:
         self._checked: set[tuple[str, ...]] = set()
         self._first: tuple[Parser, bytes] | None = None
         for stream, (_, formats) in logs.items():
-            schema = formats.static_schema
-            if schema is not None:
-                if self.statement.star:
-                    self.statement = expand(statement, discover_columns(formats.parser(), b""))
-                self._check_types(schema, stream)
+            if formats.static_schema is not None:
+                self._list(stream, formats.parser(), b"")
+        if not self.statement.star:
+            self._check_static()
 
     def _parsed(self) -> Iterator[tuple[Parsed, Block]]:
         """All parsed blocks, the next one being read and parsed meanwhile."""
@@ -124,7 +123,7 @@ class LogInput:
                     wanted = block if self._left is None else self._sampled(block, formats.framing)
                     wanted = replace(wanted, stream=stream)
                     if self._first is None:
-                        self._expand(parser, wanted)
+                        self._expand(stream, parser, wanted)
                     parsed = parse_block(parser, wanted, self.statement.fields_of(stream), before)
                     before += newlines(block.data) + block.overlong
                     self._check(parser, stream)
@@ -178,10 +177,32 @@ class LogInput:
         if name:
             self.stats.formats[path] = name
 
-    def _expand(self, parser: Parser, block: Block) -> None:
+    def _expand(self, stream: str, parser: Parser, block: Block) -> None:
+        """Learn what `*` means from the first block of a run, and of each other stream, if it is asked."""
         self._first = (parser, block.data)
+        if not self.statement.star:
+            return
+        self._list(stream, parser, block.data)
+        for other, (paths, formats) in self._logs.items():
+            if self.statement.star and other != stream and paths and formats.static_schema is None:
+                if is_pipe(paths[0]):
+                    raise DataError(
+                        "* needs the columns of the log before it is read", where=paths[0],
+                        hint="Name the fields after SELECT, or give a file.",
+                    )  # fmt: skip
+                parser, blocks = self._opened(paths[0], formats, lambda _: None)
+                with contextlib.closing(blocks) as source:
+                    self._list(other, parser, next((block.data for block in source), b""))
+        self._check_static()
+
+    def _list(self, stream: str, parser: Parser, data: bytes) -> None:
         if self.statement.star:
-            self.statement = expand(self.statement, discover_columns(parser, block.data))
+            self.statement = expand(self.statement, discover_columns(parser, data), stream)
+
+    def _check_static(self) -> None:
+        for stream, (_, formats) in self._logs.items():
+            if formats.static_schema is not None:
+                self._check_types(formats.static_schema, stream)
 
     def _check(self, parser: Parser, stream: str) -> None:
         """Refuse columns that the file turns out not to have (a csv header, the format `auto` chose)."""

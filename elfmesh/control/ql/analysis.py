@@ -104,7 +104,9 @@ class _Analyser:
             self._where, tuple(reduction.keys), tuple(reduction.values), tuple(reduction.distincts),
             tuple(reduction.folds), outputs, filtered, ordered,
             None if select.limit is None else select.limit + select.offset, select.distinct, repeat,
-            one_row=grouped and self._group is None and (self._window is None or select.derived),
+            one_row=grouped
+            and self._group is None
+            and (self._window is None or select.derived or select.beside),
             aliases_as_keys=tuple(
                 expr
                 for expr in self._group or []

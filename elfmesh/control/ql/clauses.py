@@ -24,7 +24,7 @@ from elfmesh.control.ql.refusals import FILE_HINT, FOREIGN_CREATIONS, FOREIGN_RE
 from elfmesh.control.ql.refusing import mark_functions, no_select, refuse_words
 from elfmesh.control.ql.statement import BESIDE, DEADLINE_US_DEFAULT, JobClause
 from elfmesh.control.ql.text_source import SourceText
-from elfmesh.control.ql.tokens import check_brackets, names_columns, normalised
+from elfmesh.control.ql.tokens import as_calls, check_brackets, names_columns, normalised
 from elfmesh.errors import ConfigError, QueryError
 from elfmesh.text import suggest
 from elfmesh.units import parse_duration_us, unit_us
@@ -90,7 +90,7 @@ class Cutter:
         refuse_words(self._source, self._tokens, begin)
         beside = self._cut_beside(begin)
         labels, keep = self._inputs(begin)
-        marked = mark_functions(self._source, keep, self._functions)
+        marked = as_calls(mark_functions(self._source, keep, self._functions))
         return Cut(marked, job, job_at, self._every_at, labels, beside, self._functions)
 
     # -- reading tokens

@@ -204,5 +204,5 @@ class _Reader:
 
 
 def _is_known(name: str) -> bool:
-    others = (*AGGREGATES, *WINDOWS, *OVER_FUNCTIONS, *SPECIAL_FORMS, *PLAIN_FORMS, GROUPING)
+    others = (*AGGREGATES, *WINDOWS, *OVER_FUNCTIONS, *SPECIAL_FORMS, *PLAIN_FORMS, *GROUPING)
     return name in FUNCTIONS or name in others

@@ -8,75 +8,88 @@ from typing import Any
 
 from sqlglot import exp
 
-from elfmesh.control.ql.nodes import Aggregate, Expr, Literal, Over, Scalar, walk
+from elfmesh.control.ql.nodes import Aggregate, Expr, Field, Over, WindowBound, WindowCall, walk
+from elfmesh.control.ql.refusals import CUBE, GROUPINGS, MARK, ROLLUP, SETS, SETS_OF
 from elfmesh.control.ql.translate import Translator
 
 SETS_MAX = 64
 """Groupings of one GROUP BY: each is a table of its own at every agent."""
 
-
-_NO_KEYS = (Aggregate, Over, Scalar)
+Sets = list[list[Expr]]
 
 
 def read_groups(
     tree: exp.Select, translator: Translator, items: Sequence[tuple[str | None, Expr]]
-) -> tuple[list[Expr] | None, Any]:
-    """The expressions of GROUP BY, and the groupings if there are several; `items` is the select list."""
+) -> tuple[list[Expr] | None, Sets | None]:
+    """The expressions of GROUP BY, and the groupings if there are several; `items` is the select list.
+
+    Raises:
+        QueryError: a form of GROUP BY that is not there, or too many groupings.
+    """
     group = tree.args.get("group")
     if group is None:
         return None, None
     if group.args.get("all") and not any(given for name, given in group.args.items() if name != "all"):
         return _all_plain(items), None
-    known = {"expressions", "rollup", "cube", "grouping_sets"}
-    if any(given for name, given in group.args.items() if name not in known):
+    if any(given for name, given in group.args.items() if name not in ("expressions", "rollup", "cube")):
         raise translator.error(group, "this form of GROUP BY is not there yet", "Write GROUP BY a, b.")
-    factors: list[list[list[Expr]]] = []
-    for name in ("expressions", "grouping_sets", "cube", "rollup"):
-        for node in group.args.get(name) or ():
-            if isinstance(node, exp.Rollup | exp.Cube) and not node.expressions:  # GROUP BY a, b WITH ROLLUP
-                whole = [expr for factor in factors for expr in factor[0]]
-                factors = [_sets_of(node, [[expr] for expr in whole])]
-            else:
-                factors.append(_sets(node, translator))
-    sets: list[dict[Expr, None]] = [{}]
+    nodes = list(group.args.get("expressions") or ())
+    factors = [_sets(node, translator) for node in nodes]
+    several = any(_kind(node) for node in nodes)
+    keys = list(dict.fromkeys(expr for factor in factors for one in factor for expr in one))
+    behind = [node for name in ("rollup", "cube") for node in group.args.get(name) or ()]
+    if behind:  # GROUP BY a, b WITH ROLLUP
+        if several or len(behind) > 1:
+            raise translator.error(group, "WITH ROLLUP and WITH CUBE stand behind plain keys, alone")
+        kind = ROLLUP if isinstance(behind[0], exp.Rollup) else CUBE
+        factors, several = [_sets_of(kind, [[expr] for expr in keys])], True
+    elif nodes and _kind(nodes[-1]) == SETS_OF:
+        if any(_kind(node) for node in nodes[:-1]):
+            hint = "Add a comma before it."
+            raise translator.error(nodes[-1], "GROUPING SETS stands behind plain keys", hint)
+        factors = factors[-1:]  # those before it say which keys there are, and in which order
+    if not several:
+        return keys, None
+    sets: Sets = [[]]
     for factor in factors:
-        if len(factor) == 1:
-            for one in sets:
-                one.update(dict.fromkeys(factor[0]))
-        else:
-            sets = [dict.fromkeys((*one, *more)) for one in sets for more in factor]
+        sets = [list(dict.fromkeys((*one, *more))) for one in sets for more in factor]
         if len(sets) > SETS_MAX:
             raise translator.error(group, f"more than {SETS_MAX} groupings", "Write several jobs.")
-    every = list(dict.fromkeys(chain.from_iterable(sets)))
-    if len(sets) == 1 and all(len(factor) == 1 for factor in factors):
-        return every, None
-    return every, [list(one) for one in sets]
+    return keys, sets
 
 
 def _all_plain(items: Sequence[tuple[str | None, Expr]]) -> list[Expr] | None:
     """GROUP BY ALL: the items of the select list without an aggregate; none of them: all records are one."""
-    plain = [expr for _, expr in items if not any(isinstance(node, _NO_KEYS) for node in walk(expr))]
-    keys = [expr for expr in plain if not isinstance(expr, Literal)]
-    return list(dict.fromkeys(keys)) or None
+    plain = [expr for _, expr in items if not any(isinstance(node, Aggregate | Over) for node in walk(expr))]
+    varied = (Field, WindowBound, WindowCall)
+    keys = [expr for expr in plain if any(isinstance(node, varied) for node in walk(expr))]
+    return list(dict.fromkeys(keys)) if plain else None
 
 
-def _sets(node: Any, translator: Translator) -> list[list[Expr]]:
+def _kind(node: Any) -> str:
+    """Which kind of several groupings an element of GROUP BY is; "" for a plain key."""
+    name = str(node.this) if isinstance(node, exp.Anonymous) else ""
+    kind = name.removeprefix(MARK)
+    return kind if name.startswith(MARK) and kind in GROUPINGS else ""
+
+
+def _sets(node: Any, translator: Translator) -> Sets:
     """The groupings one element of GROUP BY stands for."""
-    if isinstance(node, exp.GroupingSets):
+    kind = _kind(node)
+    if kind in (SETS, SETS_OF):
         return [each for inner in node.expressions for each in _sets(inner, translator)]
+    if kind:
+        return _sets_of(kind, [_sets(each, translator)[0] for each in node.expressions])
     if isinstance(node, exp.Tuple):
         return [[translator.expr(each) for each in node.expressions]]
-    if isinstance(node, exp.Rollup | exp.Cube):
-        return _sets_of(node, [_sets(each, translator)[0] for each in node.expressions])
     return [[translator.expr(node)]]
 
 
-def _sets_of(node: Any, parts: list[list[Expr]]) -> list[list[Expr]]:
+def _sets_of(kind: str, parts: Sets) -> Sets:
     """The groupings of ROLLUP (all beginnings) or CUBE (all choices) of some parts."""
-    if isinstance(node, exp.Rollup):
+    if kind == ROLLUP:
         chosen = [tuple(parts[:count]) for count in range(len(parts), -1, -1)]
     else:
-        chosen = [each for count in range(len(parts), -1, -1) for each in combinations(parts, count)]
-        if len(chosen) > SETS_MAX:
-            chosen = chosen[: SETS_MAX + 1]
+        every = (each for count in range(len(parts), -1, -1) for each in combinations(parts, count))
+        chosen = [each for each, _ in zip(every, range(SETS_MAX + 1), strict=False)]
     return [list(chain.from_iterable(each)) for each in chosen]

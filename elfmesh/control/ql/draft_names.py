@@ -1,4 +1,4 @@
-"""Columns that get their names from an alias: WITH t(a, b) AS (...), and FROM (...) AS t(a, b).
+"""Names that an alias gives to columns: WITH t(a, b) AS (...), and FROM (...) AS t(a, b).
 
 Rewrites the parser's tree: a query with such an alias is read by a SELECT that names each column.
 """
@@ -51,3 +51,16 @@ def renamed(tree: Any, alias: Any, draft: Draft, error: Complain) -> Any:
     return exp.Select(
         expressions=items, from_=exp.From(this=exp.Subquery(this=inner, alias=exp.to_identifier(_INNER)))
     )
+
+
+def no_order(alias: Any, name: str, error: Complain) -> Exception:
+    """The error for FROM stream AS t(a, b): the fields of a stream have no order."""
+    message = f"the columns of {name} have no order, so a list cannot name them"
+    hint = f"Write FROM (SELECT x AS a, y AS b FROM {name}) AS {alias.name}."
+    return error(alias.args["columns"][0], message, hint)
+
+
+def reads_itself(item: exp.Alias) -> bool:
+    """Whether a select item reads a field that is called as the item is."""
+    name = item.alias.lower()
+    return any(each.name.lower() == name and not each.table for each in item.find_all(exp.Column))

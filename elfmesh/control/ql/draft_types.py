@@ -5,7 +5,7 @@ Names are resolved already, windows and places of computation are not chosen yet
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from elfmesh.control.ql.elements import Elements
 from elfmesh.control.ql.nodes import Expr
@@ -78,3 +78,17 @@ class UnionDraft:
 
 Draft = SelectDraft | UnionDraft
 Read = StreamRead | LookupRead | ElementsRead | SelectDraft | UnionDraft
+
+
+def told_apart(draft: Draft) -> Draft:
+    """A query of which nobody sees the names of the columns, as the second of a UNION: each has its own."""
+    if isinstance(draft, UnionDraft):
+        first = told_apart(draft.sources[0])
+        return replace(draft, sources=[first, *draft.sources[1:]], columns=first.columns)
+    columns: list[str] = []
+    items: list[tuple[str | None, Expr]] = []
+    for at, ((given, expr), name) in enumerate(zip(draft.select.items, draft.columns, strict=True)):
+        twice = name.lower() in {each.lower() for each in columns}
+        columns.append(f"#{at}" if twice else name)
+        items.append((f"#{at}" if twice else given, expr))
+    return replace(draft, select=replace(draft.select, items=items), columns=tuple(columns))

@@ -16,7 +16,7 @@ from elfmesh.control.ql.constants import check_constants
 from elfmesh.control.ql.draft_elements import Lateral, in_items, is_lateral, unnested, views
 from elfmesh.control.ql.draft_groups import read_groups
 from elfmesh.control.ql.draft_limits import TOO_MANY, NodeBudget, row_count
-from elfmesh.control.ql.draft_names import renamed
+from elfmesh.control.ql.draft_names import no_order, reads_itself, renamed
 from elfmesh.control.ql.draft_types import (
     Draft,
     ElementsRead,
@@ -26,6 +26,7 @@ from elfmesh.control.ql.draft_types import (
     SelectDraft,
     StreamRead,
     UnionDraft,
+    told_apart,
 )
 from elfmesh.control.ql.draft_windows import with_windows
 from elfmesh.control.ql.nodes import Call, Expr, Field, Literal, Scalar, Star, WindowBound
@@ -39,9 +40,7 @@ from elfmesh.control.ql.statement import RESULT, OrderItem
 from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
 from elfmesh.control.ql.translate import Translator
 from elfmesh.control.ql.unnesting import Nested, Unnesting
-
-LOOKUP = "lookup"
-"""FROM and JOIN `lookup.name` mean a table from a file."""
+from elfmesh.control.ql.waiting import LOOKUP
 
 DEPTH_MAX = 32
 """Queries inside queries."""
@@ -70,6 +69,8 @@ class Drafter:
         start: place of errors about what has none.
         scalars: queries in brackets of which one value is needed, inner ones first.
         functions: Python functions that the statement declares.
+        listed: the columns that `*` means, by stream.
+        stars: where `*` means columns that are not known.
     """
 
     origin: SourceText
@@ -78,6 +79,8 @@ class Drafter:
     start: Place
     scalars: list[tuple[str, Draft]] = field(default_factory=list)
     functions: Mapping[str, PythonFunction] = field(default_factory=dict)
+    listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    stars: list[Place] = field(default_factory=list)
     _depth: int = 0
     _budget: NodeBudget = field(default_factory=NodeBudget)
     _around: list[Scope] = field(default_factory=list)
@@ -154,7 +157,7 @@ class Drafter:
             inputs.append(one)
         tree, nested = self._unnested(tree)
         aliases = {
-            node.alias.lower(): _reads(node) for node in tree.expressions if isinstance(node, exp.Alias)
+            node.alias.lower(): reads_itself(node) for node in tree.expressions if isinstance(node, exp.Alias)
         }
         scope = Scope(self.origin, inputs, aliases, tuple(self._around))
         translator = self._translator(named, scope)
@@ -209,15 +212,22 @@ class Drafter:
         items: list[tuple[str | None, Expr]] = []
         for node in tree.expressions:
             if isinstance(node, exp.Alias):
-                items.append((node.alias, translator.expr(node.this)))
+                expr = translator.expr(node.this)
+                if isinstance(expr, Star):
+                    raise self._error(
+                        node, "* is no value: it takes no name", "Write * alone, or name a field."
+                    )
+                items.append((node.alias, expr))
                 continue
             expr = translator.expr(node)
+            qualifier = node.table if isinstance(node, exp.Column) else ""
+            if unlisted := isinstance(expr, Star) and scope.is_open(qualifier):
+                self.stars.append(translator.place(node))
             if isinstance(expr, WindowBound) and node.name.lower() == expr.side:
                 items.append((expr.side, expr))  # window.start: a field is its last part, as everywhere
-            elif schemaless:
+            elif schemaless and (unlisted or not isinstance(expr, Star)):
                 items.append((None, expr))
             elif isinstance(expr, Star):
-                qualifier = node.table if isinstance(node, exp.Column) else ""
                 fields = scope.stars(qualifier, translator.place(node))
                 items += [(scope.plain(each.path), each) for each in fields]
             elif isinstance(expr, Field):
@@ -248,10 +258,7 @@ class Drafter:
             draft = self._named(tree, alias, before)
             return draft, Input(called or name, draft.columns, place)
         if alias is not None and alias.args.get("columns"):
-            raise self._error(
-                alias.args["columns"][0], f"the columns of {name} have no order, so a list cannot name them",
-                f"Write FROM (SELECT x AS a, y AS b FROM {name}) AS {called}.",
-            )  # fmt: skip
+            raise no_order(alias, name, self._error)
         if space.lower() == LOOKUP:
             return LookupRead(name), Input(called or name, None, place, name)
         if space:
@@ -261,7 +268,9 @@ class Drafter:
             job = f"{self.beside.get(at, '')}{space}{RESULT}{name}"
             return StreamRead(job, ()), Input(called or name, None, place, name)
         labels = self.labels.get((table.this._meta or {}).get("start", -1), ())
-        return StreamRead(name, labels), Input(called or name, None, place, name)
+        return StreamRead(name, labels), Input(
+            called or name, None, place, name, listed=self.listed.get(name)
+        )
 
     def _named(self, tree: Any, alias: Any, named: Mapping[str, Any]) -> Draft:
         """The draft of a query below, under the column names of its alias."""
@@ -345,7 +354,7 @@ class Drafter:
     def _union(self, tree: exp.Union, named: Mapping[str, Any]) -> Draft:
         known = {"this", "expression", "distinct", "order", "limit", "offset", "with_", "with"}
         self._refuse_clauses(tree, known)
-        left, right = self.draft(tree.this, named), self.draft(tree.expression, named)
+        left, right = self.draft(tree.this, named), told_apart(self.draft(tree.expression, named))
         distinct = bool(tree.args.get("distinct"))
         if len(left.columns) != len(right.columns):
             raise self._error(
@@ -388,9 +397,3 @@ class Drafter:
                 one = given[0] if isinstance(given, list) else given
                 what, hint = CLAUSES.get(name, (name.strip("_").upper(), ""))
                 raise self._error(one if isinstance(one, exp.Expr) else node, f"{what} is not there", hint)
-
-
-def _reads(item: exp.Alias) -> bool:
-    """Whether a select item reads a field that is called as the item is."""
-    name = item.alias.lower()
-    return any(each.name.lower() == name and not each.table for each in item.find_all(exp.Column))

@@ -111,7 +111,7 @@ class Lowering(ABC):
         self, read: StreamRead, select: Select, time: str, lookups: tuple[LookupJoin, ...] = ()
     ) -> Part:
         window = None if self.window is None else replace(self.window, column=time)
-        done = analyse(self.origin, replace(select, window=window), None)
+        done = analyse(self.origin, replace(select, window=window, beside=True), None)
         part = Statement(
             "", self.origin.name, None, read.stream, read.labels, window,
             tuple(sorted({*done.fields, *key_fields(lookups)})), done.tables, done.star, done.plan,
@@ -299,7 +299,7 @@ def is_part(draft: Draft) -> TypeGuard[SelectDraft]:
         return False
     wanted = (*early_expressions(draft.select), *late_expressions(draft.select))
     found = any(isinstance(node, Over | Scalar) for expr in wanted for node in walk(expr))
-    above = (GROUPING, *GENERATORS)
+    above = (*GROUPING, *GENERATORS)
     grouping = any(isinstance(n, Call) and n.name in above for expr in wanted for n in walk(expr))
     read = draft.reads[0]
     alone = isinstance(read, StreamRead) and not is_beside(read.stream)
@@ -321,9 +321,9 @@ def refuse_grouping(select: Select, origin: SourceText) -> None:
     """Refuse grouping(x) where there is one grouping only."""
     for expr in (*early_expressions(select), *late_expressions(select)):
         for node in walk(expr):
-            if isinstance(node, Call) and node.name == GROUPING:
+            if isinstance(node, Call) and node.name in GROUPING:
                 raise origin.error(
-                    "grouping needs GROUPING SETS, ROLLUP or CUBE", node.at, "It is 0 in every row."
+                    f"{node.name} needs GROUPING SETS, ROLLUP or CUBE", node.at, "It is 0 in every row."
                 )
 
 
@@ -358,14 +358,15 @@ def _all_of(conditions: Sequence[Expr]) -> Expr | None:
 
 def _key(condition: Expr, left: set[str], right: set[str]) -> JoinKey | None:
     """The key that an equation of both sides makes."""
-    if not isinstance(condition, Call) or condition.name not in ("=", "<=>"):
+    if not isinstance(condition, Call) or condition.name not in ("=", "<=>", "in"):
         return None
     used = [{node.path for node in walk(arg) if isinstance(node, Field)} for arg in condition.args]
-    if _holds(condition, Scalar) or not all(used):
+    if len(used) != 2 or _holds(condition, Scalar) or not all(used):
         return None
     first, second = condition.args
-    if used[0] <= left and used[1] <= right:
-        return JoinKey(first, second, condition.name == "<=>")
     if used[0] <= right and used[1] <= left:
-        return JoinKey(second, first, condition.name == "<=>")
+        used.reverse()
+        first, second = second, first
+    if used[0] <= left and used[1] <= right:
+        return JoinKey(first, second, condition.name == "<=>", condition.name == "in")
     return None

@@ -7,6 +7,7 @@ ORDER BY are replaced by what they stand for before the split.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from elfmesh.control.ql.aggregates import NULL
@@ -27,6 +28,7 @@ from elfmesh.control.ql.nodes import (
     rewrite,
     walk,
 )
+from elfmesh.control.ql.refusals import GROUPING
 from elfmesh.control.ql.relation import ROW, Framed, Joined, JoinKey, Ranked, Union
 from elfmesh.control.ql.relation_base import Relation
 from elfmesh.control.ql.selection import Select
@@ -37,6 +39,8 @@ from elfmesh.control.ql.statement import OrderItem
 class _Below:
     """The columns of the SELECT below."""
 
+    keys: Sequence[Expr] = ()
+    """Of several groupings: what is null in the rows of some of them, constants too."""
     exprs: list[Expr] = field(default_factory=list)
     overs: list[Over] = field(default_factory=list)
 
@@ -58,7 +62,8 @@ class _Below:
             return Field(f"#w{self.overs.index(over)}", True, at=expr.at)
         if any(isinstance(node, Over) for node in walk(expr)):
             return expr.with_children(tuple(self.lifted(child) for child in expr.children))
-        return expr if isinstance(expr, Literal | Scalar) else self.column(expr)
+        constant = isinstance(expr, Literal | Scalar) and expr not in self.keys
+        return expr if constant else self.column(expr)
 
     def _argument(self, expr: Expr, over: bool = False) -> Expr:
         """An operand of OVER; of an aggregate over rows, the aggregate itself stays."""
@@ -74,15 +79,16 @@ class _Below:
 
 
 def over_rows(plan: Lowering, draft: SelectDraft) -> Relation:
-    """A SELECT with functions OVER the rows of an interval."""
+    """A SELECT with functions OVER the rows of an interval, or with several groupings."""
     select = _resolved(plan, draft)
-    below = _Below()
+    below = _Below(() if draft.sets is None else select.group or ())
     items: list[tuple[str | None, Expr]] = [
         (name, below.lifted(expr)) for name, (_, expr) in zip(draft.columns, select.items, strict=True)
     ]
     order = [replace(item, expr=below.lifted(item.expr)) for item in select.order]
     qualify = None if select.qualify is None else below.lifted(select.qualify)
-    rows = plan.select(draft, below.select(select))
+    whole = below.select(select)
+    rows = plan.select(draft, whole) if draft.sets is None else _grouping_sets(plan, draft, whole)
     source = _with_aggregates(plan, rows, below)
     source = _with_frames(plan, source, below)
     ranked = tuple((f"#w{at}", over) for at, over in enumerate(below.overs) if over.kind != "aggregate")
@@ -91,47 +97,40 @@ def over_rows(plan: Lowering, draft: SelectDraft) -> Relation:
     return plan.over(source, replace(_above(select, items, order), where=qualify))
 
 
-def grouping_sets(plan: Lowering, draft: SelectDraft) -> Relation:
-    """A SELECT with several groupings: one SELECT below for each, and all their rows together."""
-    select = _resolved(plan, draft)
-    for expr in (*(expr for _, expr in select.items), *(item.expr for item in select.order)):
-        for node in walk(expr):
-            if isinstance(node, Over):
-                raise plan.origin.error(
-                    "OVER and GROUPING SETS cannot stand in one SELECT", node.at,
-                    "Write SELECT ... OVER (...) FROM (SELECT ... GROUP BY ROLLUP(...)).",
-                )  # fmt: skip
+def _grouping_sets(plan: Lowering, draft: SelectDraft, select: Select) -> Relation:
+    """A SELECT with several groupings: one for each, and all their rows together."""
     assert draft.sets is not None
-    assert select.group is not None
-    meant = dict(zip(draft.select.group or [], select.group, strict=True))
+    meant = dict(zip(draft.select.group or [], select.group or [], strict=True))
     sets = [[meant[expr] for expr in one] for one in draft.sets]
-    below = _Below()
-    items: list[tuple[str | None, Expr]] = [
-        (name, below.column(expr)) for name, (_, expr) in zip(draft.columns, select.items, strict=True)
-    ]
-    order = [replace(item, expr=below.column(item.expr)) for item in select.order]
-    whole = below.select(select)
-    sources = tuple(plan.select(draft, _grouped(plan, whole, one)) for one in sets)
-    return plan.over(Union(sources[0].columns, draft.at, sources), _above(select, items, order))
+    sources = tuple(plan.select(draft, _grouped(plan, select, one)) for one in sets)
+    return Union(sources[0].columns, draft.at, sources)
 
 
 def _grouped(plan: Lowering, select: Select, chosen: list[Expr]) -> Select:
-    """The SELECT for one grouping: what is not grouped by is null, outside aggregates."""
-    every = [expr for expr in select.group or [] if not _is_window(expr)]
-    group = [expr for expr in select.group or [] if expr in chosen or _is_window(expr)]
+    """The SELECT for one grouping: what is not grouped by is null, outside aggregates.
+
+    A key is a value of the records: one that is grouped by stays what it is, whatever is made null in it.
+    """
+    every = list(dict.fromkeys(select.group or []))
+    group = [expr for expr in every if expr in chosen or _is_window(expr)]
+
+    def bits(node: Call) -> Expr:
+        args = node.args or tuple(every)
+        if node.name == "grouping_id" and args != tuple(every):
+            hint = "Write grouping_id(), or all keys in their order."
+            raise plan.origin.error("grouping_id takes all columns of GROUP BY", place_of(node), hint)
+        if any(arg not in every for arg in args):
+            hint = "Write grouping(a), where GROUP BY ROLLUP(a, b) has a."
+            raise plan.origin.error("grouping takes a column of GROUP BY", place_of(node), hint)
+        value = sum((arg not in group) << at for at, arg in enumerate(reversed(args)))
+        return Literal("bigint", value, at=node.at)
 
     def change(node: Expr) -> Expr | None:
-        if isinstance(node, Aggregate):
+        if isinstance(node, Aggregate) or node in group:
             return node
-        if isinstance(node, Call) and node.name == "grouping":
-            if node.args[0] not in every:
-                raise plan.origin.error(
-                    "grouping takes a column of GROUP BY",
-                    place_of(node),
-                    "Write grouping(a), where GROUP BY ROLLUP(a, b) has a.",
-                )
-            return Literal("bigint", 0 if node.args[0] in chosen else 1, at=node.at)
-        return replace(NULL, at=node.at) if node in every and node not in chosen else None
+        if isinstance(node, Call) and node.name in GROUPING:
+            return bits(node)
+        return replace(NULL, at=node.at) if node in every else None
 
     items = [(name, rewrite(expr, change)) for name, expr in select.items]
     having = None if select.having is None else rewrite(select.having, change)
@@ -182,10 +181,11 @@ def _with_aggregates(plan: Lowering, rows: Relation, below: _Below) -> Relation:
     whole = [(f"#w{at}", o) for at, o in enumerate(below.overs) if o.kind == "aggregate" and not o.order]
     for partition in dict.fromkeys(over.partition for _, over in whole):
         mine = [(name, over.args[0]) for name, over in whole if over.partition == partition]
+        varied = [expr for expr in partition if not isinstance(expr, Literal)]
         keys: list[tuple[str | None, Expr]] = [
-            (f"#p{mine[0][0]}.{at}", expr) for at, expr in enumerate(partition)
+            (f"#p{mine[0][0]}.{at}", expr) for at, expr in enumerate(varied)
         ]
-        group = [expr for _, expr in keys] if partition else None
+        group = varied or None
         select = Select([*keys, *mine], None, group, None, [], None, False, None, rows.at)
         totals = plan.over(rows, select)
         joined = tuple(JoinKey(expr, Field(str(name), True), null_safe=True) for name, expr in keys)

@@ -9,7 +9,7 @@ Nothing of sqlglot is subclassed. Its errors are translated into ours: one line,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -32,6 +32,7 @@ from elfmesh.control.ql.precedence import regrouped
 from elfmesh.control.ql.relation import Derived, Part, rests_on
 from elfmesh.control.ql.statement import SAME, Statement, TableSpec, Window, is_beside, part_table
 from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
+from elfmesh.control.ql.waiting import Listed, streams_read, waiting
 from elfmesh.control.ql.windowing import Times, window_of
 from elfmesh.control.ql.windows import TIME_COLUMN
 from elfmesh.errors import QueryError
@@ -105,17 +106,29 @@ def parse_each(text: str, *, source: str = "query") -> Iterator[Statement | Quer
             yield error
 
 
-def expand(statement: Statement, columns: Sequence[str]) -> Statement:
+def expand(statement: Statement, columns: Sequence[str], stream: str | None = None) -> Statement:
     """The statement with `*` replaced by the named columns; unchanged if it has no `*`.
 
+    Args:
+        statement: of `parse`.
+        columns: what `*` means.
+        stream: of which stream; None: of the one there is.
+
     Raises:
-        QueryError: a column of `*` has the name of another output column.
+        QueryError: a column of `*` has the name of another output column; once all streams are known,
+            whatever else is wrong.
     """
     if not statement.star:
         return statement
+    known: Sequence[str] | Listed = columns
+    if statement.parts:
+        if stream is None and len(statement.streams) > 1:
+            message = "* beside several streams needs the columns of each of them"
+            raise statement.origin.error(message, statement.offset, "Name the fields after SELECT.")
+        known = {**dict(statement.listed), stream or statement.streams[0]: tuple(columns)}
     for tokens in _split(statement.origin):
         if tokens[0].start == statement.offset:
-            return _statement(statement.origin, tokens, columns)
+            return _statement(statement.origin, tokens, known)
     raise AssertionError("a statement begins at its own offset")
 
 
@@ -145,12 +158,26 @@ def _split(origin: SourceText) -> Iterator[list[Token]]:
         raise origin.error("there is no query in the text", 0, "Write SELECT ... FROM stream.")
 
 
-def _statement(origin: SourceText, tokens: list[Token], star_columns: Sequence[str] | None) -> Statement:
+def _statement(origin: SourceText, tokens: list[Token], columns: Sequence[str] | Listed | None) -> Statement:
+    """One statement; `columns` are those of `*`, by stream where it waited for them."""
     cut = Cutter(origin, tokens).cut()
     tree = _parse_sql(origin, cut.tokens)
     start = origin.place(cut.tokens[0].start)
-    drafter = Drafter(origin, cut.labels, cut.beside, start, functions=cut.functions)
-    draft = drafter.draft(tree)
+    listed = columns if isinstance(columns, Mapping) else {}
+    drafter = Drafter(origin, cut.labels, cut.beside, start, functions=cut.functions, listed=listed)
+    try:
+        draft: Draft | None = drafter.draft(tree)
+    except QueryError:
+        if not drafter.stars or streams_read(tree) <= {*listed}:
+            raise
+        draft = None  # names may be those of `*`
+    if draft is None or (drafter.stars and not is_part(draft)):
+        if cut.job is not None:
+            raise origin.error("a job cannot SELECT *", drafter.stars[0], "Name the fields it returns.")
+        done = waiting(origin, tree, cut.labels, listed, drafter.stars[0])
+        text = origin.text[tokens[0].start : tokens[-1].end + 1]
+        return replace(done, text=text, offset=tokens[0].start, functions=tuple(cut.functions.values()))
+    star_columns = None if columns is None or isinstance(columns, Mapping) else columns
     times: Times = {}
     drafts = [draft, *(each for _, each in drafter.scalars)]
     window = window_of(origin, drafts, _every(cut), times)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from elfmesh.control.ql.draft_types import Draft, SelectDraft, UnionDraft
 from elfmesh.control.ql.lowering import Lowering, late_expressions, refuse_grouping
 from elfmesh.control.ql.lowering_lists import exploded, explodes
-from elfmesh.control.ql.lowering_rows import grouping_sets, over_rows
+from elfmesh.control.ql.lowering_rows import over_rows
 from elfmesh.control.ql.names import Item, Names
 from elfmesh.control.ql.nodes import Expr, Over, walk
 from elfmesh.control.ql.relation import Union
@@ -40,7 +40,7 @@ class Planner(Lowering):
         if select.where is not None:
             self._refuse_aliases(draft, select.where)
         if draft.sets is not None:
-            return grouping_sets(self, draft)
+            return over_rows(self, draft)
         if explodes(draft):
             return exploded(self, draft)
         refuse_grouping(draft.select, self.origin)

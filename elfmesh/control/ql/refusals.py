@@ -23,8 +23,14 @@ OVER_FUNCTIONS = {
 GENERATORS = ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer")
 """Functions that give a row for each element of a list or map."""
 
-GROUPING = "grouping"
-"""Says of a column whether a row of GROUPING SETS is a total over it."""
+GROUPING = ("grouping", "grouping_id")
+"""Say of columns whether a row of GROUPING SETS is a total over them: of one, and of all as the bits of a
+number."""
+
+ROLLUP, CUBE, SETS, SETS_OF = "rollup", "cube", "grouping_sets", "grouping_sets_of"
+"""What GROUP BY calls several groupings at once; SETS_OF: GROUPING SETS behind the list of their keys."""
+
+GROUPINGS = (ROLLUP, CUBE, SETS, SETS_OF)
 
 SPECIAL_FORMS = ("trim", "position", "substring", "substr")
 """Functions that may be written with words between the arguments; the SQL parser knows those forms."""

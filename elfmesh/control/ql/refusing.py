@@ -32,7 +32,7 @@ from elfmesh.control.ql.tokens import has_special_form, is_alias
 from elfmesh.errors import QueryError
 from elfmesh.text import suggest
 
-OURS = (*FUNCTIONS, *AGGREGATES, *WINDOWS, *OVER_FUNCTIONS, *GENERATORS, GROUPING)
+OURS = (*FUNCTIONS, *AGGREGATES, *WINDOWS, *OVER_FUNCTIONS, *GENERATORS, *GROUPING)
 """Names that may be called."""
 
 _BEGINNINGS = ("SELECT", "CREATE", "WITH")

@@ -48,11 +48,12 @@ class Union(Relation):
 
 @dataclass(frozen=True, slots=True)
 class JoinKey:
-    """left = right, or left <=> right."""
+    """left = right, left <=> right (`null_safe`), or left IN (right) (`listed`): other types."""
 
     left: Expr
     right: Expr
     null_safe: bool
+    listed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ from elfmesh.control.ql.relation import (
 from elfmesh.control.ql.relation_base import Relation
 from elfmesh.control.ql.statement import MAIN, Statement
 from elfmesh.control.ql.text_source import Place
-from elfmesh.control.ql.types import BIGINT, NAMES, compared_type, wider_type
+from elfmesh.control.ql.types import BIGINT, NAMES, compared_type, is_nested, wider_type
 from elfmesh.errors import QueryError
 
 ROWS_MAX = 1 << 20
@@ -275,8 +275,9 @@ class _Run:
                 compiler.compile(expr)
                 for (compiler, _), expr in zip(sides, (key.left, key.right), strict=True)
             ]
-            kind = compared_type(operands[0].type, operands[1].type, equality=True)
-            if kind is None:
+            kinds = operands[0].type, operands[1].type
+            kind = wider_type(*kinds) if key.listed else compared_type(*kinds, equality=True)
+            if kind is None or is_nested(kind):
                 names = " and ".join(NAMES.get(operand.type, str(operand.type)) for operand in operands)
                 raise origin.error(
                     f"{names} cannot be compared", key.left.at, "Convert one of them with CAST."

@@ -33,6 +33,7 @@ class Input:
         used: of unknown columns, those that are named, in order.
         at: where it stands.
         made: of the rows of the inputs before it, by LATERAL VIEW or UNNEST: its names come first.
+        listed: what `*` means of a stream, where that is known.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Input:
     also: str = ""
     used: dict[str, None] = field(default_factory=dict)
     made: bool = False
+    listed: tuple[str, ...] | None = None
 
     def answers_to(self, name: str) -> bool:
         """Whether a qualifier means this input."""
@@ -175,12 +177,18 @@ class Scope:
             raise self._source.error("`.*` works on the stream only", at, "Write * or name the fields.")
         found = []
         for one in chosen:
-            if one.columns is None:
+            columns = one.listed if one.columns is None else one.columns
+            if columns is None:
                 raise self._source.error(
                     f"* needs the columns of {one.name}, which has no schema", at, "Name the fields."
                 )
-            found += [self._of(one, column, True, at) for column in one.columns]
+            found += [self._of(one, column, True, at) for column in columns]
         return found
+
+    def is_open(self, qualifier: str) -> bool:
+        """Whether `*` or `input.*` means columns that are not known."""
+        chosen = [one for one in self.inputs if not qualifier or one.answers_to(qualifier)]
+        return any(one.columns is None and one.listed is None for one in chosen)
 
     def plain(self, path: str) -> str:
         """The name of a column without its input."""

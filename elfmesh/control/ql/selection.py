@@ -17,6 +17,7 @@ class Select:
         window: of the statement; None: what GROUP BY says.
         qualify: what rows must meet after the functions over them.
         derived: the rows are those of a relation, of one interval already: nothing is dated any more.
+        beside: it stands beside others in a statement: there are intervals without any record of its own.
     """
 
     items: list[tuple[str | None, Expr]]
@@ -30,6 +31,7 @@ class Select:
     start: Place
     offset: int = 0
     derived: bool = False
+    beside: bool = False
     qualify: Expr | None = None
 
 

@@ -163,7 +163,7 @@ class Plan:
         limit: rows kept per interval, or None.
         distinct: equal output rows are one.
         repeat: name of the hidden count by which output rows are repeated (plain projections), or "".
-        one_row: a global aggregate without window: it has one row even over nothing.
+        one_row: a global aggregate that has one row even over nothing: without window, or beside others.
         aliases_as_keys: names in GROUP BY that were read as aliases; checked against a static schema.
         offset: rows left out at the beginning; `limit` counts them too.
     """
@@ -223,6 +223,7 @@ class Statement:
         scalars: queries in brackets of which one value is needed, in the order in which they are computed.
         lookups: of a part, the tables that are joined to its records before anything else.
         functions: Python functions that it declares; of a part none.
+        listed: the columns that `*` means, by stream, while others are waited for: see `waiting`.
     """
 
     text: str
@@ -242,6 +243,7 @@ class Statement:
     scalars: tuple[tuple[str, Relation], ...] = field(default=(), repr=False, compare=False)
     lookups: tuple[LookupJoin, ...] = ()
     functions: tuple[PythonFunction, ...] = ()
+    listed: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def name(self) -> str:

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from elfmesh.control.ql.refusals import CUBE, MARK, ROLLUP, SETS, SETS_OF
 from elfmesh.control.ql.text_source import SourceText
 
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 UNARY_PLUS = TokenType.PIPE_SLASH
 """How a sign `+` is handed to the SQL parser, which drops its own: the dialect has no such word."""
+
+_GROUPINGS = {TokenType.ROLLUP: ROLLUP, TokenType.CUBE: CUBE, TokenType.GROUPING_SETS: SETS}
+_BEGINS = (TokenType.GROUP_BY, TokenType.COMMA, TokenType.L_PAREN)
 
 _BEFORE_SIGN = {
     TokenType[name]
@@ -93,8 +97,9 @@ def _merge_strings(source: SourceText, tokens: Sequence[Token]) -> list[Token]:
     return merged
 
 
-def _as(token: Token, kind: TokenType) -> Token:
-    return Token(kind, token.text, line=token.line, col=token.col, start=token.start, end=token.end)
+def _as(token: Token, kind: TokenType, text: str | None = None) -> Token:
+    text = token.text if text is None else text
+    return Token(kind, text, line=token.line, col=token.col, start=token.start, end=token.end)
 
 
 def check_brackets(source: SourceText, tokens: Sequence[Token]) -> None:
@@ -154,3 +159,22 @@ def has_special_form(tokens: Sequence[Token], opening: int) -> bool:
         if depth == 1 and token.text.upper() in ("FROM", "IN", "BOTH", "LEADING", "TRAILING"):
             return True
     return False
+
+
+def as_calls(tokens: Sequence[Token]) -> list[Token]:
+    """ROLLUP(...), CUBE(...) and GROUPING SETS (...) as calls: in order, and of any expressions.
+
+    The SQL parser by itself sorts them by kind and reads only columns in them. GROUPING SETS behind a list of
+    keys, without a comma, becomes the list's last element, under a name of its own.
+    """
+    found: list[Token] = []
+    for at, token in enumerate(tokens):
+        name = _GROUPINGS.get(token.token_type)
+        if name is None or at + 1 == len(tokens) or tokens[at + 1].token_type != TokenType.L_PAREN:
+            found.append(token)
+            continue
+        if name == SETS and found and found[-1].token_type not in _BEGINS:
+            name = SETS_OF
+            found.append(_as(token, TokenType.COMMA, ","))
+        found.append(_as(token, TokenType.VAR, MARK + name))
+    return found

@@ -35,6 +35,7 @@ from elfmesh.control.ql.python_function import PythonFunction
 from elfmesh.control.ql.refusals import (
     GENERATORS,
     GROUPING,
+    GROUPINGS,
     MARK,
     OVER_FUNCTIONS,
     UNKNOWN_NODES,
@@ -258,14 +259,13 @@ class Translator:
             )
         if name in AGGREGATES:
             return aggregate(self, name, node)
-        if name in GENERATORS:
-            if len(node.expressions) != 1:
-                raise self.error(node, f"{name} takes one list", f"Write {name}(x).")
+        if name in (*GENERATORS, *GROUPING):
+            what = "column" if name in GROUPING else "list"
+            if len(node.expressions) != 1 and name != "grouping_id":
+                raise self.error(node, f"{name} takes one {what}", f"Write {name}(x).")
             return self._make(name, node, *node.expressions)
-        if name == GROUPING:
-            if len(node.expressions) != 1:
-                raise self.error(node, "grouping takes one column", "Write grouping(x).")
-            return self._make(GROUPING, node, *node.expressions)
+        if name in GROUPINGS:
+            raise self.error(node, "ROLLUP, CUBE and GROUPING SETS stand in GROUP BY, not in an expression")
         if name in self._functions:
             return python_call(self, self._functions[name], node)
         known = FUNCTIONS[name]

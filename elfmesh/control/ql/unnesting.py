@@ -19,7 +19,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from elfmesh.control.ql.aggregates import AGGREGATES
+from elfmesh.control.ql.aggregate_nodes import aggregate_calls, is_aggregate, over_nothing
 from elfmesh.control.ql.paths import dotted_parts
 from elfmesh.control.ql.refusals import MARK
 
@@ -131,7 +131,7 @@ class Unnesting:
         conditions: list[exp.Expr] = []
         for at, each in enumerate(left):
             column = exp.column(f"c{at}", table=name, quoted=True)
-            equal: exp.Expr = exp.EQ(this=each.copy(), expression=column)
+            equal: exp.Expr = exp.In(this=each.copy(), expressions=[column])
             if null_aware:
                 nulls = [exp.Is(this=one.copy(), expression=exp.Null()) for one in (each, column)]
                 equal = exp.Paren(this=exp.or_(equal, *nulls, copy=False))
@@ -172,13 +172,8 @@ class Unnesting:
                 "Select one column, or join with the query: LEFT JOIN (SELECT ...) t ON ...",
             )
         value = value.unalias()
-        calls = [each.name.removeprefix(MARK) for each in value.find_all(exp.Anonymous)]
-        counted = calls[:1] == ["count"] and isinstance(value, exp.Anonymous)
-        if not calls or (not counted and any(each.startswith(("count", "approx_count")) for each in calls)):
-            raise self._error(
-                node, "a value with a row from outside is one aggregate, or made of aggregates but counts",
-                HINT,
-            )  # fmt: skip
+        if not any(aggregate_calls(value)):
+            raise self._error(node, "a value with a row from outside is made of aggregates", HINT)
         if not self._is_early(tree, node):
             raise self._error(node, "a value with a row from outside stands before GROUP BY", HINT)
         name = f"{NESTED}{len(self.nested)}"
@@ -195,10 +190,19 @@ class Unnesting:
             conditions.append(type(condition)(this=theirs.copy(), expression=column))
             columns.append(ours.copy())
         inner.set("group", exp.Group(expressions=[exp.Literal.number(at + 1) for at in range(len(columns))]))
-        _select(inner, [*columns, value.copy()])
-        found: exp.Expr = exp.column(f"c{len(columns)}", table=name, quoted=True)
-        if counted:
-            found = exp.Anonymous(this=f"{MARK}coalesce", expressions=[found, exp.Literal.number(0)])
+        found: exp.Expr = exp.Paren(this=value.copy())
+        for call in list(aggregate_calls(found)):
+            column = exp.column(f"c{len(columns)}", table=name, quoted=True)
+            columns.append(call.copy())
+            value_or_nothing = over_nothing(call, column)
+            if value_or_nothing is None:
+                raise self._error(call, "a sketch of rows that belong to a row outside is not there", HINT)
+            call.replace(value_or_nothing)
+        for left in found.find_all(exp.Column):
+            if left.table != name:
+                shown = left.sql(dialect="spark")
+                raise self._error(left, f"{shown} is neither grouped nor aggregated", HINT)
+        _select(inner, columns)
         self.nested.append(Nested(name, "left", inner, exp.and_(*conditions, copy=False)))
         if node.parent_select is tree and node in tree.expressions:
             found = exp.alias_(found, "scalarsubquery", quoted=True)
@@ -210,7 +214,7 @@ class Unnesting:
             return False
         where, above = tree.args.get("where"), node.parent
         while above is not None and above is not tree:
-            if above is where or (isinstance(above, exp.Anonymous) and _is_aggregate(above.name)):
+            if above is where or (isinstance(above, exp.Anonymous) and is_aggregate(above.name)):
                 return True
             above = above.parent
         return not (tree.args.get("group") or tree.args.get("having"))
@@ -325,11 +329,7 @@ def _is_below(node: exp.Expr, around: exp.Expr) -> bool:
 def _aggregates(query: exp.Select) -> bool:
     """Whether a SELECT has aggregates among its columns."""
     calls = (call.name for each in query.selects for call in each.find_all(exp.Anonymous))
-    return any(_is_aggregate(name) for name in calls)
-
-
-def _is_aggregate(name: str) -> bool:
-    return name.removeprefix(MARK) in AGGREGATES
+    return any(is_aggregate(name) for name in calls)
 
 
 def _paths(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -57,6 +57,11 @@ class Query:
     _relational: Relational | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.statement.star:
+            raise self.statement.origin.error(
+                "SELECT * needs the columns of the log", self.statement.offset,
+                "Name the fields after SELECT.",
+            )  # fmt: skip
         parts = self.statement.parts or (self.statement,)
         if self.statement.functions:
             self._calls = Calls(parts, self.functions)
@@ -182,12 +187,13 @@ class Query:
         if self._relational is None:
             return self._parts[0].finalise(tables, window)
         parts = self._parts
-        return self._relational.table(
+        rows = self._relational.table(
             lambda index, scalars: parts[index].finalise(
                 _of_part(index, parts[index], tables), window, scalars
             ),
             window,
         )
+        return _if_any(rows, tables, window)
 
     def finalise_parts(
         self, tables: Mapping[str, Reduced], window: Bounds, *, bytes_max: int | None = None
@@ -201,12 +207,18 @@ class Query:
         if self._relational is None:
             return self._parts[0].finalise_parts(tables, window, bytes_max=bytes_max)
         parts = self._parts
-        return self._relational.table(
+        rows = self._relational.table(
             lambda index, scalars: parts[index].finalise_parts(
                 _of_part(index, parts[index], tables), window, scalars
             ),
             window,
         )
+        return _if_any(rows, tables, window)
+
+
+def _if_any(rows: pa.Table, tables: Mapping[str, T], window: Bounds) -> pa.Table:
+    """No rows in an interval of which no part kept a record: masters do not even ask for them."""
+    return rows if tables or window is None else rows.slice(0, 0)
 
 
 def _of_part(index: int, part: PartQuery, tables: Mapping[str, T]) -> dict[str, T]:
