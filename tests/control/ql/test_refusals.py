@@ -48,7 +48,7 @@ WRONG = [
     ("SELECT t.a FROM (SELECT b FROM s) t", 1, 10, "t has no column a", "There are b"),
     ("SELECT a FROM s JOIN t ON s.a = t.a", 1, 8, "a column of several inputs", "Write s.a or t.a"),
     ("SELECT s.a FROM s JOIN s ON s.a = s.b", 1, 24, "two inputs are called s", "AS other"),
-    ("SELECT * FROM s JOIN t ON s.a = t.a", 1, 8, "no schema", "Name the fields"),
+    ("CREATE JOB j EVERY '5 s' AS SELECT * FROM s JOIN t ON s.a = t.a", 1, 36, "cannot SELECT *", "Name the"),
     ("SELECT s.a FROM s NATURAL JOIN t", 1, 19, "NATURAL JOIN", "ON a.x = b.x"),
     ("SELECT s.a FROM s CROSS JOIN t ON s.a = t.a", 1, 30, "takes no ON", "JOIN other ON"),
     ("SELECT s.a FROM s JOIN t ON s.a = t.a AND sum(t.b) > 3", 1, 43, "ON cannot hold an aggregate", ""),
