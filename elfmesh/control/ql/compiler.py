@@ -28,7 +28,7 @@ from elfmesh.control.ql.nodes import (
     WindowBound,
     place_of,
 )
-from elfmesh.control.ql.operand import Env, Operand, constant, lift_arrays, shared
+from elfmesh.control.ql.operand import Env, Operand, constant, convert, lift_arrays, shared
 from elfmesh.control.ql.operators import OPERATORS
 from elfmesh.control.ql.registry import FUNCTIONS
 from elfmesh.control.ql.text_source import SourceText
@@ -151,6 +151,8 @@ class Compiler:
                 f"{type_name(operand.type)} cannot be cast to {target}",
                 "Cast it to STRING first, or take the part that is needed.",
             )
+        if target in ("STRING", "BINARY"):
+            return convert(operand, target_type(target))
         strict = call.name == "try_cast"
         return lift_arrays(target_type(target), lambda array: cast(array, target, strict=strict), operand)
 

@@ -11,8 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from elfmesh.control.ql.bytes_text import mapped, over_bytes
 from elfmesh.control.ql.columns import map_distinct
+from elfmesh.control.ql.functions_hash import bytes_of
 from elfmesh.control.ql.functions_list import over_rows
+from elfmesh.control.ql.functions_text import TextOrBytes
 from elfmesh.control.ql.nodes import Call
 from elfmesh.control.ql.operand import Operand, convert, lift, lift_arrays
 from elfmesh.control.ql.registry import (
@@ -28,13 +31,6 @@ _EDITS_CHARS_MAX = 4096
 """Of levenshtein: its cost is the product of both lengths, so longer texts are null."""
 
 
-def _bytes(context: Context, call: Call, args: list[Operand], at: int = 0) -> Operand:
-    """Argument `at` as bytes; text is UTF-8."""
-    if args[at].type == BINARY:
-        return args[at]
-    return convert(argument(context, call, args, at, STRING), BINARY)
-
-
 def _each(kind: pa.DataType, python: Callable[[Any], Any], operand: Operand) -> Operand:
     return lift_arrays(kind, lambda x: map_distinct(python, x, kind), operand)
 
@@ -44,7 +40,7 @@ def _hex(context: Context, call: Call, args: list[Operand]) -> Operand:
     if args[0].type in (BIGINT, DOUBLE):
         number = convert(args[0], BIGINT)
         return _each(STRING, lambda n: f"{n & (2**64 - 1):X}", number)
-    return _each(STRING, lambda held: held.hex().upper(), _bytes(context, call, args))
+    return _each(STRING, lambda held: held.hex().upper(), bytes_of(context, call, args))
 
 
 @function("unhex", 1, signature="$(x)")
@@ -63,7 +59,7 @@ def _base64(context: Context, call: Call, args: list[Operand]) -> Operand:
         text = base64.b64encode(held).decode()
         return "\r\n".join(text[at : at + 76] for at in range(0, len(text), 76))  # Spark's chunks (MIME)
 
-    return _each(STRING, one, _bytes(context, call, args))
+    return _each(STRING, one, bytes_of(context, call, args))
 
 
 @function("unbase64", 1, signature="$(x)")
@@ -85,7 +81,7 @@ def _unbase64(context: Context, call: Call, args: list[Operand]) -> Operand:
 @function("bit_length", 1, signature="$(x)")
 def _sizes(context: Context, call: Call, args: list[Operand]) -> Operand:
     factor = 8 if call.name == "bit_length" else 1
-    held = _bytes(context, call, args)
+    held = bytes_of(context, call, args)
     return lift(BIGINT, lambda x: pc.multiply(pc.cast(pc.binary_length(x), BIGINT), factor), held)
 
 
@@ -108,6 +104,10 @@ def _typeof(_context: Context, _call: Call, args: list[Operand]) -> Operand:
 # -- texts made of texts
 
 
+def _over_texts(kind: pa.DataType, python: Callable[..., Any], operands: list[Operand]) -> Operand:
+    return over_bytes(kind, python, operands) or over_rows(kind, python, *operands)
+
+
 @function("substring_index", 3, signature="$(x, delimiter, count)")
 def _substring_index(context: Context, call: Call, args: list[Operand]) -> Operand:
     def one(text: str, delimiter: str, count: int) -> str:
@@ -118,18 +118,22 @@ def _substring_index(context: Context, call: Call, args: list[Operand]) -> Opera
         return delimiter.join(text.rsplit(delimiter, -count)[count:])
 
     kinds = (STRING, STRING, BIGINT)
-    return over_rows(STRING, one, *(argument(context, call, args, at, kind) for at, kind in enumerate(kinds)))
+    return _over_texts(
+        STRING, one, [argument(context, call, args, at, kind) for at, kind in enumerate(kinds)]
+    )
 
 
 @function("overlay", 3, 4, signature="$(x, replacement, start[, length])")
 def _overlay(context: Context, call: Call, args: list[Operand]) -> Operand:
-    def one(text: str, replacement: str, start: int, length: int = -1) -> str:
+    def one(text: TextOrBytes, replacement: TextOrBytes, start: int, length: int = -1) -> TextOrBytes:
         size = len(replacement) if length < 0 else length
-        head = text[: start - 1] if start > 0 else ""
+        head = text[: start - 1] if start > 0 else text[:0]
         return head + replacement + (text[max(start + size - 1, 0) :] if start + size > 0 else text)
 
-    kinds = (STRING, STRING, BIGINT, BIGINT)[: len(args)]
-    return over_rows(STRING, one, *(argument(context, call, args, at, kind) for at, kind in enumerate(kinds)))
+    kind = BINARY if args[0].type == args[1].type == BINARY else STRING
+    kinds = (kind, kind, BIGINT, BIGINT)[: len(args)]
+    operands = [argument(context, call, args, at, each) for at, each in enumerate(kinds)]
+    return mapped(BINARY, one, operands) if kind == BINARY else _over_texts(STRING, one, operands)
 
 
 @function("find_in_set", 2, signature="$(x, 'a,b,c')")
@@ -138,7 +142,7 @@ def _find_in_set(context: Context, call: Call, args: list[Operand]) -> Operand:
         known = several.split(",")
         return 0 if "," in text or text not in known else known.index(text) + 1
 
-    return over_rows(BIGINT, one, *(argument(context, call, args, at, STRING) for at in range(2)))
+    return _over_texts(BIGINT, one, [argument(context, call, args, at, STRING) for at in range(2)])
 
 
 @function("levenshtein", 2, 3, signature="$(x, y[, most])")
@@ -151,7 +155,7 @@ def _levenshtein(context: Context, call: Call, args: list[Operand]) -> Operand:
         count = edits(left, right)
         return -1 if most is not None and count > most else count
 
-    return over_rows(BIGINT, one, *(argument(context, call, args, at, STRING) for at in range(2)))
+    return _over_texts(BIGINT, one, [argument(context, call, args, at, STRING) for at in range(2)])
 
 
 def edits(left: str, right: str) -> int:

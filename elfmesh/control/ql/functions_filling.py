@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from elfmesh.control.ql.functions_text import by_value
+from elfmesh.control.ql.bytes_text import mapped
+from elfmesh.control.ql.functions_text import TextOrBytes, by_value
 from elfmesh.control.ql.nodes import Call
-from elfmesh.control.ql.operand import Operand
-from elfmesh.control.ql.registry import Context, function
-from elfmesh.control.ql.types import BIGINT, STRING
+from elfmesh.control.ql.operand import Operand, constant
+from elfmesh.control.ql.registry import Context, argument, function
+from elfmesh.control.ql.types import BIGINT, BINARY, STRING
 
 TEXT_CHARS_MAX = 1 << 20
 """What one value may become: a hostile field must not unfold into the whole memory."""
@@ -28,19 +29,24 @@ def _repeat(context: Context, call: Call, args: list[Operand]) -> Operand:
     return by_value(context, call, args, STRING, python, (STRING, BIGINT))
 
 
-def _fill(text: str, width: int, pad: str) -> str:
+def _fill(text: TextOrBytes, width: int, pad: TextOrBytes) -> TextOrBytes:
     missing = width - len(text)
-    return (pad * (missing // len(pad) + 1))[:missing] if pad and missing > 0 else ""
+    return (pad * (missing // len(pad) + 1))[:missing] if pad and missing > 0 else text[:0]
 
 
 @function("lpad rpad", 2, 3, signature="$(x, width[, fill])")
 def _pad(context: Context, call: Call, args: list[Operand]) -> Operand:
+    """Of a BINARY alone, or filled with one, a BINARY; the bytes it is filled with are zero."""
     left = call.name == "lpad"
 
-    def python(text: str, width: int, pad: str = " ") -> str | None:
+    def python(text: TextOrBytes, width: int, pad: TextOrBytes) -> TextOrBytes | None:
         if width > TEXT_CHARS_MAX:
             return None
         fill = _fill(text, width, pad)
         return fill + text[: max(width, 0)] if left else text[: max(width, 0)] + fill
 
-    return by_value(context, call, args, STRING, python, (STRING, BIGINT, STRING))
+    binary = args[0].type == BINARY and (len(args) < 3 or args[2].type == BINARY)
+    given = args if len(args) == 3 else [*args, constant(b"\0", BINARY) if binary else constant(" ", STRING)]
+    if binary:
+        return mapped(BINARY, python, [given[0], argument(context, call, args, 1, BIGINT), given[2]])
+    return by_value(context, call, given, STRING, python, (STRING, BIGINT, STRING))

@@ -1,10 +1,13 @@
-"""Hashes with Spark's own results: crc32, hash (Murmur3, 32 bits) and xxhash64, both with its seed 42.
+"""Hashes with Spark's own results: md5, sha1, sha2, crc32, hash (Murmur3, 32 bits), xxhash64.
+
+The seed of hash and xxhash64 is Spark's, 42.
 
 Deviation: every integer is a BIGINT here and is hashed as one; Spark hashes the literal 1 as an INT.
 """
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import zlib
 from collections.abc import Callable
@@ -14,11 +17,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from elfmesh.control.ql.cast import cast
+from elfmesh.control.ql.bytes_text import raw_of
 from elfmesh.control.ql.columns import map_distinct
 from elfmesh.control.ql.nodes import Call
-from elfmesh.control.ql.operand import Operand, lift_arrays
-from elfmesh.control.ql.registry import Context, argument, function
+from elfmesh.control.ql.operand import Operand, convert, lift_arrays
+from elfmesh.control.ql.registry import Context, argument, function, literal_int, nothing
 from elfmesh.control.ql.types import (
     BIGINT,
     BINARY,
@@ -155,7 +158,7 @@ def _hash(context: Context, call: Call, args: list[Operand]) -> Operand:
                 call.args[at], f"{call.name} does not take {type_name(operand.type)}", "Write to_json(x)."
             )
     one = murmur3 if call.name == "hash" else xxhash64
-    operands = [operand for operand in args if operand.type != pa.null()]
+    operands = [operand.raw or operand for operand in args if operand.type != pa.null()]
     if not operands:
         return Operand(BIGINT, lambda _env: pa.scalar(_SEED, BIGINT), constant=True)
     ways = [_hashed(operand.type) for operand in operands]
@@ -185,7 +188,32 @@ def _alone(
 
 @function("crc32", 1, signature="$(x)")
 def _crc32(context: Context, call: Call, args: list[Operand]) -> Operand:
-    held = argument(context, call, args, 0, BINARY if args[0].type == BINARY else STRING)
-    return lift_arrays(
-        BIGINT, lambda x: map_distinct(zlib.crc32, x if x.type == BINARY else cast(x, "BINARY"), BIGINT), held
-    )
+    held = bytes_of(context, call, args)
+    return lift_arrays(BIGINT, lambda x: map_distinct(zlib.crc32, x, BIGINT), held)
+
+
+def bytes_of(context: Context, call: Call, args: list[Operand], at: int = 0) -> Operand:
+    """Argument `at` as bytes; a text is UTF-8."""
+    return raw_of(args[at]) or convert(argument(context, call, args, at, STRING), BINARY)
+
+
+def _digest(name: str) -> Callable[[bytes], str]:
+    return lambda held: hashlib.new(name, held, usedforsecurity=False).hexdigest()
+
+
+@function("md5", 1, signature="$(x)")
+@function("sha1 sha", 1, signature="$(x)")
+def _one_digest(context: Context, call: Call, args: list[Operand]) -> Operand:
+    held, digest = bytes_of(context, call, args), _digest("md5" if call.name == "md5" else "sha1")
+    return lift_arrays(STRING, lambda x: map_distinct(digest, x, STRING), held)
+
+
+@function("sha2", 2, signature="$(x, bits)")
+def _sha2(context: Context, call: Call, args: list[Operand]) -> Operand:
+    bits = literal_int(context, call, args, 1, "the number of bits")
+    known = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
+    name = None if bits is None else known.get(bits)
+    if name is None:
+        return nothing(STRING)
+    held, digest = bytes_of(context, call, args), _digest(name)
+    return lift_arrays(STRING, lambda x: map_distinct(digest, x, STRING), held)

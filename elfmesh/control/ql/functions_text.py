@@ -6,17 +6,17 @@ kernel, Python runs once per distinct value of the column, or row by row if thos
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from elfmesh.control.ql.bytes_text import decoded, mapped, over_bytes, raw_of
 from elfmesh.control.ql.columns import Value, map_distinct, map_rows
 from elfmesh.control.ql.growth import check_joined, check_replaced
 from elfmesh.control.ql.nodes import Call
-from elfmesh.control.ql.operand import Operand, lift, lift_arrays
+from elfmesh.control.ql.operand import Operand, constant, convert, lift, lift_arrays
 from elfmesh.control.ql.operators import OPERATORS
 from elfmesh.control.ql.regex import (
     compile_pattern,
@@ -34,9 +34,10 @@ from elfmesh.control.ql.registry import (
     nothing,
     simple,
 )
-from elfmesh.control.ql.types import BIGINT, BOOLEAN, STRING
+from elfmesh.control.ql.types import BIGINT, BINARY, BOOLEAN, STRING
 
 INT_MAX = 2**31 - 1
+TextOrBytes = TypeVar("TextOrBytes", str, bytes)
 
 
 def _texts(context: Context, call: Call, args: list[Operand]) -> list[Operand]:
@@ -47,8 +48,14 @@ def by_value(
     context: Context, call: Call, args: list[Operand], gives: pa.DataType, python: Callable[..., Any],
     takes: tuple[pa.DataType, ...],
 ) -> Operand:  # fmt: skip
-    """`python(first, *rest)` per distinct first argument if the rest is constant, else per row."""
+    """`python(first, *rest)` per distinct first argument if the rest is constant, else per row.
+
+    Texts that are made of bytes stay what they are; see `bytes_text`.
+    """
     operands = [argument(context, call, args, at, takes[at]) for at in range(len(args))]
+    of_bytes = over_bytes(gives, python, operands)
+    if of_bytes is not None:
+        return of_bytes
     rest = operands[1:]
     if all(operand.constant for operand in rest):
         values = [operand.value() for operand in rest]
@@ -79,33 +86,24 @@ def initcap(text: str) -> str:
 simple("upper ucase", [STRING], STRING, _case(pc.ascii_upper, str.upper), arrays=True, signature="$(x)")
 simple("lower lcase", [STRING], STRING, _case(pc.ascii_lower, str.lower), arrays=True, signature="$(x)")
 simple("initcap", [STRING], STRING, lambda x: map_distinct(initcap, x, STRING), arrays=True, signature="$(x)")
-simple(
-    "length char_length character_length len", [STRING], BIGINT, lambda x: pc.cast(pc.utf8_length(x), BIGINT),
-    signature="$(x)",
-)  # fmt: skip
-simple("reverse", [STRING], STRING, pc.utf8_reverse, signature="$(x)")
 
 
-def _digest(name: str) -> Callable[[pa.Array], pa.Array]:
-    def one(text: str) -> str:
-        return hashlib.new(name, text.encode(), usedforsecurity=False).hexdigest()
+@function("length char_length character_length len", 1, signature="$(x)")
+def _length(context: Context, call: Call, args: list[Operand]) -> Operand:
+    """Characters of a text, bytes of a BINARY."""
+    if args[0].type == BINARY:
+        return lift(BIGINT, lambda x: pc.cast(pc.binary_length(x), BIGINT), args[0])
+    text = argument(context, call, args, 0, STRING)
+    of_bytes = over_bytes(BIGINT, len, [text])
+    return of_bytes or lift(BIGINT, lambda x: pc.cast(pc.utf8_length(x), BIGINT), text)
 
-    return lambda array: map_distinct(one, array, STRING)
 
-
-simple("md5", [STRING], STRING, _digest("md5"), arrays=True, signature="$(x)")
-simple("sha1 sha", [STRING], STRING, _digest("sha1"), arrays=True, signature="$(x)")
-
-
-@function("sha2", 2, signature="$(x, bits)")
-def _sha2(context: Context, call: Call, args: list[Operand]) -> Operand:
-    bits = literal_int(context, call, args, 1, "the number of bits")
-    name = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(
-        -1 if bits is None else bits
-    )
-    if name is None:
-        return nothing(STRING)
-    return lift_arrays(STRING, _digest(name), argument(context, call, args, 0, STRING))
+@function("reverse", 1, signature="$(x)")
+def _reverse(context: Context, call: Call, args: list[Operand]) -> Operand:
+    if args[0].type == BINARY:
+        return lift(BINARY, pc.binary_reverse, args[0])
+    text = argument(context, call, args, 0, STRING)
+    return over_bytes(STRING, lambda x: x[::-1], [text]) or lift(STRING, pc.utf8_reverse, text)
 
 
 # -- joining
@@ -116,11 +114,18 @@ def _concat(context: Context, call: Call, args: list[Operand]) -> Operand:
     if not args:
         return Operand(STRING, lambda _env: pa.scalar("", STRING), constant=True)
 
+    # Of BINARY alone a BINARY; of others a text, which is made of bytes where one of them is.
+    binary = all(operand.type == BINARY for operand in args)
+    texts = args if binary else _texts(context, call, args)
+    of_bytes = any(raw_of(operand) is not None for operand in texts)
+    kind = BINARY if of_bytes else STRING
+
     def join(*xs: Value) -> Value:
         check_joined(xs)
-        return pc.binary_join_element_wise(*xs, "")
+        return pc.binary_join_element_wise(*xs, pa.scalar("", kind))
 
-    return lift(STRING, join, *_texts(context, call, args))
+    joined = lift(kind, join, *(convert(operand, kind) for operand in texts))
+    return joined if binary else convert(joined, STRING)
 
 
 @function("concat_ws", 1, None, signature="$(separator, x, y, ...)")
@@ -129,13 +134,24 @@ def _concat_ws(context: Context, call: Call, args: list[Operand]) -> Operand:
     if separator is None:
         return nothing(STRING)
 
+    texts = _texts(context, call, args)[1:]
+    if any(operand.raw is not None for operand in texts):
+        between = separator.encode()
+
+        def join_bytes(*xs: pa.Array) -> pa.Array:
+            check_joined(xs)
+            rows = zip(*(x.to_pylist() for x in xs), strict=True)
+            return pa.array([between.join(x for x in row if x is not None) for row in rows], BINARY)
+
+        return convert(lift_arrays(BINARY, join_bytes, *(convert(each, BINARY) for each in texts)), STRING)
+
     def join(*xs: Value) -> Value:
         check_joined(xs)
         # The empty text before everything keeps Arrow from dropping rows that are null throughout.
         joined = pc.binary_join_element_wise("", *xs, separator, null_handling="skip")
         return pc.utf8_slice_codeunits(joined, len(separator))
 
-    return lift(STRING, join, *_texts(context, call, args)[1:])
+    return lift(STRING, join, *texts)
 
 
 # -- cutting
@@ -150,7 +166,10 @@ def _trim(context: Context, call: Call, args: list[Operand]) -> Operand:
         args, call = args[::-1], Call(call.name, call.args[::-1], at=call.at)
     kernel = {"ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}.get(call.name, pc.utf8_trim)
     strip = {"ltrim": str.lstrip, "rtrim": str.rstrip}.get(call.name, str.strip)
-    if len(args) == 2 and not args[1].constant:
+    if any(raw_of(operand) is not None for operand in args):
+        args = [*args, constant(" ", STRING)][:2]
+    of_bytes = any(raw_of(operand) is not None for operand in args)
+    if len(args) == 2 and (of_bytes or not args[1].constant):
         return by_value(context, call, args, STRING, lambda x, c: strip(x, c) if c else x, (STRING, STRING))
     characters = literal_text(context, call, args, 1, "the characters") if len(args) == 2 else " "
     operand = argument(context, call, args, 0, STRING)
@@ -159,16 +178,19 @@ def _trim(context: Context, call: Call, args: list[Operand]) -> Operand:
     return operand if characters == "" else lift(STRING, lambda x: kernel(x, characters=characters), operand)
 
 
-def substring(text: str, start: int, length: int = INT_MAX) -> str:
+def substring(text: TextOrBytes, start: int, length: int = INT_MAX) -> TextOrBytes:
     """Spark's substring: from 1, negative from the end, 0 as 1; a start before the text uses up length."""
     first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
-    return text[max(first, 0) : max(first + length, 0)] if length > 0 else ""
+    return text[max(first, 0) : max(first + length, 0)] if length > 0 else text[:0]
 
 
 @function("substring substr", 2, 3, signature="$(x, start[, length])")
 def _substring(context: Context, call: Call, args: list[Operand]) -> Operand:
     takes = (STRING, BIGINT, BIGINT)
-    if not all(operand.constant for operand in args[1:]):
+    if args[0].type == BINARY:
+        numbers_given = [argument(context, call, args, at, BIGINT) for at in range(1, len(args))]
+        return mapped(BINARY, substring, [args[0], *numbers_given])
+    if args[0].raw is not None or not all(operand.constant for operand in args[1:]):
         return by_value(context, call, args, STRING, substring, takes)
     numbers = [literal_int(context, call, args, at, "the position") for at in range(1, len(args))]
     if None in numbers:
@@ -186,6 +208,10 @@ def _substring(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 @function("left right", 2, signature="$(x, length)")
 def _side(context: Context, call: Call, args: list[Operand]) -> Operand:
+    if call.name == "left" and args[0].type == BINARY:  # `right` is a text, as in Spark
+        return mapped(
+            BINARY, lambda x, n: x[: max(n, 0)], [args[0], argument(context, call, args, 1, BIGINT)]
+        )
     if call.name == "left":
         return by_value(context, call, args, STRING, lambda x, n: x[: max(n, 0)], (STRING, BIGINT))
     return by_value(context, call, args, STRING, lambda x, n: x[-n:] if n > 0 else "", (STRING, BIGINT))
@@ -203,7 +229,7 @@ def _split_part(context: Context, call: Call, args: list[Operand]) -> Operand:
         at = n - 1 if n > 0 else len(parts) + n
         return parts[at] if n and 0 <= at < len(parts) else ""
 
-    return by_value(context, call, args, STRING, part, (STRING, STRING, BIGINT))
+    return by_value(context, call, decoded(args), STRING, part, (STRING, STRING, BIGINT))
 
 
 @function("split", 2, 3, signature="$(x, pattern[, limit])", lists=True)
@@ -268,7 +294,7 @@ def _contains(context: Context, call: Call, args: list[Operand]) -> Operand:
         "endswith": (pc.ends_with, str.endswith),
         "contains": (pc.match_substring, lambda x, part: part in x),
     }[call.name]
-    if not args[1].constant:
+    if not args[1].constant or any(raw_of(operand) is not None for operand in args):
         return by_value(context, call, args, BOOLEAN, python, (STRING, STRING))
     part = literal_text(context, call, args, 1, "the part")
     operand = argument(context, call, args, 0, STRING)
@@ -366,4 +392,4 @@ def _translate(context: Context, call: Call, args: list[Operand]) -> Operand:
             table.setdefault(ord(character), target[at] if at < len(target) else None)
         return text.translate(table)
 
-    return by_value(context, call, args, STRING, python, (STRING, STRING, STRING))
+    return by_value(context, call, decoded(args), STRING, python, (STRING, STRING, STRING))

@@ -11,7 +11,7 @@ Invariant: running never raises because of data; a row that cannot be computed i
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from elfmesh.control.ql.cast import cast
 from elfmesh.control.ql.columns import Value, as_array, list_cuts
 from elfmesh.control.ql.growth import Growth
 from elfmesh.control.ql.nodes import Expr
-from elfmesh.control.ql.types import VOID, is_list, type_name
+from elfmesh.control.ql.types import BINARY, STRING, VOID, is_list, type_name
 
 
 @dataclass(slots=True)
@@ -50,11 +50,13 @@ class Operand:
         type: the ELF-QL type of its value.
         run: the value over an Env.
         constant: `run` gives a Scalar that does not depend on the Env.
+        raw: of a STRING that is made of a BINARY, the bytes; see `bytes_text`.
     """
 
     type: pa.DataType
     run: Callable[[Env], Value]
     constant: bool = False
+    raw: Operand | None = None
 
     def value(self) -> Any:
         """The Python value of a constant."""
@@ -95,7 +97,7 @@ def shared(expr: Expr, operand: Operand) -> Operand:
             env.shared[key] = known
         return known
 
-    return Operand(operand.type, run)
+    return Operand(operand.type, run, raw=operand.raw)
 
 
 NO_ROWS = Env({}, 0)
@@ -157,5 +159,8 @@ def convert(operand: Operand, kind: pa.DataType) -> Operand:
         return lift_arrays(kind, lambda array: pa.nulls(len(array), kind), operand)
     if is_list(kind):
         return lift_arrays(kind, lambda array: cast_list(array, kind), operand)
+    if kind == BINARY and operand.raw is not None:
+        return operand.raw
     name = type_name(kind)
-    return lift_arrays(kind, lambda array: cast(array, name), operand)
+    made = lift_arrays(kind, lambda array: cast(array, name), operand)
+    return replace(made, raw=operand) if (operand.type, kind) == (BINARY, STRING) else made

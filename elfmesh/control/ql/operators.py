@@ -188,6 +188,8 @@ def _compare(context: Context, call: Call, args: list[Operand]) -> Operand:
         )
     if kind == VOID:
         kind = BOOLEAN
+    if kind == STRING and any(operand.raw is not None for operand in args):
+        kind = BINARY
     left, right = (convert(operand, kind) for operand in args)
     kernel = _COMPARISONS[call.name] if kind != DOUBLE else _NAN_COMPARISONS[call.name]
     return lift(BOOLEAN, kernel, left, right)
@@ -284,6 +286,8 @@ def _in(context: Context, call: Call, args: list[Operand]) -> Operand:
         kind = wider
     if kind == VOID:
         kind = BOOLEAN
+    if kind == STRING and any(operand.raw is not None for operand in args):
+        kind = BINARY
     operands = [convert(operand, kind) for operand in args]
     if all(operand.constant for operand in operands[1:]):
         values = [operand.value() for operand in operands[1:]]

@@ -32,7 +32,7 @@ ROLLUP, CUBE, SETS, SETS_OF = "rollup", "cube", "grouping_sets", "grouping_sets_
 
 GROUPINGS = (ROLLUP, CUBE, SETS, SETS_OF)
 
-SPECIAL_FORMS = ("trim", "position", "substring", "substr")
+SPECIAL_FORMS = ("trim", "position", "substring", "substr", "overlay")
 """Functions that may be written with words between the arguments; the SQL parser knows those forms."""
 
 

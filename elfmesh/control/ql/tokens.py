@@ -156,7 +156,7 @@ def has_special_form(tokens: Sequence[Token], opening: int) -> bool:
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
         if depth == 0:
             return False
-        if depth == 1 and token.text.upper() in ("FROM", "IN", "BOTH", "LEADING", "TRAILING"):
+        if depth == 1 and token.text.upper() in ("FROM", "IN", "BOTH", "LEADING", "TRAILING", "PLACING"):
             return True
     return False
 

@@ -63,6 +63,7 @@ _MEANT: dict[type[exp.Expr], set[str]] = {
     exp.Case: {"ifs", "default"}, exp.If: {"true"}, exp.Between: {"low", "high"}, exp.Interval: {"unit"},
     exp.Cast: {"to", "_type"}, exp.TryCast: {"to", "safe", "_type"}, exp.Trim: {"position"},
     exp.AtTimeZone: {"zone"}, exp.StrPosition: {"substr"}, exp.Substring: {"start", "length"},
+    exp.Overlay: {"from_", "for_"},
     exp.In: {"query"}, exp.Window: {"partition_by", "order", "over", "spec"}, exp.Subquery: set(),
 }  # fmt: skip
 """The arguments of a node that mean something here; any other that is set makes the node unknown."""
@@ -111,7 +112,8 @@ class Translator:
             exp.Case: self._case, exp.Cast: self._cast, exp.TryCast: self._cast, exp.Interval: self._interval,
             exp.Trim: self._trim, exp.Extract: self._extract,
             exp.StrPosition: lambda node: self._make("locate", node, node.args["substr"], node.this),
-            exp.Substring: self._substring, exp.HexString: lambda node: binary(self, node),
+            exp.Substring: self._substring, exp.Overlay: self._overlay,
+            exp.HexString: lambda node: binary(self, node),
         }  # fmt: skip
 
     def expr(self, node: Any) -> Expr:
@@ -350,6 +352,11 @@ class Translator:
         # The functions' own order of arguments: btrim(x, characters), but ltrim(characters, x).
         args = (node.this, characters) if name == "btrim" else (characters, node.this)
         return self._make(name, node, *args)
+
+    def _overlay(self, node: exp.Overlay) -> Expr:
+        length = node.args.get("for_")
+        rest = [node.args["from_"], *([] if length is None else [length])]
+        return self._make("overlay", node, node.this, node.expression, *rest)
 
     def _extract(self, node: exp.Extract) -> Expr:
         part = node.this.name.lower()
