@@ -19,7 +19,7 @@ import pyarrow as pa
 from elfmesh.cbt import Panes
 from elfmesh.cbt.laws import LAWS
 from elfmesh.cbt.laws.merging import Merging
-from elfmesh.control.ql.nodes import Call, Expr, Field, Literal, Ref, rewrite
+from elfmesh.control.ql.nodes import Call, Expr, Field, Literal, Ref, rewrite, walk
 from elfmesh.control.ql.relation import Derived, Exploded, Framed, Joined, Part, Prefixed, Ranked, Union
 from elfmesh.control.ql.relation_base import Relation
 from elfmesh.control.ql.render import full_text
@@ -238,6 +238,7 @@ def _end(statement: Statement) -> Iterator[str]:
     if statement.relation is not None:
         return
     plan, names = statement.plan, _names(statement)
+    yield from _by_time(statement)
     if plan.having is not None:
         yield f"having: {text_of(plan.having, names)}"
     if plan.distinct:
@@ -248,6 +249,18 @@ def _end(statement: Statement) -> Iterator[str]:
     if plan.limit is not None:
         yield f"limit {plan.limit}, of the whole interval: exact"
     yield f"publish {_listed(statement.columns)}"
+
+
+def _by_time(statement: Statement) -> Iterator[str]:
+    """What `first` and `last` go by."""
+    nodes = [node for value in statement.plan.values for node in walk(value)]
+    times = [node.args[0] for node in nodes if isinstance(node, Call) and node.name == "event time"]
+    for path in sorted({time.path for time in times if isinstance(time, Field)}):
+        if path in statement.fields:
+            shown = "the event time" if path.startswith("#") else path
+            yield f"first and last by {shown}, then by value; records without a time come after all others"
+        else:
+            yield f"first and last of rows without {path}: an arbitrary row, by value, the same in every run"
 
 
 def _names(statement: Statement) -> dict[str, str]:

@@ -53,10 +53,14 @@ class First(Law):
         return state.parts["value"]
 
     def partial(self, state: State, rows: int) -> dict[str, pa.Array]:
-        """The value, and what it is ordered by as a number: of a time microseconds since the epoch."""
+        """The value, and what it is ordered by as a number: of a time microseconds since the epoch.
+
+        It is null for a record without a time, which is ordered by an end of the range.
+        """
         seen, by, rest = (np.asarray(state.parts[name]) for name in ("seen", "by", "rest"))
         at = float_rank(by).view(np.float64) + rest
-        return {"": state.parts["value"], "at": pa.array(at, pa.float64(), mask=seen == 0)}
+        untimed = (seen == 0) | (np.abs(at) >= 2.0**63)
+        return {"": state.parts["value"], "at": pa.array(at, pa.float64(), mask=untimed)}
 
     def promote(self, state: State, data_type: pa.DataType) -> State:
         """Promotion keeps the order of values, so also which of two with one `by` wins."""

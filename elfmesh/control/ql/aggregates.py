@@ -237,14 +237,22 @@ def _together(reduction: Reduction, node: Aggregate) -> Expr:
 # -- of one record
 
 
-@_aggregate("first first_value last last_value", 1, 2, signature="$(x[, true to ignore nulls])")
+BY_TIME = ("first", "first_value", "last", "last_value")
+"""Aggregates that ask for the event time of records."""
+
+
+@_aggregate(" ".join(BY_TIME), 1, 2, signature="$(x[, true to ignore nulls])")
 def _by_time(reduction: Reduction, node: Aggregate) -> Expr:
+    """By event time; records without one come after all others, in the order of their values.
+
+    A third argument is the time, where the rows have it under another name (see `lowering_rows`).
+    """
     flag = _constant(reduction, node, 1, "bool", "whether to ignore nulls")
-    value, time = node.args[0], Call("event time", (reduction.time,))
+    kind = "first" if node.kind.startswith("first") else "last"
+    given = node.args[2] if len(node.args) > 2 else reduction.time
+    value, time = node.args[0], Call("event time", (given,), kind)
     ignore = [_present(value)] if flag is not None and flag.value else []
-    return reduction.state(
-        "first" if node.kind.startswith("first") else "last", value, _filtered(node, time, *ignore)
-    )
+    return reduction.state(kind, value, _filtered(node, time, *ignore))
 
 
 @_aggregate("min_by max_by", 2, signature="$(x, y)")

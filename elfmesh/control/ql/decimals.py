@@ -19,6 +19,7 @@ from elfmesh.control.ql.types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
+    PRECISION_MAX,
     STRING,
     TIMESTAMP,
     as_decimal,
@@ -140,7 +141,8 @@ def rounded(kind: pa.DataType, digits: int, mode: str) -> tuple[pa.DataType, Cal
     scale = min(max(digits, 0), kind.scale)
     whole = kind.precision - kind.scale + 1
     # Digits before the point that are rounded away still need their place.
-    gives = bounded_decimal(max(whole, -digits + 1) + scale if digits < 0 else whole + scale, scale)
+    precision = max(whole, -digits + 1) if digits < 0 else whole + scale
+    gives = pa.decimal128(min(precision, PRECISION_MAX), scale)  # no digit of the fraction makes room
     unit = Decimal(1).scaleb(-min(digits, kind.scale))
     context = Context(prec=120, rounding=mode)
 

@@ -18,7 +18,7 @@ from elfmesh.cbt.laws.sketches import SketchError
 from elfmesh.control.ql import decimals
 from elfmesh.control.ql.columns import float_values, from_numpy, int_values, null_mask
 from elfmesh.control.ql.nodes import Call
-from elfmesh.control.ql.operand import Operand, convert, lift_arrays
+from elfmesh.control.ql.operand import Operand, convert, lift, lift_arrays
 from elfmesh.control.ql.operators import OPERATORS, condition
 from elfmesh.control.ql.registry import Context, argument, function, literal_int
 from elfmesh.control.ql.times import to_timestamp_us
@@ -38,6 +38,8 @@ from elfmesh.control.ql.types import (
 )
 
 _THETA_LOG = 12
+UNTIMED_US = 2**63 - 1
+"""The event time, in microseconds, by which `first` orders records that have none; negative for `last`."""
 
 
 def _operator(name: str) -> Callable[[Any], Any]:
@@ -100,9 +102,16 @@ def _sketch_input(context: Context, call: Call, args: list[Operand]) -> Operand:
 
 
 @_operator("event time")
-def _event_time(_context: Context, _call: Call, args: list[Operand]) -> Operand:
-    """The time of a record, read as the window reads it."""
-    return lift_arrays(TIMESTAMP, to_timestamp_us, args[0])
+def _event_time(_context: Context, call: Call, args: list[Operand]) -> Operand:
+    """The time of a record, read as the window reads it.
+
+    For `first` and `last` no record is without one: what has no time loses against all that have.
+    """
+    time = lift_arrays(TIMESTAMP, to_timestamp_us, args[0])
+    if not call.option:
+        return time
+    worst = pa.scalar(UNTIMED_US if call.option == "first" else -UNTIMED_US, BIGINT)
+    return lift(TIMESTAMP, lambda x: pc.fill_null(x.view(pa.int64()), worst).view(TIMESTAMP), time)
 
 
 # -- what is shown

@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
+from elfmesh.control.ql.aggregates import BY_TIME
 from elfmesh.control.ql.analysis import analyse, refuse_python
 from elfmesh.control.ql.draft_types import (
     Draft,
@@ -101,9 +102,13 @@ class Lowering(ABC):
                 return self._part(read, select, self._time(draft, 0))
             own = tables.own_names(0, named(select, draft.columns))
             return self._part(read, own, self._time(draft, 0), tables.of(0))
+        window, time = self.window, self.time_of(draft)
+        if time is not None and _asks_for_time(select):
+            draft.scope.inputs[0].used.setdefault(time.path)  # or the rows of the stream would lose it
+            window = None if window is None else replace(window, column=time.path)
         where = conjuncts(select.where)
         source, rest = self._inputs(draft, where)
-        return self._derived(source, replace(select, where=_all_of(rest), window=self.window, derived=True))
+        return self._derived(source, replace(select, where=_all_of(rest), window=window, derived=True))
 
     # -- parts
 
@@ -152,6 +157,15 @@ class Lowering(ABC):
         read = draft.reads[at]
         assert isinstance(read, StreamRead)
         return self.times.get(id(draft.scope.inputs[at])) or self.times.get(read.stream, TIME_COLUMN)
+
+    def time_of(self, draft: SelectDraft) -> Field | None:
+        """The field of the event time of a query's input; None where it has none, or there are several."""
+        read = draft.reads[0]
+        if draft.scope.joined:
+            return None
+        if isinstance(read, StreamRead):
+            return Field(self._time(draft, 0), True)
+        return Field(TIME_COLUMN, True) if TIME_COLUMN in (draft.scope.inputs[0].columns or ()) else None
 
     # -- joins
 
@@ -335,6 +349,12 @@ def _waits(select: Select) -> bool:
         node for expr in late_expressions(select) for node in walk(expr) if isinstance(node, Aggregate)
     ]
     return any(_holds(child, Scalar) for node in aggregates for child in node.children)
+
+
+def _asks_for_time(select: Select) -> bool:
+    """Whether an aggregate takes the first or last record."""
+    aggregates = [node for expr in late_expressions(select) for node in walk(expr)]
+    return any(isinstance(node, Aggregate) and node.kind in BY_TIME for node in aggregates)
 
 
 def _meaning(part: Statement) -> object:

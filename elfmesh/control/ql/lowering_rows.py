@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from elfmesh.control.ql.aggregates import NULL
+from elfmesh.control.ql.aggregates import BY_TIME, NULL
 from elfmesh.control.ql.draft_types import SelectDraft
-from elfmesh.control.ql.lowering import Lowering
+from elfmesh.control.ql.lowering import Lowering, late_expressions
 from elfmesh.control.ql.names import Item, Names
 from elfmesh.control.ql.nodes import (
     Aggregate,
@@ -37,10 +37,11 @@ from elfmesh.control.ql.statement import OrderItem
 
 @dataclass(slots=True)
 class _Below:
-    """The columns of the SELECT below."""
+    """The columns of the SELECT below; `time` is the field of their event time, if they have one."""
 
     keys: Sequence[Expr] = ()
     """Of several groupings: what is null in the rows of some of them, constants too."""
+    time: Field | None = None
     exprs: list[Expr] = field(default_factory=list)
     overs: list[Over] = field(default_factory=list)
 
@@ -68,6 +69,9 @@ class _Below:
     def _argument(self, expr: Expr, over: bool = False) -> Expr:
         """An operand of OVER; of an aggregate over rows, the aggregate itself stays."""
         if over:
+            if isinstance(expr, Aggregate) and expr.kind in BY_TIME and self.time is not None:
+                flag = expr.args[1] if len(expr.args) > 1 else Literal("bool", False)
+                expr = replace(expr, args=(expr.args[0], flag, self.time))
             return expr.with_children(tuple(self._argument(child) for child in expr.children))
         return expr if isinstance(expr, Literal) else self.column(expr)
 
@@ -81,7 +85,8 @@ class _Below:
 def over_rows(plan: Lowering, draft: SelectDraft) -> Relation:
     """A SELECT with functions OVER the rows of an interval, or with several groupings."""
     select = _resolved(plan, draft)
-    below = _Below(() if draft.sets is None else select.group or ())
+    keys = () if draft.sets is None else select.group or ()
+    below = _Below(keys, None if _is_grouped(select) else plan.time_of(draft))
     items: list[tuple[str | None, Expr]] = [
         (name, below.lifted(expr)) for name, (_, expr) in zip(draft.columns, select.items, strict=True)
     ]
@@ -135,6 +140,14 @@ def _grouped(plan: Lowering, select: Select, chosen: list[Expr]) -> Select:
     items = [(name, rewrite(expr, change)) for name, expr in select.items]
     having = None if select.having is None else rewrite(select.having, change)
     return replace(select, items=items, group=group, having=having)
+
+
+def _is_grouped(select: Select) -> bool:
+    """Whether functions OVER rows are over groups: then there are no records with a time."""
+    overs = [node for expr in late_expressions(select) for node in walk(expr) if isinstance(node, Over)]
+    own = {id(over.args[0]) for over in overs if over.kind == "aggregate"}
+    nodes = [node for expr in late_expressions(select) for node in walk(expr)]
+    return select.group is not None or any(isinstance(n, Aggregate) and id(n) not in own for n in nodes)
 
 
 def _is_window(expr: Expr) -> bool:

@@ -184,8 +184,11 @@ class _Run:
 
     def _stacked(self, columns: Sequence[pa.ChunkedArray], name: str, at: Place) -> pa.Array:
         """Columns of one name and different types below each other."""
-        if any(pa.types.is_decimal(column.type) for column in columns) and all(
-            pa.types.is_decimal(column.type) or column.type in (BIGINT, pa.null()) for column in columns
+        decimals = [column.type for column in columns if pa.types.is_decimal(column.type)]
+        if (
+            decimals
+            and not any(kind.scale for kind in decimals)
+            and all(column.type in (*decimals, BIGINT, pa.null()) for column in columns)
         ):
             wide = pa.decimal128(38, 0)  # sums beyond 64 bits stay exact
             return pa.concat_arrays([as_array(pc.cast(column, wide), len(column)) for column in columns])

@@ -123,7 +123,8 @@ def _wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         one, other = as_decimal(left), as_decimal(right)
         scale = max(one.scale, other.scale)
         whole = max(one.precision - one.scale, other.precision - other.scale)
-        return bounded_decimal(whole + scale, scale)
+        # Spark keeps the digits before the point: behind it there may be none left.
+        return pa.decimal128(min(whole + scale, PRECISION_MAX), min(scale, PRECISION_MAX - whole))
     return None
 
 
