@@ -243,10 +243,7 @@ BY_TIME = ("first", "first_value", "last", "last_value")
 
 @_aggregate(" ".join(BY_TIME), 1, 2, signature="$(x[, true to ignore nulls])")
 def _by_time(reduction: Reduction, node: Aggregate) -> Expr:
-    """By event time; records without one come after all others, in the order of their values.
-
-    A third argument is the time, where the rows have it under another name (see `lowering_rows`).
-    """
+    """By event time, a third argument or else that of the input; records without one lose to all others."""
     flag = _constant(reduction, node, 1, "bool", "whether to ignore nulls")
     kind = "first" if node.kind.startswith("first") else "last"
     given = node.args[2] if len(node.args) > 2 else reduction.time
@@ -257,9 +254,8 @@ def _by_time(reduction: Reduction, node: Aggregate) -> Expr:
 
 @_aggregate("min_by max_by", 2, signature="$(x, y)")
 def _by_order(reduction: Reduction, node: Aggregate) -> Expr:
-    value, order = node.args
-    kind = "first" if node.kind == "min_by" else "last"
-    return reduction.state(kind, value, _filtered(node, Call("order input", (order,), at=node.at)))
+    value, order = node.args[0], Call("order input", node.args[1:], at=node.at)
+    return reduction.state("first" if node.kind == "min_by" else "last", value, _filtered(node, order))
 
 
 @_aggregate("any_value", distinct=True)

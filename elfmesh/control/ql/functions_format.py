@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from decimal import Context as DecimalContext
 from typing import Any
 
@@ -15,6 +16,12 @@ from elfmesh.control.ql.cast import format_double
 from elfmesh.control.ql.columns import map_distinct
 from elfmesh.control.ql.functions_list import over_rows
 from elfmesh.control.ql.nodes import Call
+from elfmesh.control.ql.number_pattern import (
+    NumberPattern,
+    NumberPatternError,
+    digits_pattern,
+    number_pattern,
+)
 from elfmesh.control.ql.operand import Operand, convert, lift_arrays
 from elfmesh.control.ql.registry import Context, argument, function, literal_int, literal_text, nothing
 from elfmesh.control.ql.types import BIGINT, DOUBLE, STRING, VOID, is_decimal, is_nested, type_name
@@ -33,21 +40,33 @@ def _is_special(value: Any) -> bool:
     return isinstance(value, float) and value - value != 0
 
 
-@function("format_number", 2, signature="$(x, digits)")
+@function("format_number", 2, signature="$(x, digits), or $(x, '#,##0.00')")
 def _format_number(context: Context, call: Call, args: list[Operand]) -> Operand:
-    digits = literal_int(context, call, args, 1, "the number of digits")
     exact = args[0].type == BIGINT or is_decimal(args[0].type)
     number = args[0] if exact else argument(context, call, args, 0, DOUBLE)
-    if digits is None or not 0 <= digits <= DIGITS_MAX:
+    pattern = _number_pattern(context, call, args)
+    if pattern is None:
         return nothing(STRING)
-    unit = Decimal(1).scaleb(-digits)
 
     def one(value: Any) -> str:
+        negative = math.copysign(1.0, value) < 0 if isinstance(value, float) else value < 0
         if _is_special(value):
-            return "NaN" if value != value else "∞" if value > 0 else "-∞"
-        return f"{_exact(value).quantize(unit, ROUND_HALF_EVEN, _WIDE):,f}"
+            return "NaN" if value != value else pattern.infinite(negative)
+        return pattern.text(Decimal(value), negative)  # a double as it is held: 2.675 is less than that
 
     return lift_arrays(STRING, lambda x: map_distinct(one, x, STRING), number)
+
+
+def _number_pattern(context: Context, call: Call, args: list[Operand]) -> NumberPattern | None:
+    """What the second argument of format_number says; None for null and for too many digits."""
+    if args[1].type == STRING:
+        text = literal_text(context, call, args, 1, "the pattern")
+        try:
+            return None if text is None else number_pattern(text)
+        except NumberPatternError as error:
+            raise context.error(call.args[1], str(error), "Write digits, or a pattern: '#,##0.00'.") from None
+    digits = literal_int(context, call, args, 1, "the number of digits")
+    return None if digits is None or not 0 <= digits <= DIGITS_MAX else digits_pattern(digits)
 
 
 @function("format_string printf", 1, None, signature="$(format, x, ...)")

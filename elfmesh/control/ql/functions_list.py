@@ -189,12 +189,14 @@ def _sorted(context: Context, call: Call, args: list[Operand]) -> Operand:
     values = _plain_elements(context, call, args)
     upward = True
     if len(args) == 2:
-        if args[1].type != BOOLEAN or not args[1].constant:
+        if args[1].type not in (BOOLEAN, VOID) or not args[1].constant:
             raise context.error(
                 call.args[1],
                 "the direction of sort_array is TRUE or FALSE",
                 "Write sort_array(x, false) for the largest first.",
             )
+        if args[1].value() is None:
+            return nothing(values.type)
         upward = bool(args[1].value())
     return over_rows(values.type, lambda items: sorted(items, key=ascending, reverse=not upward), values)
 

@@ -66,6 +66,32 @@ _READERS: dict[str, str] = {
 }  # fmt: skip
 
 
+_FIXED = {"yy", "MM", "dd", "HH", "hh", "mm", "ss"}
+_GREEDY = {"yyyy", "y", "uuuu", "M", "d", "H", "h", "m", "s"}
+"""Letters that read as many digits as there are, but those of fixed ones right behind."""
+
+
+def _are_digits(parts: list[tuple[str, bool]]) -> bool:
+    return any(letters and (text in _FIXED | _GREEDY or text[0] == "S") for text, letters in parts)
+
+
+def _check_adjacent(parts: list[tuple[str, bool]]) -> None:
+    """Refuse what Java accepts and then never reads: yyyySSS, yyyyMMddHHmmssSSS, yyyyM.
+
+    Raises:
+        PatternError: letters that read as many digits as there are, with such letters right behind.
+    """
+    greedy = ""
+    for text, letters in parts:
+        if letters and text in _FIXED:
+            continue
+        if greedy and letters and _are_digits([(text, True)]):
+            raise PatternError(
+                f"`{text}` is never reached: `{greedy}` takes all digits; put a `.` or a space between them"
+            )
+        greedy = text if letters and text in _GREEDY else ""
+
+
 @lru_cache(maxsize=256)
 def reader(pattern: str) -> Callable[[pa.Array], pa.Array]:
     """A function from strings to timestamps by a pattern; what does not match is null.
@@ -74,13 +100,17 @@ def reader(pattern: str) -> Callable[[pa.Array], pa.Array]:
         PatternError: something in the pattern cannot be read.
     """
     shape, seen = "", set()
-    for text, letters in pieces(pattern):
+    parts = pieces(pattern)
+    _check_adjacent(parts)
+    for at, (text, letters) in enumerate(parts):
         if not letters:
             shape += re2.escape(text)
             continue
         group = _READERS.get(text)
         if group is None and re.fullmatch("S{1,9}", text):
-            group = rf"(?P<f>\d{{1,{len(text)}}})"
+            # Digits that follow are left over only where the fraction has all of its own.
+            least = len(text) if _are_digits(parts[at + 1 : at + 2]) else 1
+            group = rf"(?P<f>\d{{{least},{len(text)}}})"
         if group is None:
             raise PatternError(f"`{text}` cannot be read")
         name = re.findall(r"P<(\w+)>", group)[0]

@@ -1,0 +1,171 @@
+"""Patterns of numbers as Java's DecimalFormat reads them: `#,##0.00`, `00%`, `$#,###;(#)`.
+
+Owns only the patterns. Deviation: powers of ten (`0.##E0`) and the sign of a currency are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+
+_WIDE = Context(prec=1500)
+_NUMBER = "#0,."
+_TIMES = {"%": 100, "‰": 1000}
+_PIECE = re.compile(r"'((?:[^']|'')*)'|(.)", re.DOTALL)
+
+
+class NumberPatternError(ValueError):
+    """A pattern that Java refuses, or that is not supported."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberPattern:
+    """One pattern.
+
+    Attributes:
+        affixes: before and behind a number that is not negative, and before and behind a negative one.
+        whole: least digits before the point.
+        least: least digits behind it.
+        most: most digits behind it.
+        group: digits between commas; 0: no commas.
+        point: whether there is a point also where nothing stands behind it.
+        times: what a number is multiplied by: 100 for `%`.
+    """
+
+    affixes: tuple[str, str, str, str]
+    whole: int
+    least: int
+    most: int
+    group: int
+    point: bool = False
+    times: int = 1
+
+    def text(self, value: Decimal, negative: bool) -> str:
+        """A number, written; a half goes to the even digit.
+
+        Args:
+            value: exactly.
+            negative: also of -0.0.
+        """
+        scaled = _WIDE.multiply(abs(value), Decimal(self.times))
+        rounded = scaled.quantize(Decimal(1).scaleb(-self.most), ROUND_HALF_EVEN, _WIDE)
+        whole, _, fraction = f"{rounded:f}".partition(".")
+        fraction = fraction[: self.least] + fraction[self.least :].rstrip("0")
+        whole = whole.lstrip("0").rjust(self.whole, "0")
+        if not whole and not fraction:
+            whole = "0"
+        if self.group:
+            first = len(whole) % self.group
+            groups = [whole[at : at + self.group] for at in range(first, len(whole), self.group)]
+            whole = ",".join([whole[:first], *groups] if first else groups)
+        return self._signed(f"{whole}.{fraction}" if fraction or self.point else whole, negative)
+
+    def infinite(self, negative: bool) -> str:
+        """Infinity, written."""
+        return self._signed("∞", negative)
+
+    def _signed(self, digits: str, negative: bool) -> str:
+        before, behind = self.affixes[2:] if negative else self.affixes[:2]
+        return before + digits + behind
+
+
+def digits_pattern(digits: int) -> NumberPattern:
+    """`#,##0.` and so many zeros."""
+    return NumberPattern(("", "", "-", ""), 1, digits, digits, 3)
+
+
+def number_pattern(pattern: str) -> NumberPattern:
+    """Read a pattern; an empty one is `#,##0`.
+
+    Raises:
+        NumberPatternError: it is none.
+    """
+    if not pattern:
+        return digits_pattern(0)
+    halves = _halves(pattern)
+    before, number, behind, times = _parts(halves[0])
+    if len(halves) > 1:  # of the part for negative numbers, what stands around its digits counts alone
+        less, _, more, _ = _parts(halves[1])
+        negative = (f"-{before}", behind) if (less, more) == (before, behind) else (less, more)
+    else:
+        negative = (f"-{before}", behind)
+    return NumberPattern((before, behind, *negative), *_counts(number), times)
+
+
+def _halves(pattern: str) -> list[list[tuple[str, bool]]]:
+    """The parts around `;` as characters, each with whether it was quoted."""
+    halves: list[list[tuple[str, bool]]] = [[]]
+    for match in _PIECE.finditer(pattern):
+        quoted, plain = match[1], match[2]
+        if quoted is not None:
+            halves[-1] += [(each, True) for each in quoted.replace("''", "'") or "'"]
+        elif plain == ";":
+            halves.append([])
+        elif plain == "'":
+            raise NumberPatternError("a quote is never closed")
+        else:
+            halves[-1].append((plain, False))
+    if len(halves) > 2:
+        raise NumberPatternError("there is a second `;`")
+    return halves
+
+
+def _parts(given: list[tuple[str, bool]]) -> tuple[str, str, str, int]:
+    """What stands before the digits, the digits, what stands behind, and the factor."""
+    is_digit = [character in _NUMBER and not quoted for character, quoted in given]
+    first = is_digit.index(True) if True in is_digit else len(given)
+    last = first
+    while last < len(given) and is_digit[last]:
+        last += 1
+    if True in is_digit[last:]:
+        raise NumberPatternError("digits stand in two places")
+    around = [*given[:first], *given[last:]]
+    marks = [character for character, quoted in around if character in _TIMES and not quoted]
+    if len(marks) > 1:
+        raise NumberPatternError("`%` is there twice")
+    if given[last : last + 1] == [("E", False)] or ("¤", False) in around:
+        raise NumberPatternError("powers of ten and currencies are not there")
+    before, number, behind = (
+        "".join(character for character, _ in part)
+        for part in (given[:first], given[first:last], given[last:])
+    )
+    return before, number, behind, _TIMES[marks[0]] if marks else 1
+
+
+def _counts(number: str) -> tuple[int, int, int, int, bool]:
+    """The fields of a pattern from `whole` to `point`, by Java's rules."""
+    left = zeros = right = 0
+    point, group = -1, -1
+    for character in number:
+        if character == ".":
+            if point >= 0:
+                raise NumberPatternError("there is a second `.`")
+            point = left + zeros + right
+            continue
+        if character == ",":
+            if point >= 0:
+                raise NumberPatternError("a comma stands behind the point")
+            group = 0
+            continue
+        if character == "0":
+            if right:
+                raise NumberPatternError("a `0` stands behind a `#`")
+            zeros += 1
+        elif zeros:
+            right += 1
+        else:
+            left += 1
+        if group >= 0 and point < 0:
+            group += 1
+    if group == 0:
+        raise NumberPatternError("a comma has no digit behind it")
+    if not zeros and left and point >= 0:
+        place = max(point, 1)
+        left, right, zeros = place - 1, left - place, 1
+    total = left + zeros + right
+    if (right and point < 0) or (point >= 0 and not left <= point <= left + zeros):
+        raise NumberPatternError("a `#` stands behind a `0` before the point")
+    whole = (point if point >= 0 else total) - left
+    least, most = (left + zeros - point, total - point) if point >= 0 else (0, 0)
+    return whole, least, most, max(group, 0), point in (0, total)
