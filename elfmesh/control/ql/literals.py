@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from sqlglot import exp
@@ -28,7 +29,10 @@ def literal(translator: Translating, node: exp.Literal, *, negated: bool = False
         return Literal("string", node.name, at=place)
     sign = -1 if negated else 1
     if not re.fullmatch(r"\d+", node.name):
-        return Literal("double", sign * float(node.name), at=place)
+        double = sign * float(node.name)
+        if math.isinf(double):
+            raise translator.error(node, f"{node.name} does not fit into a double", "Write a smaller one.")
+        return Literal("double", double, at=place)
     value = sign * int(node.name)
     if not -_LIMIT_64 <= value < _LIMIT_64:
         raise translator.error(

@@ -60,6 +60,12 @@ def _check_literals(source: SourceText, tokens: Sequence[Token]) -> None:
         QueryError: at the literal.
     """
     for at, token in enumerate(tokens):
+        if token.token_type == TokenType.HEX_STRING and source.text[token.start] == "0":
+            raise source.error(
+                f"0x{token.text} is no number",
+                token.start,
+                f"Write {int(token.text or '0', 16)}, or X'1F' for bytes.",
+            )
         typed = tokens[at + 2] if at + 2 < len(tokens) else None
         if token.token_type != TokenType.NUMBER or typed is None or typed.start != token.start:
             continue
