@@ -139,7 +139,9 @@ def _date_arithmetic(context: Context, call: Call, left: Operand, right: Operand
             return lift_arrays(DATE, lambda days: shift_days(days, us // DAY_US), left)
         moved = lift(TIMESTAMP, lambda stamps: shift_us(stamps, us), convert(left, TIMESTAMP))
         return convert(moved, STRING) if left.type == STRING else moved
-    if left.type == DATE and right.type in (BIGINT, VOID):
+    if call.name == "+" and left.type == DATE and right.type == VOID:
+        return convert(right, TIMESTAMP)  # Spark takes NULL for an interval
+    if left.type == DATE and right.type == BIGINT:
         return lift_arrays(DATE, lambda days, by: add_days(days, by, sign), left, convert(right, BIGINT))
     hint = "Write date + INTERVAL '1' DAY, date + 1, or date_add(date, 1)."
     if call.name == "-" and left.type == right.type and left.type in (DATE, TIMESTAMP):

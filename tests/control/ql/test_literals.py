@@ -54,6 +54,8 @@ CASES: dict[str, Any] = {
     "power(1, double('inf'))": math.nan,
     "power(1, double('NaN'))": math.nan,
     "pow(double('nan'), 0)": 1.0,
+    "typeof(date'2011-11-11' + NULL)": "timestamp",
+    "date'2011-11-11' + NULL": None,
     "power(2, 0.5)": 1.4142135623730951,
 }
 
@@ -74,6 +76,7 @@ def test_values_are_sparks(expression: str, rows_of: Callable[..., list[tuple[An
         ("1 - 128Y", "128Y does not fit into a TINYINT", 12),
         ("32768S", "32768S does not fit into a SMALLINT", 8),
         ("9223372036854775808L", "9223372036854775808L does not fit into a BIGINT", 8),
+        ("date'2011-11-11' - NULL", "`-` does not work on DATE and VOID", 12),
         ("0x1F", "0x1F is no number", 8),
         ("1e400", "1e400 does not fit into a double", 8),
         ("+(a = 'x')", "`+` does not work on BOOLEAN", 10),
