@@ -246,8 +246,7 @@ def _by_time(reduction: Reduction, node: Aggregate) -> Expr:
     """By event time, a third argument or else that of the input; records without one lose to all others."""
     flag = _constant(reduction, node, 1, "bool", "whether to ignore nulls")
     kind = "first" if node.kind.startswith("first") else "last"
-    given = node.args[2] if len(node.args) > 2 else reduction.time
-    value, time = node.args[0], Call("event time", (given,), kind)
+    value, time = node.args[0], Call("event time", node.args[2:] or (reduction.time,), kind)
     ignore = [_present(value)] if flag is not None and flag.value else []
     return reduction.state(kind, value, _filtered(node, time, *ignore))
 
