@@ -40,7 +40,7 @@ def main() -> int:
         print(f"{count:8} {kind}: {state}")
     print("equal, with " + ", ".join(f"{name} {count}" for name, count in hunt.features.most_common()))
     for why, count in hunt.refusals.most_common(40):
-        print(f"{count:8} {why}")
+        print(f"{count:8} {why}\n           {hunt.examples[why][:500]}")
     return 1 if hunt.findings or wrong else 0
 
 

@@ -75,6 +75,7 @@ class Hunt:
         counts: statements by class and state.
         features: of the statements that were equal: how many had a join, a grouping and so on.
         refusals: how often each was met, without the names in it.
+        examples: the shortest statement of each.
         findings: what failed.
     """
 
@@ -82,6 +83,7 @@ class Hunt:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     features: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     connection: duckdb.DuckDBPyConnection = field(default_factory=oracle)
 
@@ -144,7 +146,9 @@ class Hunt:
                 verdict = judge(text)
             self.findings.append(Finding(place, verdict, *text.texts(), list(rows)))
         else:
-            self.refusals[f"{verdict.state}: {without_names(verdict.why)}"] += 1
+            why = f"{verdict.state}: {without_names(verdict.why)}"
+            self.refusals[why] += 1
+            self.examples[why] = min(self.examples.get(why, text.texts()[0]), text.texts()[0], key=len)
 
 
 def alike(one: Verdict, other: Verdict) -> bool:
