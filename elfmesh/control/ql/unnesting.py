@@ -180,10 +180,11 @@ class Unnesting:
         columns: list[exp.Expr] = []
         conditions: list[exp.Expr] = []
         for condition in self._move(inner, node):
+            if not isinstance(condition, exp.EQ | exp.NullSafeEQ):
+                raise self._error(condition, "a value belongs to a row outside by equations", HINT)
             sides = (condition.this, condition.expression)
             mine = [not self._outside(side, _names(inner)) for side in sides]
-            equal = isinstance(condition, exp.EQ | exp.NullSafeEQ)
-            if not equal or mine[0] == mine[1]:
+            if mine[0] == mine[1]:
                 raise self._error(condition, "a value belongs to a row outside by equations", HINT)
             ours, theirs = sides if mine[0] else sides[::-1]
             column = exp.column(f"c{len(columns)}", table=name, quoted=True)
@@ -296,7 +297,7 @@ def _names(tree: Any) -> set[str]:
 def _conjuncts(node: Any) -> list[Any]:
     if isinstance(node, exp.And):
         return [*_conjuncts(node.this), *_conjuncts(node.expression)]
-    if isinstance(node, exp.Paren) and isinstance(node.this, exp.And | exp.Paren):
+    if isinstance(node, exp.Paren) and not isinstance(node.this, exp.Or):
         return _conjuncts(node.this)
     return [node]
 
