@@ -1,4 +1,4 @@
-"""python -m tests.properties [--seeds N] [--first S] [--seed S] [--fleets N] [--keep FILE]."""
+"""python -m tests.properties [--seeds N] [--first S] [--seed S] [--fleets N] [--minutes M] [--keep FILE]."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ def main() -> int:
     arguments.add_argument("--first", type=int, default=0, help="the first of them")
     arguments.add_argument("--seed", type=int, help="this one only")
     arguments.add_argument("--fleets", type=int, default=0, help="as well so many fleets of random jobs")
+    arguments.add_argument("--minutes", type=float, default=1e9, help="begin no seed after so long")
     arguments.add_argument("--as-found", action="store_true", help="do not make failing statements smaller")
     arguments.add_argument("--keep", type=Path, help="append findings there, as lines of kept.jsonl")
     options = arguments.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     hunt, began, said = Hunt(shrinking=not options.as_found), time.monotonic(), 0
     for seed in seeds if options.seed is None else [options.seed]:
+        if time.monotonic() - began > options.minutes * 60:
+            break
         hunt.seed(seed)
         for finding in hunt.findings[said:]:
             print(finding, flush=True)
