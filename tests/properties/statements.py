@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from tests.properties.aggregates import aggregate, direction, over
 from tests.properties.expressions import SORTS, Scope, comparison, condition, conjunction, expression
-from tests.properties.nodes import NOTHING, Node, listed, raw, same, spare, two
+from tests.properties.inputs import Input, Joined
+from tests.properties.nodes import NOTHING, Node, listed, same, spare, two
 from tests.properties.rows import BOOL, DEC, INT, NUM, TEXT, TIME, Column
 
 JOINS = (
@@ -29,37 +30,6 @@ JOINS = (
 UNIONS = ("UNION", "UNION ALL", "UNION ALL")
 OTHER_SETS = ("INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL")
 HALF = ("LEFT SEMI JOIN", "LEFT ANTI JOIN")
-
-
-@dataclass(slots=True)
-class Input:
-    """What stands in FROM: its text, and the columns that are seen of it.
-
-    Attributes:
-        text: as it stands there.
-        name: before its columns.
-        columns: what is seen of it.
-        stream: it is a log, which has no declared types.
-        paths: how a column is written that is no field of its own; @ stands for the name.
-    """
-
-    text: Node
-    name: str
-    columns: tuple[Column, ...]
-    stream: bool
-    paths: Mapping[str, str] = field(default_factory=dict)
-
-    def leaf(self, column: Column, *, bare: bool = False) -> Node:
-        name = raw(column.name if bare else f"{self.name}.{column.name}")
-        if column.name in self.paths:
-            return two(
-                column.sort, raw(self.paths[column.name].replace("@", "" if bare else f"{self.name}.")), name
-            )
-        if self.stream and column.sort == DEC:
-            return two(DEC, f"CAST({name} AS DECIMAL(8,2))", name)
-        if self.stream and column.sort == TIME and column.name != "ts":
-            return two(TIME, f"CAST({name} AS TIMESTAMP)", name)
-        return same(column.sort, name)
 
 
 @dataclass(slots=True)
@@ -444,13 +414,6 @@ class Maker:
 
     def _signature(self, sorts: Sequence[str]) -> str:
         return "query " + " ".join(sorts)
-
-
-@dataclass(slots=True)
-class Joined(Input):
-    """Several inputs."""
-
-    seen: tuple[Input, ...] = ()
 
 
 def _uses(node: Node, scope: Scope) -> bool:
