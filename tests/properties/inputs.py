@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tests.properties.nodes import Node, raw, same, two
-from tests.properties.rows import DEC, TIME, Column
+from tests.properties.expressions import Scope, condition, conjunction
+from tests.properties.nodes import Node, raw, same, spare, two
+from tests.properties.rows import BOOL, DEC, INT, NUM, TEXT, TIME, Column
 
 
 @dataclass(slots=True)
@@ -45,3 +47,26 @@ class Joined(Input):
     """Several inputs."""
 
     seen: tuple[Input, ...] = ()
+
+
+def equations(rng: random.Random, before: Scope, there: Scope, both: Scope) -> Node:
+    """What stands after ON: equations between columns of one type, and perhaps a condition."""
+    sorts = [sort for sort in (INT, INT, TEXT, TIME, NUM) if before.of(sort) and there.of(sort)]
+    parts = []
+    if sorts and rng.random() < 0.85:
+        for _ in range(rng.choice((1, 1, 2))):
+            sort = rng.choice(sorts)
+            pair = rng.choice(before.of(sort)), rng.choice(there.of(sort))
+            if rng.random() < 0.15:
+                parts.append(spare(two(BOOL, "({0} <=> {1})", "({0} IS NOT DISTINCT FROM {1})", *pair)))
+            else:
+                parts.append(spare(same(BOOL, "({0} = {1})", *pair)))
+    if not parts or rng.random() < 0.25:
+        parts.append(spare(condition(rng, both, 1)))
+    return conjunction(parts)
+
+
+def uses(node: Node, scope: Scope) -> bool:
+    """Whether an expression has a column of the scope in it."""
+    leaves = {leaf.texts() for leaf in scope.leaves}
+    return node.texts() in leaves or any(uses(part, scope) for part in node.parts)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.properties.aggregates import aggregate, direction, over
 from tests.properties.expressions import SORTS, Scope, comparison, condition, conjunction, expression
-from tests.properties.inputs import Input, Joined
+from tests.properties.inputs import Input, Joined, equations, uses
 from tests.properties.nodes import NOTHING, Node, listed, same, spare, two
 from tests.properties.rows import BOOL, DEC, INT, NUM, TEXT, TIME, Column
 
@@ -175,7 +175,7 @@ class Maker:
                     key = expression(rng, nearer, rng.choice(SORTS), 1)
                 else:
                     key = expression(rng, scope, rng.choice(SORTS), 1)
-                if not _uses(key, scope):
+                if not uses(key, scope):
                     key = rng.choice(scope.leaves)
             if key.texts() not in [each.texts() for each in keys]:
                 keys.append(key)
@@ -330,30 +330,18 @@ class Maker:
                 joined = same("", f" {word} {{0}}", other.text)
             else:
                 both = Scope([*self._all(seen), *self._all([other])])
-                joined = same("", f" {word} {{0}} ON {{1}}", other.text, self._on(seen, other, both))
+                joined = same(
+                    "",
+                    f" {word} {{0}} ON {{1}}",
+                    other.text,
+                    equations(self.rng, Scope(self._all(seen)), Scope(self._all([other])), both),
+                )
             if word in HALF:
                 joined = two("", joined.elf, joined.duck.replace("LEFT ", "", 1), *joined.parts)
             else:
                 seen.append(other)
             text = same("", "{0}{1}", text, spare(joined))
         return Joined(text, "", (), stream=False, seen=tuple(seen))
-
-    def _on(self, seen: Sequence[Input], other: Input, both: Scope) -> Node:
-        rng = self.rng
-        before, there = Scope(self._all(seen)), Scope(self._all([other]))
-        sorts = [sort for sort in (INT, INT, TEXT, TIME, NUM) if before.of(sort) and there.of(sort)]
-        parts = []
-        if sorts and rng.random() < 0.85:
-            for _ in range(rng.choice((1, 1, 2))):
-                sort = rng.choice(sorts)
-                pair = rng.choice(before.of(sort)), rng.choice(there.of(sort))
-                if rng.random() < 0.15:
-                    parts.append(spare(two(BOOL, "({0} <=> {1})", "({0} IS NOT DISTINCT FROM {1})", *pair)))
-                else:
-                    parts.append(spare(same(BOOL, "({0} = {1})", *pair)))
-        if not parts or rng.random() < 0.25:
-            parts.append(spare(condition(rng, both, 1)))
-        return conjunction(parts)
 
     def _input(self, depth: int) -> Input:
         if self._named and self.rng.random() < 0.4:
@@ -414,11 +402,3 @@ class Maker:
 
     def _signature(self, sorts: Sequence[str]) -> str:
         return "query " + " ".join(sorts)
-
-
-def _uses(node: Node, scope: Scope) -> bool:
-    leaves = {leaf.texts() for leaf in scope.leaves}
-    return node.texts() in leaves or any(_uses(part, scope) for part in node.parts)
-
-
-__all__ = ["NUM", "Maker", "Query"]
