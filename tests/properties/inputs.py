@@ -49,7 +49,7 @@ class Joined(Input):
     seen: tuple[Input, ...] = ()
 
 
-def equations(rng: random.Random, before: Scope, there: Scope, both: Scope) -> Node:
+def equations(rng: random.Random, before: Scope, there: Scope) -> Node:
     """What stands after ON: equations between columns of one type, and perhaps a condition."""
     sorts = [sort for sort in (INT, INT, TEXT, TIME, NUM) if before.of(sort) and there.of(sort)]
     parts = []
@@ -62,7 +62,7 @@ def equations(rng: random.Random, before: Scope, there: Scope, both: Scope) -> N
             else:
                 parts.append(spare(same(BOOL, "({0} = {1})", *pair)))
     if not parts or rng.random() < 0.25:
-        parts.append(spare(condition(rng, both, 1)))
+        parts.append(spare(condition(rng, Scope([*before.leaves, *there.leaves]), 1)))
     return conjunction(parts)
 
 

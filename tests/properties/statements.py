@@ -27,7 +27,6 @@ JOINS = (
     "LEFT ANTI JOIN",
     "CROSS JOIN",
 )
-UNIONS = ("UNION", "UNION ALL", "UNION ALL")
 OTHER_SETS = ("INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL")
 HALF = ("LEFT SEMI JOIN", "LEFT ANTI JOIN")
 
@@ -109,9 +108,9 @@ class Maker:
         branches = [self.select(depth - 1, sorts, plain=True) for _ in range(self.rng.randint(2, 3))]
         parts = [branches[0].text]
         for branch in branches[1:]:
-            word = self.rng.choice(UNIONS if self.rng.random() < 0.95 else OTHER_SETS)
+            word = self.rng.choice(("UNION", "UNION ALL") if self.rng.random() < 0.95 else OTHER_SETS)
             parts.append(spare(same("", f" {word} {{0}}", branch.text)))
-        text = same(self._signature(sorts), "".join(f"{{{at}}}" for at in range(len(parts))), *parts)
+        text = same("query " + " ".join(sorts), "".join(f"{{{at}}}" for at in range(len(parts))), *parts)
         columns = branches[0].columns
         if self.rng.random() < 0.3:
             return self._ordered(text, columns, sorts)
@@ -135,7 +134,7 @@ class Maker:
             distinct = spare(same("", "DISTINCT "))
             self.features.add("distinct")
         parts = (distinct, listed(", ", items), inputs.text, where, group, having)
-        text = same(self._signature(sorts), "SELECT {0}{1} FROM {2}{3}{4}{5}", *parts)
+        text = same("query " + " ".join(sorts), "SELECT {0}{1} FROM {2}{3}{4}{5}", *parts)
         if not plain and self.rng.random() < (0.25 if inner else 0.4):
             return self._ordered(text, columns, sorts)
         return Query(text, columns)
@@ -329,12 +328,12 @@ class Maker:
             if word == "CROSS JOIN":
                 joined = same("", f" {word} {{0}}", other.text)
             else:
-                both = Scope([*self._all(seen), *self._all([other])])
+                on = equations(self.rng, Scope(self._all(seen)), Scope(self._all([other])))
                 joined = same(
                     "",
                     f" {word} {{0}} ON {{1}}",
                     other.text,
-                    equations(self.rng, Scope(self._all(seen)), Scope(self._all([other])), both),
+                    on,
                 )
             if word in HALF:
                 joined = two("", joined.elf, joined.duck.replace("LEFT ", "", 1), *joined.parts)
@@ -388,7 +387,7 @@ class Maker:
             more = f" OFFSET {rng.randint(1, 3)}" if rng.random() < 0.3 else ""
             parts.append(spare(same("", f" LIMIT {rng.randint(0, 6)}{more}")))
         elf, duck = "{0} ORDER BY {1}" + limit, "{0} ORDER BY {1}" + ties + limit
-        return Query(two(self._signature(sorts), elf, duck, *parts), columns, ordered=True)
+        return Query(two("query " + " ".join(sorts), elf, duck, *parts), columns, ordered=True)
 
     def _sorts(self) -> list[str]:
         return [
@@ -399,6 +398,3 @@ class Maker:
     def name(self, letter: str) -> str:
         self._count += 1
         return f"{letter}{self._count}"
-
-    def _signature(self, sorts: Sequence[str]) -> str:
-        return "query " + " ".join(sorts)
