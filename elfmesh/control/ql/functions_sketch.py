@@ -164,8 +164,9 @@ def _togetherness(_context: Context, call: Call, args: list[Operand]) -> Operand
 @_operator("joined list")
 def _joined_list(_context: Context, call: Call, args: list[Operand]) -> Operand:
     def over(lists: pa.Array) -> pa.Array:
-        untyped = lists.type == VOID or lists.type.value_type == VOID
-        texts = pc.cast(lists, pa.list_(STRING)) if untyped else lists
+        if lists.type == VOID:
+            return pa.nulls(len(lists), STRING)
+        texts = pc.cast(lists, pa.list_(STRING)) if lists.type.value_type == VOID else lists
         joined = pc.binary_join(texts, call.option)
         empty = pc.equal(pc.list_value_length(texts), 0)
         return pc.if_else(empty, pa.scalar(None, STRING), joined)

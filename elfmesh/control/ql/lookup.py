@@ -20,7 +20,7 @@ from elfmesh.control.ql.joining import Ints, row_codes, taken
 from elfmesh.control.ql.nodes import Field, place_of, walk
 from elfmesh.control.ql.operand import Env, Operand, convert
 from elfmesh.control.ql.statement import LOOKED_UP, LookupJoin, Statement
-from elfmesh.control.ql.types import NAMES, compared_type
+from elfmesh.control.ql.types import compared_type, type_name
 from elfmesh.errors import DataError
 
 LookupSource: TypeAlias = Callable[[str, tuple[str, ...]], pa.Table]
@@ -74,7 +74,7 @@ def _partners(statement: Statement, join: LookupJoin, table: pa.Table, records: 
         ours, array = compiler.compile(expr), read_column(table.column(column))
         kind = compared_type(ours.type, array.type, equality=True)
         if kind is None:
-            both = f"{NAMES[ours.type]} and {NAMES.get(array.type, str(array.type))}"
+            both = f"{type_name(ours.type)} and {type_name(array.type)}"
             raise statement.origin.error(
                 f"{both} ({join.name}.{column}) cannot be compared", place_of(expr), "Convert it with CAST."
             )

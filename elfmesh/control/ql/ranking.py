@@ -18,7 +18,7 @@ from elfmesh.control.ql.finalise import sorted_rows
 from elfmesh.control.ql.joining import row_codes, taken
 from elfmesh.control.ql.nodes import Expr, Frame, Literal, Over
 from elfmesh.control.ql.statement import OrderItem
-from elfmesh.control.ql.types import BIGINT, DATE, DOUBLE, NAMES, TIMESTAMP, VOID
+from elfmesh.control.ql.types import BIGINT, DATE, DOUBLE, TIMESTAMP, VOID, type_name
 
 Ints = npt.NDArray[np.int64]
 DAY_US = 86_400_000_000
@@ -156,7 +156,7 @@ def _distances(order: pa.Array, frame: Frame) -> Ints | npt.NDArray[np.float64]:
         days = np.asarray(order.view(pa.int32()).fill_null(0).to_numpy()).astype(np.int64)
         return days * DAY_US if frame.timed else days
     what = "an INTERVAL" if frame.timed else "a number"
-    raise TypeError(f"RANGE with {what} is not for {NAMES.get(order.type, str(order.type))}")
+    raise TypeError(f"RANGE with {what} is not for {type_name(order.type)}")
 
 
 def _framed(over: Over, ranked: Ranking, order: Sequence[pa.Array], values: pa.Array) -> Ints:

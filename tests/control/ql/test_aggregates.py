@@ -221,3 +221,9 @@ def test_sets_of_theta_sketches(rows_of: Callable[..., Any]) -> None:
     for got, true in ((both, 15000), (common, 3000), (left, 6000)):
         assert abs(got - true) < 0.06 * 15000
     assert rows_of("SELECT theta_sketch_estimate(unhex('00')) FROM t", {"x": [1]}) == [(None,)]
+
+
+def test_a_list_of_no_groups_is_joined(rows_of: Callable[..., list[tuple[Any, ...]]]) -> None:
+    data = {"k": ["a"], "v": [1]}
+    assert rows_of("SELECT k, string_agg(nothing) AS x FROM t WHERE v > 1 GROUP BY k", data) == []
+    assert rows_of("SELECT k, string_agg(nothing) AS x FROM t GROUP BY k", data) == [("a", None)]
