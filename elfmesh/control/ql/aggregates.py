@@ -285,7 +285,7 @@ def _with(kind: str, parameter: int | None, default: int) -> str:
 def _joined(reduction: Reduction, node: Aggregate) -> Expr:
     separator = _constant(reduction, node, 1, "string null", "the separator")
     limit = _integer(reduction, node, 2, "the limit", (1, COLLECT_MAX))
-    text = Aggregate(node.kind, (Call("cast", (node.args[0],), "STRING"),), node.distinct, node.where)
+    text = Aggregate(node.kind, (Call("text input", node.args[:1]),), node.distinct, node.where)
     joint = "" if separator is None or separator.value is None else str(separator.value)
     return Call("joined list", (_collected(reduction, text, limit),), joint, at=node.at)
 

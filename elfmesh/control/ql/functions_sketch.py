@@ -74,6 +74,15 @@ def _spread_input(context: Context, call: Call, args: list[Operand]) -> Operand:
     return number if number.type == BIGINT else convert(number, DOUBLE)
 
 
+@_operator("text input")
+def _text_input(context: Context, call: Call, args: list[Operand]) -> Operand:
+    """What listagg joins: bytes as they are, all else as text."""
+    if is_list(args[0].type) or pa.types.is_duration(args[0].type):
+        hint = "Write array_join(x, ',')."
+        raise context.error(call, f"listagg does not work on {type_name(args[0].type)}", hint)
+    return args[0] if args[0].type == BINARY else convert(args[0], STRING)
+
+
 @_operator("order input")
 def _order_input(context: Context, call: Call, args: list[Operand]) -> Operand:
     """What min_by and max_by order by."""
@@ -163,15 +172,18 @@ def _togetherness(_context: Context, call: Call, args: list[Operand]) -> Operand
 
 @_operator("joined list")
 def _joined_list(_context: Context, call: Call, args: list[Operand]) -> Operand:
+    kind = args[0].type.value_type if is_list(args[0].type) else VOID
+    kind = STRING if kind == VOID else kind
+
     def over(lists: pa.Array) -> pa.Array:
         if lists.type == VOID:
-            return pa.nulls(len(lists), STRING)
-        texts = pc.cast(lists, pa.list_(STRING)) if lists.type.value_type == VOID else lists
-        joined = pc.binary_join(texts, call.option)
+            return pa.nulls(len(lists), kind)
+        texts = pc.cast(lists, pa.list_(kind)) if lists.type.value_type == VOID else lists
+        joined = pc.binary_join(texts, pa.scalar(call.option, kind))
         empty = pc.equal(pc.list_value_length(texts), 0)
-        return pc.if_else(empty, pa.scalar(None, STRING), joined)
+        return pc.if_else(empty, pa.scalar(None, kind), joined)
 
-    return lift_arrays(STRING, over, args[0])
+    return lift_arrays(kind, over, args[0])
 
 
 @_operator("head of list")

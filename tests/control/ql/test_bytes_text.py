@@ -89,3 +89,11 @@ def test_bytes_stay_bytes(expression: str, given: str, rows_of: Callable[..., li
     ((value,),) = rows_of(f"SELECT {text} AS r FROM t", TABLE)
     assert value == CASES[expression]
     assert type(value) is type(CASES[expression])
+
+
+def test_listagg_joins_bytes(rows_of: Callable[..., list[tuple[Any, ...]]]) -> None:
+    data = pa.table({"b": pa.array([b"\xde\xad", b"\xbe\xef"], pa.binary())})
+    assert rows_of("SELECT listagg(b) AS a, listagg(b, ',') AS c FROM t", data) == [
+        (b"\xbe\xef\xde\xad", b"\xbe\xef,\xde\xad")
+    ]
+    assert rows_of("SELECT listagg(b) AS a FROM t WHERE b IS NULL", data) == [(None,)]
