@@ -237,8 +237,7 @@ def _together(reduction: Reduction, node: Aggregate) -> Expr:
 # -- of one record
 
 
-BY_TIME = ("first", "first_value", "last", "last_value")
-"""Aggregates that ask for the event time of records."""
+BY_TIME = ("first", "first_value", "last", "last_value")  # they ask for the event time of records
 
 
 @_aggregate(" ".join(BY_TIME), 1, 2, signature="$(x[, true to ignore nulls])")

@@ -29,10 +29,11 @@ _MONTHS_MAX = 12 * 300_000
 def _civil(array: pa.Array) -> tuple[Ints, Ints, Ints]:
     """Year, month, day of dates or timestamps; of nulls those of the epoch."""
     given = array if array.type == DATE else naive(array)
-    parts = pc.year_month_day(given.fill_null(_EPOCH[array.type]))
+    given = given.fill_null(_EPOCH[array.type])
+    # Not pc.year_month_day, whose struct has corrupted the heap (pyarrow 26.0.1).
     year, month, day = (
-        np.asarray(pc.struct_field(parts, name).to_numpy(zero_copy_only=False), np.int64)
-        for name in ("year", "month", "day")
+        np.asarray(part(given).to_numpy(zero_copy_only=False), np.int64)
+        for part in (pc.year, pc.month, pc.day)
     )
     return year, month, day
 
