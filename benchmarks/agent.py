@@ -199,13 +199,14 @@ def main(
     """Run an agent with a probe in its loop until SIGTERM; `stream` may be several, a line each."""
     from elfmesh.agent import config as configuration
     from elfmesh.agent import runtime
+    from elfmesh.agent.stream_settings import parse_stream
 
     config = configuration.load_config(
         None,
         listen="127.0.0.1:0",
         api="127.0.0.1:0",
         data_dir=directory,
-        streams=dict(map(configuration.parse_stream, stream.splitlines())),
+        streams=dict(map(parse_stream, stream.splitlines())),
         name=name,
         join=[join] if join else [],
     )

@@ -4,6 +4,7 @@
     |- UsageError                 2    the command line is wrong
     |- QueryError                 65   the ELF-QL text is wrong (line, column, hint)
     |- DataError                  65   the input data cannot be used at all
+    |  `- ResultTooLarge          65   the rows of a result do not fit the limit of the agent that makes them
     |- RuntimeFailure             1    something failed while running
     |  |- NotInstalled            1    what was asked for needs an extra that is not installed
     |  `- StorageError            1    a disk refused or lost something
@@ -48,6 +49,21 @@ class DataError(ElfError):
     """Input that cannot be read as what it was declared to be."""
 
     exit_code = 65
+
+
+class ResultTooLarge(DataError):
+    """The rows of one result have more bytes than the agent that makes them may hold.
+
+    Args:
+        size: bytes that the rows have at least.
+        most: bytes that `limits.memory` allows.
+    """
+
+    def __init__(self, size: int, most: int) -> None:
+        super().__init__(
+            f"the result has {size} bytes or more; limits.memory of the job's master allows {most}",
+            hint="Raise limits.memory, group by fewer keys, or add LIMIT.",
+        )
 
 
 class QueryError(ElfError):

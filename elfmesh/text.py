@@ -17,6 +17,10 @@ _UNSAFE = re.compile(
 U+200D) stay: scripts and emoji need them."""
 
 
+CSV_END = "\r\n"
+"""Ends a csv line while it is written: a cell with one of these characters is quoted, so no key begins a line
+of its own."""
+
 EDITS_MAX = 2
 """Of a suggestion: how many letters it may differ from what is written."""
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.embedded import LogRun
 from elfmesh.agent.parsers import NAMES, StreamFormat
 from elfmesh.agent.stream_formats import format_of
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.control.ql import parse
 
 PAGE = (Path(__file__).parents[1] / "docs" / "formats.md").read_text()

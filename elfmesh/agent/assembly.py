@@ -17,7 +17,6 @@ from elfmesh.agent import engine
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.authority.gate import Gate, open_gate
 from elfmesh.agent.budget.host import HostBudget
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.core import AgentCore
 from elfmesh.agent.disk.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.agent.disk.deadletters import DeadLetters
@@ -33,6 +32,7 @@ from elfmesh.agent.memory import own_rss_bytes
 from elfmesh.agent.net.transport import Transport
 from elfmesh.agent.pump import Pump
 from elfmesh.agent.stream_infos import infos_of
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.events import LocalStreams, Recompute, Recomputed, StreamInfo
 from elfmesh.control.load import is_insecure, load_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from elfmesh.agent import config
+from elfmesh.agent import config, stream_settings
 from elfmesh.agent.config import AgentConfig
 from elfmesh.agent.sinks import config as sinks
 
@@ -24,8 +24,9 @@ _ATTRIBUTE = re.compile(r"^(\w+): (.*(?:\n {4,}.*)*)", re.MULTILINE)
 def config_schema() -> dict[str, Any]:
     """A JSON schema (draft 2020-12) of agent.toml."""
     schema = msgspec.json.schema(AgentConfig)
+    parts = (config, stream_settings, sinks)
     for name, definition in schema["$defs"].items():
-        text = inspect.getdoc(getattr(config, name, None) or getattr(sinks, name)) or ""
+        text = inspect.getdoc(next(vars(part)[name] for part in parts if name in vars(part))) or ""
         head, _, attributes = text.partition("Attributes:\n")
         definition["description"] = " ".join(head.split())
         sentences = dict(_ATTRIBUTE.findall(inspect.cleandoc(attributes)))

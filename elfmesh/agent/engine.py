@@ -15,10 +15,10 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.failpoints import reach
 from elfmesh.agent.host import Executor
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.control import events as ctl
 
 if TYPE_CHECKING:

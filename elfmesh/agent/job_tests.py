@@ -33,7 +33,7 @@ from elfmesh.agent.job_rows import JobRows
 from elfmesh.agent.named_logs import read_lookups, read_streams
 from elfmesh.agent.sources.blocks import check_readable
 from elfmesh.agent.stream_formats import run_format
-from elfmesh.control.cli.common import read_text
+from elfmesh.control.cli.text_input import read_text
 from elfmesh.control.ql import Statement, parse_many
 from elfmesh.control.ql.statement import job_read
 from elfmesh.control.ql.text_source import SourceText

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.sources import read_blocks
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.errors import DataError, ElfError
 from elfmesh.lazy import lazy_module
 from elfmesh.text import suggest

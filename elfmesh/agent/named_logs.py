@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from elfmesh.agent.config import StreamConfig, parse_stream
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.stream_formats import format_of
+from elfmesh.agent.stream_settings import StreamConfig, parse_stream
 from elfmesh.control.ql import Statement
 from elfmesh.errors import ConfigError, UsageError
 from elfmesh.text import suggest

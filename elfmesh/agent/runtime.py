@@ -24,18 +24,19 @@ from elfmesh.agent.api_server import ApiServer, cannot_bind
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.authority.audit import AuditedApi, open_audit
-from elfmesh.agent.authority.gate import Gate, gate_of
+from elfmesh.agent.authority.gate import Gate
 from elfmesh.agent.authority.settings import sink_may_carry
 from elfmesh.agent.budget import cgroup
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.budget.priority import lower
-from elfmesh.agent.config import AgentConfig, StreamConfig
+from elfmesh.agent.config import AgentConfig
 from elfmesh.agent.core import codec
 from elfmesh.agent.disk.crashes import CrashGuard
 from elfmesh.agent.disk.identity import load_identity
 from elfmesh.agent.disk.spill import SpillStore
 from elfmesh.agent.disk.storage import DiskStorage, check_private
 from elfmesh.agent.functions import confinement
+from elfmesh.agent.gate_settings import gate_of
 from elfmesh.agent.host import ThreadExecutor, wall_clock_us
 from elfmesh.agent.inputs.host import Inputs
 from elfmesh.agent.lookups import LookupTables
@@ -48,6 +49,7 @@ from elfmesh.agent.service.service import Service
 from elfmesh.agent.service.stopping import Stopping
 from elfmesh.agent.sinks.host import Sinks
 from elfmesh.agent.stream_infos import in_a_child
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.tap import Taps
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.authority.fields import FieldRules

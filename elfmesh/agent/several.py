@@ -14,9 +14,9 @@ from typing import Literal
 
 import msgspec
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
 from elfmesh.agent.sources.blocks import POLL_BYTES
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.worker.reader import Reader
 from elfmesh.errors import RuntimeFailure
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from time import perf_counter, time_ns
 
 from elfmesh.agent import traces
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.agent.metrics.timings import observe, timed
 from elfmesh.agent.several import check_apart
 from elfmesh.agent.slowness import Slowness
 from elfmesh.agent.sources import Delivery, FilePosition, Gap, SourceState
 from elfmesh.agent.sources.blocks import POLL_BYTES
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.worker.jobs import LocalJob
 from elfmesh.agent.worker.outcome import Outcome
 from elfmesh.agent.worker.reader import Reader

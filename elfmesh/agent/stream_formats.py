@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.parsers.clock import LocalClock
 from elfmesh.agent.parsers.framing import Bounds, parse_framing
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.errors import ConfigError
 from elfmesh.units import parse_duration_us, parse_size
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
-from elfmesh.agent.config import StreamConfig
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.control.events import StreamInfo
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.host import Executor
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.control.authority.policy import OPEN, Policy
 from elfmesh.control.web.tap import TapRequest
 from elfmesh.errors import RuntimeFailure

@@ -16,13 +16,14 @@ from typing import Any
 
 from msgspec.structs import fields
 
-from elfmesh.agent.config import AgentConfig, StreamConfig, config_of
+from elfmesh.agent.config import AgentConfig, config_of
 from elfmesh.agent.functions.settings import check_host
 from elfmesh.agent.security import check_join
 from elfmesh.agent.sinks.config import TYPES
 from elfmesh.agent.stream_formats import format_of
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.toml_places import TextPlace, find_keys, place_of
-from elfmesh.control.cli.common import read_text
+from elfmesh.control.cli.text_input import read_text
 from elfmesh.control.plan import read_job
 from elfmesh.control.ql.parsing import parse_each
 from elfmesh.errors import ConfigError, ElfError, QueryError

@@ -20,7 +20,6 @@ from typing import Any
 from elfmesh.agent.authority.gate import Gate
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.budget.watchdog import Cost, Verdict
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Forgotten, Released
@@ -33,6 +32,7 @@ from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.places import Places
 from elfmesh.agent.several import SeveralReader, together
 from elfmesh.agent.stream import Stream, guarded
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.turns import Turns
 from elfmesh.agent.worker.describing import describe_job
 from elfmesh.agent.worker.jobs import MOVING, LocalJob

@@ -30,7 +30,6 @@ from elfmesh.control.carrier import Carrier
 from elfmesh.control.dead import DeadAgents
 from elfmesh.control.describe import agent_row, description, job_row, stream_row
 from elfmesh.control.doubts import Doubts
-from elfmesh.control.election import Lost
 from elfmesh.control.leadership import Leadership
 from elfmesh.control.manifest import Manifest, updated
 from elfmesh.control.master.activation import summary
@@ -42,6 +41,7 @@ from elfmesh.control.placing import VERB as SEAT
 from elfmesh.control.placing import Placing
 from elfmesh.control.plan import read_plan, reads_jobs
 from elfmesh.control.readable import Problem, check_reads, not_for_readers, refused_with_readers
+from elfmesh.control.register.outcome import Lost
 from elfmesh.control.results.records import FIRST, encode_json
 from elfmesh.control.terms import Numbering
 from elfmesh.control.why import explanation

@@ -22,6 +22,7 @@ from elfmesh.control.first_acceptors import Survey
 from elfmesh.control.manifest import Manifest
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.register.desk import Registers
+from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer, newest_terms, plan_of
 from elfmesh.control.register.value import Cell, Change, Create, Refused, RegisterValue, TakeOver, plan_digest
 from elfmesh.control.terms import Numbering, Terms
@@ -37,40 +38,6 @@ AGAIN_S = 15.0
 """How long an attempt that failed says that there is no majority: by then its root tries again."""
 
 NO_MAJORITY = "a majority of the agents that vote on the job does not answer"
-
-
-@dataclass(frozen=True, slots=True)
-class Won:
-    """This agent leads.
-
-    Attributes:
-        terms: the newest that are known, with the new epoch and master in them.
-        cell: the register's value.
-        proposer: of the register.
-        sources: acceptors by how far their copies of the results log reach, the furthest first.
-    """
-
-    terms: Terms
-    cell: Cell
-    proposer: Proposer
-    sources: tuple[Contact, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """This agent does not lead.
-
-    Attributes:
-        reason: for people.
-        cell: what the register says instead, None if there is no such register.
-        open: nothing was decided; it may be tried again.
-        terms: those that the register names, with its epoch and master; None: nobody who answered holds them.
-    """
-
-    reason: str
-    cell: Cell | None = None
-    open: bool = False
-    terms: Terms | None = None
 
 
 @dataclass(slots=True)

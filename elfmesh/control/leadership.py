@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.carrier import Carrier
-from elfmesh.control.election import Elections, Lost, Won
+from elfmesh.control.election import Elections
 from elfmesh.control.events import LogInfo, Persist
 from elfmesh.control.first_acceptors import FirstAcceptors
 from elfmesh.control.holder import Holder, LogCopy
@@ -33,6 +33,7 @@ from elfmesh.control.messages_succession import Handover, Known, Replica
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan, read_plan
 from elfmesh.control.register.desk import ACCEPTORS, Registers
+from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.value import Cell, Refused
 from elfmesh.control.remembered import Epochs, Tombstones
 from elfmesh.control.results.records import FIRST

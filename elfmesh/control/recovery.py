@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from elfmesh import ids
 from elfmesh.control.answers import CONFLICT, OK, UNAVAILABLE, decode_body, error_body, respond
-from elfmesh.control.election import Attempt, Lost, Won
+from elfmesh.control.election import Attempt
 from elfmesh.control.events import DropLog
 from elfmesh.control.first_acceptors import Survey
 from elfmesh.control.holder import LogCopy
@@ -31,6 +31,7 @@ from elfmesh.control.leadership import Leadership
 from elfmesh.control.messages import Ask, Stop, Withdraw
 from elfmesh.control.office import Office
 from elfmesh.control.plan import read_plan
+from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S
 from elfmesh.control.register.value import GENERATION_BITS, Cell, generation
 from elfmesh.control.terms import EARLIER_MAX, Numbering, Terms

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent.cli import entry
-from elfmesh.agent.config import load_config, parse_label, parse_stream
+from elfmesh.agent.config import load_config, parse_label
+from elfmesh.agent.stream_settings import parse_stream
 from elfmesh.errors import ConfigError, UsageError
 
 FULL = """

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elfmesh.agent.cli.dead_letters import dead_letters_command
+from elfmesh.agent.dead_letter_rows import to_json
 from elfmesh.agent.disk import deadletters
-from elfmesh.agent.disk.deadletters import DeadLetters, read_letter, to_json
+from elfmesh.agent.disk.deadletters import DeadLetters, read_letter
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Released, Sealed, SealedInterval
 from elfmesh.agent.disk.storage import DiskStorage, MemoryStorage

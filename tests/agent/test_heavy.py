@@ -16,8 +16,7 @@ from elfmesh.agent import heavy
 from elfmesh.agent.heavy import HeavyWork
 from elfmesh.cbt import Content
 from elfmesh.control import events as ctl
-from elfmesh.control.results.row_pages import too_large
-from elfmesh.errors import ProtocolError
+from elfmesh.errors import ProtocolError, ResultTooLarge
 from elfmesh.machine import Event
 from elfmesh.srt.events import Merged, MergeRequest
 
@@ -194,7 +193,7 @@ class Held(Turns):
 def test_a_result_that_is_too_large_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     class TooLarge(Compute):
         def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
-            raise too_large(11, 10)
+            raise ResultTooLarge(11, 10)
 
     effect = replace(finalise(7, b"x"), manifest=cast(Any, SimpleNamespace(qualified="shop/words")))
     work = HeavyWork(TooLarge(), Turns(), lambda work: work.close(), lambda event: None, Counter())

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.host import ThreadExecutor
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import Delivery, StreamReader
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.worker.worker import JobWorker
 from elfmesh.agent.workers import WorkerHost
 from elfmesh.cbt import decode_partial, finish, merge_partials

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.stream import Stream
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.worker.jobs import LocalJob
 from elfmesh.cbt import decode_partial, finish
 from elfmesh.control import events as ctl

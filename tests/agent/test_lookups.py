@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.embedded import LogRun
 from elfmesh.agent.lookups import LookupTables
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.control.ql import parse
 from elfmesh.errors import DataError, QueryError
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from elfmesh.agent.compute import PartialCompute
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.parsers import Parsed, StreamFormat
 from elfmesh.agent.sources import Block
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.worker.recheck import Recheck, raw_logs
 from elfmesh.agent.worker.worker import JobWorker
 from elfmesh.control import events as ctl

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.agent.config import StreamConfig, load_config
+from elfmesh.agent.config import load_config
 from elfmesh.agent.host import InlineExecutor
 from elfmesh.agent.ingest import Ingest
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.stream import Stream
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.worker.jobs import LocalJob
 from elfmesh.cbt.budget import MemoryBudget
 from elfmesh.control.events import WorkerReport

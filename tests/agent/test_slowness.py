@@ -11,10 +11,10 @@ from typing import cast
 
 import pytest
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.slowness import POLLS, SLOW_S, STRIKES, Slowness
 from elfmesh.agent.stream import LONG_SEAL_S
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.worker.reader import Reader
 from elfmesh.control import events as ctl
 from tests.agent.test_workers import COUNT, FIRST_INDEX, Host, manifest, until

@@ -11,10 +11,10 @@ import pytest
 
 from elfmesh.agent import tap as module
 from elfmesh.agent import tap_lines
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.host import ThreadExecutor
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.stream_formats import format_of
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.tap import TAPS_MAX, Taps
 from elfmesh.agent.tap_lines import LINE_CHARS_MAX
 from elfmesh.control.web.tap import TapRequest

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from elfmesh.agent.budget.settings import LimitsConfig
 from elfmesh.agent.cli.agent import agent_command
 from elfmesh.agent.cli.validate import schema_command, validate_command
-from elfmesh.agent.config import AgentConfig, StreamConfig, load_config
+from elfmesh.agent.config import AgentConfig, load_config
 from elfmesh.agent.config_schema import config_schema
 from elfmesh.agent.sinks.config import TYPES
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.toml_places import find_keys
 from elfmesh.errors import ConfigError
 

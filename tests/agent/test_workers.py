@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import pytest
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FILE_NAME, FrameLog
 from elfmesh.agent.disk.frames import Sealed
 from elfmesh.agent.disk.storage import MemoryStorage
@@ -18,6 +17,7 @@ from elfmesh.agent.host import InlineExecutor
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.stream import Stream
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.worker.jobs import LocalJob
 from elfmesh.agent.workers import WorkerHost
 from elfmesh.cbt import decode_partial, finish

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from elfmesh import ids
-from elfmesh.agent.disk import deadletters
+from elfmesh.agent import dead_letter_rows
 from elfmesh.control.events import ReadLog
 from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.pages import decode_page
@@ -258,7 +258,7 @@ def _letters(home: Path, job: str, upto: int) -> list[Result]:
     """The dead letters of an agent, oldest interval first."""
     folder = home / "data" / "dead-letter" / job.replace("/", ".")
     files = {str(path): path.read_bytes() for path in folder.glob("*.partial")}
-    return [letter for letter in deadletters.letters(files) if letter["interval"]["index"] <= upto]
+    return [letter for letter in dead_letter_rows.letters(files) if letter["interval"]["index"] <= upto]
 
 
 def _check_buckets(

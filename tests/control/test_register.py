@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from elfmesh.agent.core import codec
-from elfmesh.control.election import TAKE_OVER_S, Elections, Lost, Won
+from elfmesh.control.election import TAKE_OVER_S, Elections
 from elfmesh.control.events import Append, Persist
 from elfmesh.control.holder import FETCH_S, Holder, LogCopy
 from elfmesh.control.manifest import new_manifest
@@ -22,6 +22,7 @@ from elfmesh.control.plan import read_job
 from elfmesh.control.register.acceptor import Acceptors
 from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.messages import Accept, Accepted, Conflict, Prepare, Promised
+from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import Proposer, plan_of
 from elfmesh.control.register.rules import COUNTER_MAX, LEAP_MAX, NONE, Ballot
 from elfmesh.control.register.value import (

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from elfmesh.agent.config import load_config, parse_label, parse_stream
+from elfmesh.agent.config import load_config, parse_label
 from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.stream_settings import parse_stream
 from elfmesh.control import ql
 from elfmesh.control.plan import read_job
 from elfmesh.errors import ElfError

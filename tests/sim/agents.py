@@ -19,10 +19,10 @@ from typing import Any
 
 from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.compute import PartialCompute
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.core import codec
 from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.host import InlineExecutor
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.control import events as ctl
 from elfmesh.control.results.pages import decode_page, encode_page
 from elfmesh.control.results.records import ResultRecord, ipc_to_table, rows_to_json

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.sources import Delivery
 from elfmesh.agent.sources.blocks import POLL_BYTES
 from elfmesh.agent.stream import Stream
+from elfmesh.agent.stream_settings import StreamConfig
 from tests.sim import vloop
 from tests.sim.agents import SimFleet, line, until, wall_us
 from tests.sim.memlog import MemoryLog, MemoryReader

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.own_thread import OwnThread
 from elfmesh.agent.sources import FilePosition
 from elfmesh.agent.sources.blocks import POLL_BYTES
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.errors import ElfError, RuntimeFailure
 from elfmesh.lazy import lazy_module
 

@@ -19,6 +19,7 @@ from elfmesh.agent.log_lines import JsonLine, TextLine
 from elfmesh.agent.security import check_join
 from elfmesh.agent.service.journal import JournalLine, is_journal
 from elfmesh.agent.service.notify import notifier_of
+from elfmesh.agent.stream_settings import parse_stream
 from elfmesh.errors import ConfigError, UsageError
 
 
@@ -102,8 +103,8 @@ def agent_command(
         join=join,
         join_timeout=join_timeout,
         data_dir=data_dir,
-        streams=dict(configuration.parse_stream(text) for text in streams),
-        lookups=dict(configuration.parse_stream(text, "--lookup") for text in lookups),
+        streams=dict(parse_stream(text) for text in streams),
+        lookups=dict(parse_stream(text, "--lookup") for text in lookups),
         labels=dict(configuration.parse_label(text) for text in labels),
         name=name,
         cluster=cluster,

@@ -10,8 +10,9 @@ import msgspec
 from elfmesh.agent import config as configuration
 from elfmesh.agent.archive.config import ArchiveConfig
 from elfmesh.agent.archive.host import open_archive
-from elfmesh.agent.config import AgentConfig, StreamConfig
+from elfmesh.agent.config import AgentConfig
 from elfmesh.agent.stream_formats import format_of
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.control.results.records import encode_json
 from elfmesh.errors import RuntimeFailure, UsageError
 

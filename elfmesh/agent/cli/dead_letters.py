@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from elfmesh.agent.disk.deadletters import SUFFIX, letters
+from elfmesh.agent.dead_letter_rows import letters
+from elfmesh.agent.disk.deadletters import SUFFIX
 from elfmesh.control.results.records import encode_json
 from elfmesh.errors import DataError
 

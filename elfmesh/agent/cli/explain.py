@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from elfmesh.agent.cli.run import given_lookups, given_streams, log_paths, option_of
-from elfmesh.control.cli.common import read_text, with_caret
+from elfmesh.control.cli.common import with_caret
+from elfmesh.control.cli.text_input import read_text
 from elfmesh.errors import QueryError, UsageError
 from elfmesh.text import printable
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elfmesh.control.cli.common import output_option, read_text
+from elfmesh.control.cli.common import output_option
+from elfmesh.control.cli.text_input import read_text
 from elfmesh.errors import ConfigError, DataError, QueryError, RuntimeFailure, UsageError
 from elfmesh.text import printable
 

@@ -15,11 +15,10 @@ from typing import Any, Protocol, TextIO
 import pyarrow as pa
 
 from elfmesh.agent.interval_result import IntervalResult
-from elfmesh.control.cli.common import CSV_END
 from elfmesh.control.ql import Statement
 from elfmesh.control.ql.nodes import WindowBound
 from elfmesh.control.results.records import ResultRecord, encode_json, iso_us, rows_to_json, to_json
-from elfmesh.text import printable
+from elfmesh.text import CSV_END, printable
 
 ROWS_HELD_MAX = 1000
 """Rows of a table that are measured together; later ones keep these widths or widen them."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import click
 
 from elfmesh.control import signing
-from elfmesh.control.cli.common import read_envelopes, read_text, say, with_caret
+from elfmesh.control.cli.common import read_envelopes, say, with_caret
+from elfmesh.control.cli.text_input import read_text
 from elfmesh.control.manifest import split_name
 from elfmesh.errors import ConfigError, DataError, QueryError, RuntimeFailure, UsageError
 from elfmesh.units import parse_duration_us

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from elfmesh.control.cli.common import output_option, read_text
+from elfmesh.control.cli.common import output_option
+from elfmesh.control.cli.text_input import read_text
 from elfmesh.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
@@ -124,8 +125,8 @@ def answered(
 def named_inputs(given: Sequence[str], option: str) -> dict[str, Input]:
     """What `--stream` or `--lookup` name."""
     from elfmesh.agent.cli.run import option_of
-    from elfmesh.agent.config import parse_stream
     from elfmesh.agent.history.inputs import given_inputs
+    from elfmesh.agent.stream_settings import parse_stream
 
     with option_of(option):
         settings = {}

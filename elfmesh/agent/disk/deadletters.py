@@ -13,20 +13,16 @@ Paper: none. Guarantees D-1, D-15.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 from sortedcontainers import SortedDict
 
 from elfmesh.agent.disk.framescan import pack, scan
 from elfmesh.agent.disk.storage import MemoryFile, Storage
-from elfmesh.agent.engine import LateCompute
 from elfmesh.agent.failpoints import reach
 from elfmesh.control import ql
-from elfmesh.control.events import DeadLetter, Finalise
+from elfmesh.control.events import DeadLetter
 from elfmesh.control.manifest import Manifest
-from elfmesh.control.results.records import counts_dict, ipc_to_table, iso_us, rows_to_json
 from elfmesh.errors import DataError, DiskFull, ElfError
 from elfmesh.wire import UNREADABLE
 
@@ -142,57 +138,8 @@ def read_letter(data: bytes) -> Letter:
     return letter
 
 
-def to_json(letter: Letter) -> dict[str, Any]:
-    """A letter as people see it: what the interval's rows would be from this agent's records alone.
-
-    Raises:
-        DataError: the partials are damaged.
-    """
-    manifest = letter.manifest
-    parts = tuple((payload,) if payload else () for payload in letter.payloads)
-    rows: list[dict[str, Any]] = []
-    if any(parts):
-        asked = Finalise(manifest.job_id, 0, manifest, letter.interval, parts)
-        try:
-            rows = rows_to_json(ipc_to_table(LateCompute().finalise(asked)))
-        except (*UNREADABLE, ElfError) as error:
-            raise DataError(f"its partials cannot be read: {error}") from None
-    start, end = _window_us(letter)
-    return {
-        "job": manifest.qualified,
-        "interval": {"index": letter.interval, "start": iso_us(start), "end": iso_us(end)},
-        "agent": letter.agent,
-        "fate": "unknown" if letter.unknown else "left out",
-        "version": manifest.version,
-        "counts": {name: count for name, count in counts_dict(letter.counts).items() if count},
-        "rows": rows,
-    }
-
-
-def letters(files: dict[str, bytes]) -> Iterator[dict[str, Any]]:
-    """Files as JSON objects, oldest interval first within each job.
-
-    Args:
-        files: their contents by path.
-
-    Raises:
-        DataError: one is no dead letter; names it.
-    """
-    read: list[tuple[str, int, str, Letter]] = []
-    for path, data in files.items():
-        try:
-            letter = read_letter(data)
-        except DataError as error:
-            raise DataError(error.message, where=path) from None
-        read.append((letter.manifest.qualified, letter.interval, path, letter))
-    for _, _, path, letter in sorted(read, key=lambda each: each[:3]):
-        try:
-            yield to_json(letter)
-        except DataError as error:
-            raise DataError(error.message, where=path) from None
-
-
-def _window_us(letter: Letter) -> tuple[int, int]:
+def window_us(letter: Letter) -> tuple[int, int]:
+    """Start and end of its interval in microseconds since the epoch; raises DataError if its job has none."""
     window = ql.parse(letter.manifest.text).window
     if window is None:
         raise DataError("its job has no intervals")
@@ -201,4 +148,4 @@ def _window_us(letter: Letter) -> tuple[int, int]:
 
 
 def _end_us(letter: Letter) -> int:
-    return _window_us(letter)[1]
+    return window_us(letter)[1]

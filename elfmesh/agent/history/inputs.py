@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from elfmesh.agent.config import StreamConfig, parse_stream
 from elfmesh.agent.parsers import AutoParser, Parser, StreamFormat
 from elfmesh.agent.parsers.formats import AUTO
 from elfmesh.agent.sources.blocks import check_readable, is_compressed
 from elfmesh.agent.sources.position import HEAD_BYTES
 from elfmesh.agent.stream_formats import format_of
+from elfmesh.agent.stream_settings import StreamConfig, parse_stream
 from elfmesh.errors import ConfigError, UsageError
 from elfmesh.text import suggest
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.host import Executor
 from elfmesh.agent.inputs.address import Address, parse_listen
@@ -26,6 +25,7 @@ from elfmesh.agent.inputs.network import Connections, Datagrams, open_socket
 from elfmesh.agent.inputs.spool import FILE_NAME, Spool
 from elfmesh.agent.inputs.writer import SpoolWriter
 from elfmesh.agent.sources import FilePosition
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.errors import RuntimeFailure, UsageError
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from typing import Protocol
 import msgspec
 
 from elfmesh.agent.budget.costs import JobCost
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Frame, Sealed
 from elfmesh.agent.functions.of_job import JobFunctions
 from elfmesh.agent.lookups import LookupTables
 from elfmesh.agent.sources import FilePosition, Gap
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.worker.beginning import Resumed, Surroundings
 from elfmesh.agent.worker.outcome import Outcome
 from elfmesh.agent.worker.reader import Reader

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.spill import SpillStore
 from elfmesh.agent.functions.evaluator import Evaluator
 from elfmesh.agent.lookups import LookupTables
@@ -23,6 +22,7 @@ from elfmesh.agent.sources.blocks import is_compressed, read_blocks
 from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.sources.records import cutter_for
 from elfmesh.agent.sources.surroundings import Surroundings
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.worker import beginning
 from elfmesh.agent.worker.worker import JobWorker
 from elfmesh.cbt.budget import MemoryBudget

@@ -22,7 +22,6 @@ from elfmesh.control.cli.common import (
     print_rows,
     print_table,
     read_signatures,
-    read_text,
     say,
     signature_option,
     text_of,
@@ -36,6 +35,7 @@ from elfmesh.control.cli.publish import publish_command
 from elfmesh.control.cli.query import query_command
 from elfmesh.control.cli.results import results_command
 from elfmesh.control.cli.tap import tap_command
+from elfmesh.control.cli.text_input import read_text
 from elfmesh.control.cli.top import top_command
 from elfmesh.control.cli.update import (
     APPLIED,

@@ -21,11 +21,12 @@ from typing import Any, Literal, TypeVar
 
 import click
 
+from elfmesh.control.cli.text_input import read_text
 from elfmesh.control.identity import credentials
 from elfmesh.control.identity.credentials import VARIABLES
 from elfmesh.control.signing import Envelope, decode_envelope
-from elfmesh.errors import DataError, QueryError, RuntimeFailure
-from elfmesh.text import printable
+from elfmesh.errors import DataError, QueryError
+from elfmesh.text import CSV_END, printable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMATS = ("table", "json", "csv")
@@ -114,25 +115,6 @@ def signature_option(command: Command) -> Command:
 def creator_option(command: Command) -> Command:
     """--creator NAME."""
     return click.option("--creator", metavar="NAME", help="Whose job it is [local].")(command)
-
-
-def read_text(path: str) -> tuple[str, str]:
-    """The text of a file or of stdin, and what to call it in errors.
-
-    Raises:
-        RuntimeFailure: it cannot be read.
-        DataError: it is not UTF-8.
-    """
-    source = "stdin" if path == "-" else path
-    if path == "-" and sys.stdin is None:
-        raise RuntimeFailure("standard input is closed", hint="Name the job's file after -f.")
-    try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-        return data.decode("utf-8-sig"), source
-    except OSError as error:
-        raise RuntimeFailure(error.strerror or str(error), where=source, hint="Check the path.") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8 at byte {error.start}", where=source) from None
 
 
 def read_signatures(path: str, given: str | None) -> dict[str, str]:
@@ -244,10 +226,6 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 def print_json(value: Any) -> None:
     """One object, one line."""
     click.echo(json.dumps(value, ensure_ascii=False))
-
-
-CSV_END = "\r\n"
-"""Cells with a character of this are quoted; with less, a key could begin a line of its own."""
 
 
 def csv_line(values: Sequence[Any]) -> str:

@@ -11,11 +11,11 @@ from elfmesh.control.cli.common import (
     csv_line,
     output_option,
     print_table,
-    read_text,
     say,
     with_caret,
 )
 from elfmesh.control.cli.names import NO_SUCH_JOB, stream_names
+from elfmesh.control.cli.text_input import read_text
 from elfmesh.control.client import Client
 from elfmesh.control.results.records import encode_json, rows_to_json
 from elfmesh.errors import ConfigError, QueryError, RuntimeFailure, UsageError

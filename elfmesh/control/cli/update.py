@@ -21,13 +21,13 @@ from elfmesh.control.cli.common import (
     print_rows,
     read_envelopes,
     read_signatures,
-    read_text,
     say,
     signature_option,
     text_of,
     within,
 )
 from elfmesh.control.cli.names import check_is_job
+from elfmesh.control.cli.text_input import read_text
 from elfmesh.control.client import Client
 from elfmesh.control.manifest import split_name
 from elfmesh.control.signing import Envelope, text_digest

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from elfmesh.control.election import Won
 from elfmesh.control.feed import Feed
 from elfmesh.control.holder import LogCopy
 from elfmesh.control.master.activation import Activation
@@ -39,6 +38,7 @@ from elfmesh.control.messages_safety import AskFates
 from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan
 from elfmesh.control.register.members import Electorate
+from elfmesh.control.register.outcome import Won
 from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.value import Cell, Refused
 from elfmesh.control.results.pages import decode_page, encode_page

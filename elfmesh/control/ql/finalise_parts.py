@@ -20,7 +20,7 @@ import pyarrow as pa
 from elfmesh.control.ql.columns import as_array
 from elfmesh.control.ql.finalise import DISTINCT_ROWS, NO_SCALARS, Finaliser, Finished, Scalars
 from elfmesh.control.ql.statement import MAIN
-from elfmesh.control.results.row_pages import too_large
+from elfmesh.errors import ResultTooLarge
 
 PART_ROWS_MIN = 1 << 17
 """Rows of a table up to which it is taken as a whole: that is faster, and a few MB."""
@@ -133,7 +133,7 @@ def _by_parts(
         held.append(finaliser.finished({MAIN: block}, window, scalars))
         size += sum(array.nbytes for array in held[-1].outputs.values())
         if bytes_max is not None and size > bytes_max and plan.limit is None:
-            raise too_large(size, bytes_max)
+            raise ResultTooLarge(size, bytes_max)
         if held[-1].kinds != held[0].kinds:
             return None
         rows += held[-1].rows

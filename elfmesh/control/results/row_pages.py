@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from elfmesh.control.results.records import ipc_schema, partials_of, table_to_ipc
-from elfmesh.errors import DataError, ProtocolError
+from elfmesh.errors import DataError, ProtocolError, ResultTooLarge
 from elfmesh.lazy import lazy_module
 from elfmesh.limits import CONTROL_FRAME_BYTES_MAX, DATA_FRAME_BYTES_MAX
 from elfmesh.wire import UNREADABLE
@@ -155,15 +155,7 @@ class RowLimits:
             return
         log.warning("%s has %d bytes; limits.memory of this agent allows %d", what, size, self.most)
         if size > self.most:
-            raise too_large(size, self.most)
-
-
-def too_large(size: int, most: int) -> DataError:
-    """A result is above the limit of the agent that makes it."""
-    return DataError(
-        f"the result has {size} bytes or more; limits.memory of the job's master allows {most}",
-        hint="Raise limits.memory, group by fewer keys, or add LIMIT.",
-    )
+            raise ResultTooLarge(size, self.most)
 
 
 def packed(

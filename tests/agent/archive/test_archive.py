@@ -21,9 +21,10 @@ from elfmesh.agent.archive.archive import Archive
 from elfmesh.agent.archive.config import ArchiveConfig
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.cli.archive import archive_command
-from elfmesh.agent.config import StreamConfig, config_of
+from elfmesh.agent.config import config_of
 from elfmesh.agent.sources.tail import ReadFrom
 from elfmesh.agent.stream_formats import format_of
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.errors import ConfigError, RuntimeFailure, StorageError
 from tests.agent.sinks.rig import Died, die
 from tests.patience import PATIENCE_S

@@ -13,12 +13,12 @@ import pytest
 from elfmesh.agent.budget.costs import SEAL_S, JobCost
 from elfmesh.agent.budget.host import HostBudget
 from elfmesh.agent.budget.watchdog import Cost, Verdict
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.host import InlineExecutor
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.workers import WorkerHost
 from elfmesh.control import events as ctl
 from elfmesh.control import ql

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.host import ThreadExecutor
 from elfmesh.agent.inputs.host import Inputs
 from elfmesh.agent.inputs.inserts import Inserts
 from elfmesh.agent.inputs.positions import FILE_NAME, PRODUCERS_MAX, UNNAMED_MAX, Positions, TooManyProducers
 from elfmesh.agent.inputs.spool import Spool, SpoolFull
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.control.results.segment import write_all
 from elfmesh.errors import StorageError, UsageError
 

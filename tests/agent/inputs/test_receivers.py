@@ -17,7 +17,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.host import ThreadExecutor
 from elfmesh.agent.inputs.host import Inputs
 from elfmesh.agent.inputs.http import Posts
@@ -27,6 +26,7 @@ from elfmesh.agent.inputs.positions import Mark
 from elfmesh.agent.inputs.spool import Spool
 from elfmesh.agent.inputs.writer import SpoolWriter
 from elfmesh.agent.parsers import StreamFormat
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.errors import RuntimeFailure
 from tests.ports import reserve
 

@@ -10,7 +10,6 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.framelog import FrameLog
 from elfmesh.agent.disk.frames import Released
 from elfmesh.agent.disk.storage import DiskStorage
@@ -18,6 +17,7 @@ from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
 from elfmesh.agent.sources.blocks import POLL_BYTES
 from elfmesh.agent.stream import Stream
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.agent.worker.jobs import LocalJob
 from elfmesh.cbt import decode_partial, finish
 from elfmesh.control import events as ctl

@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.compute import PartialCompute
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.identity import IDENTITY_FILE, load_identity
 from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.parsers import StreamFormat
 from elfmesh.agent.sources import StreamReader
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.control.events import Reply
 from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.row_pages import RowLimits
