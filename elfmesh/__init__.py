@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from elfmesh.version import VERSION
+
 if TYPE_CHECKING:
     from elfmesh.agent.embedded import run as run
     from elfmesh.control.client import connect as connect
     from elfmesh.control.web.client import AsyncClient as AsyncClient
     from elfmesh.control.web.job import Job as Job
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = ["AsyncClient", "Job", "__version__", "connect", "run"]
 
 _LAZY = {

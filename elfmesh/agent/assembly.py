@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import elfmesh
 from elfmesh.agent import engine
 from elfmesh.agent.archive.host import Archives
 from elfmesh.agent.authority.gate import Gate, open_gate
@@ -41,6 +40,7 @@ from elfmesh.limits import FANOUT_MAX
 from elfmesh.machine import Contact
 from elfmesh.overlay import Overlay
 from elfmesh.srt import Forest
+from elfmesh.version import VERSION
 
 if TYPE_CHECKING:
     from elfmesh.agent.worker.reader import Reader
@@ -223,7 +223,7 @@ class LocalAgent:
             "id": parts.me.id.hex(),
             "overlay": f"{parts.me.host}:{parts.me.port}",
             "incarnation": parts.me.incarnation,
-            "version": elfmesh.__version__,
+            "version": VERSION,
             "skew_seconds": _rounded(self.overlay.skew_s),
             "labels": dict(sorted(parts.labels.items())),
             "sources": self.host.describe(),

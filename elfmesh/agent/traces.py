@@ -17,10 +17,10 @@ import time
 from contextlib import AsyncExitStack
 from typing import Any
 
-import elfmesh
 from elfmesh.errors import ConfigError
 from elfmesh.machine import Message
 from elfmesh.srt.messages import SegmentUp
+from elfmesh.version import VERSION
 
 SETTINGS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 """OpenTelemetry's own settings: tracing is on where one of them is set."""
@@ -99,7 +99,7 @@ class Traces:
 
         about = {
             "service.name": "elfmesh",
-            "service.version": elfmesh.__version__,
+            "service.version": VERSION,
             "service.instance.id": agent,
         }
         self._resource = Resource.create(about)

@@ -19,7 +19,6 @@ from typing import Any
 
 import pyarrow as pa
 
-import elfmesh
 from elfmesh.control.client import Client
 from elfmesh.control.publish import publish_table
 from elfmesh.errors import ElfError, RuntimeFailure
@@ -103,7 +102,7 @@ def local_session(app_name: str = "elfmesh", *, cores: int = 2, **conf: str) -> 
     # Everything here is local; without this, Spark looks for the host's address and warns about it.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # A checkout or an editable install is not on the workers' path.
-    home = str(Path(elfmesh.__file__).parents[1])
+    home = str(Path(__file__).parents[2])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if home not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([home, *(path for path in paths if path)])

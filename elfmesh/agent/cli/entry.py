@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 import click
 
-import elfmesh
 from elfmesh.errors import ElfError
 from elfmesh.lazy import hide
 from elfmesh.text import nearest, printable
+from elfmesh.version import VERSION
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Nothing here multiplies matrices: numpy's pool of threads for that costs 50 ms at every start."""
@@ -228,9 +228,7 @@ def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     },
     epilog="Flags also come from the environment: --output as ELF_OUTPUT, of `elf run` as ELF_RUN_OUTPUT.",
 )
-@click.version_option(
-    elfmesh.__version__, prog_name="elf", message="%(prog)s %(version)s", allow_from_autoenv=False
-)
+@click.version_option(VERSION, prog_name="elf", message="%(prog)s %(version)s", allow_from_autoenv=False)
 @click.option("-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more.")
 @click.option("-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help="Errors only.")
 def elf() -> None:

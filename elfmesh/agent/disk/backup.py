@@ -28,7 +28,6 @@ from typing import BinaryIO
 import msgspec
 import zstandard
 
-import elfmesh
 from elfmesh.agent.authority.audit import HEAD as AUDIT_HEAD
 from elfmesh.agent.authority.audit import NAME as AUDIT_LOG
 from elfmesh.agent.authority.signatures import FILE as SERIALS
@@ -47,6 +46,7 @@ from elfmesh.control.results.pages import frames
 from elfmesh.control.results.row_pages import table_of
 from elfmesh.control.results.segment import private_file
 from elfmesh.errors import DataError, ProtocolError, StorageError
+from elfmesh.version import VERSION
 from elfmesh.wire import UNREADABLE
 
 FORMAT = 1
@@ -153,7 +153,7 @@ def _write(directory: Path, agents: tuple[str, ...], wall_us: int, file: BinaryI
     kept, votes = _remembered(directory / STATE)
     head = Head(
         format=FORMAT,
-        elf=elfmesh.__version__,
+        elf=VERSION,
         agent=agents[0],
         earlier=agents[1:],
         made_us=wall_us,

@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 import msgspec
 
-import elfmesh
 from elfmesh.control.cli.common import api_option, job_argument, print_json, say, with_caret
 from elfmesh.control.client import Client
 from elfmesh.control.manifest import split_name
 from elfmesh.errors import DataError, QueryError, RuntimeFailure
+from elfmesh.version import VERSION
 
 _NAMED = re.compile(r"(\bCREATE\s+JOB\s+)([A-Za-z0-9_.-]+)", re.IGNORECASE)
 _FILE = click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
@@ -44,7 +44,7 @@ def create_command(job: str, path: Path, last: int | None, api: str | None) -> N
     if first is None:
         raise RuntimeFailure(f"{name} has closed no interval yet", hint="Wait for its first result.")
     head = Head(
-        elf=elfmesh.__version__,
+        elf=VERSION,
         job=name,
         creator=str(said["creator"]),
         text=str(said["text"]),
