@@ -19,10 +19,11 @@ from elfmesh.control.results.pages import decode_page
 from elfmesh.control.results.records import ResultRecord, table_to_ipc
 from elfmesh.errors import DiskFull, StorageError
 from tests.sim import vloop
-from tests.sim.swarm.disk import Disk, SimOS
+from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.failover import calm
 from tests.sim.swarm.fleet import Swarm
 from tests.sim.swarm.install import SimPath, installed
+from tests.sim.swarm.platter import Disk
 from tests.sim.swarm.scenario import Scenario
 from tests.sim.swarm.soak import quiet
 

@@ -9,8 +9,9 @@ import pytest
 
 from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.errors import StorageError
-from tests.sim.swarm.disk import Disk, SimOS
+from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.install import SimPath, installed
+from tests.sim.swarm.platter import Disk
 
 
 @pytest.fixture
@@ -95,3 +96,24 @@ def test_a_new_disk_is_empty_below_its_directory_only(system: SimOS, path: type[
     system.create("/h/data/id")
     system.disks["h"].wipe("/h/data")
     assert [*system.disks["h"].names] == ["/h/log"]
+
+
+def test_a_directory_is_renamed_with_all_of_its_files_or_not_at_all(
+    system: SimOS, path: type[SimPath]
+) -> None:
+    seen = set()
+    for seed in range(40):
+        disk = system.disks["h"] = Disk(random.Random(seed))
+        for name in ("data", "data/log"):
+            path(f"/h/{name}").mkdir()
+        for name in ("one", "other"):
+            with path(f"/h/data/log/{name}").open("wb") as file:
+                file.write(b"x")
+        disk.sync_names()
+        path("/h/data/log").replace(path("/h/data/log.old"))
+        assert [each.name for each in path("/h/data/log.old").iterdir()] == ["one", "other"]
+        assert not path("/h/data/log").exists()
+        disk.power_cut()
+        seen.add(tuple(disk.names))
+        assert all(path(name).parent.exists() for name in disk.names)
+    assert seen == {tuple(f"/h/data/{at}/{name}" for name in ("one", "other")) for at in ("log", "log.old")}

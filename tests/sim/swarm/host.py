@@ -26,11 +26,12 @@ from elfmesh.control.results.logs import ResultsLogs
 from elfmesh.control.results.row_pages import RowLimits
 from elfmesh.errors import ElfError, StorageError
 from elfmesh.machine import Contact
-from tests.sim.swarm.disk import Disk, SimOS
+from tests.sim.swarm.disk import SimOS
 from tests.sim.swarm.gate import Gate
 from tests.sim.swarm.history import History
 from tests.sim.swarm.install import SimPath
 from tests.sim.swarm.network import SwarmNetwork, SwarmTransport
+from tests.sim.swarm.platter import Disk
 from tests.sim.swarm.scenario import Scenario
 from tests.sim.swarm.workload import Server
 from tests.sim.wall import EPOCH_US

@@ -11,7 +11,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from tests.sim.swarm.disk import Inode, SimOS
+from tests.sim.swarm.disk import SimOS
+from tests.sim.swarm.platter import Inode
 from tests.sim.wall import stamp
 
 GOOD, BROKEN, UNDATED, FUTURE = "good", "broken", "undated", "future"
