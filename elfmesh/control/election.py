@@ -3,7 +3,9 @@
 Owns what this agent wants to lead and has asked the register for. Leads nothing itself.
 
 Invariants: nobody becomes master but by a chosen change that raises the epoch (D-4); at most one attempt per
-job is under way here. An attempt without a majority elects nobody and is given up after a while: what is
+job is under way here. Who has heard of a higher epoch before its own is chosen does not lead: as a master it
+would never be fenced, since it knows that epoch already. An attempt in an earlier generation than the one
+known is over at once. An attempt without a majority elects nobody and is given up after a while: what is
 known of the acceptors may be old, and another root may have to try.
 
 Paper: ELF 2.3 nominates ("the rendezvous node is set as the job's master"). Deviation: it does not decide; a
@@ -23,7 +25,8 @@ from elfmesh.control.manifest import Manifest
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.outcome import Lost, Won
-from elfmesh.control.register.proposer import MAJORITY_S, Proposer, newest_terms, plan_of
+from elfmesh.control.register.proposer import MAJORITY_S, Proposer
+from elfmesh.control.register.reports import newest_terms, plan_of
 from elfmesh.control.register.value import Cell, Change, Create, Refused, RegisterValue, TakeOver, plan_digest
 from elfmesh.control.terms import Numbering, Terms
 from elfmesh.machine import Contact
@@ -38,6 +41,7 @@ AGAIN_S = 15.0
 """How long an attempt that failed says that there is no majority: by then its root tries again."""
 
 NO_MAJORITY = "a majority of the agents that vote on the job does not answer"
+SUPERSEDED = "the job has gone on in a higher epoch meanwhile"
 
 
 @dataclass(slots=True)
@@ -58,7 +62,13 @@ class Attempt:
 
     def answers(self, voter: Contact) -> bool:
         """Whether a voter has answered of late, and votes."""
-        return self.proposer.answers(voter.id) and voter.id not in self.proposer.lost
+        return self.proposer.answers(voter.id) and self._abstains(voter) == ""
+
+    def _abstains(self, voter: Contact) -> str:
+        """Why a voter that answers does not vote, "" if it does."""
+        if voter.id in self.proposer.lost:
+            return "lost its votes"
+        return "votes no more, since a recovery was begun" if voter.id in self.proposer.superseded else ""
 
     def voters(self) -> list[dict[str, Any]]:
         """Each voter, and whether it answers, for people."""
@@ -66,17 +76,22 @@ class Attempt:
             {
                 "address": f"{voter.host}:{voter.port}",
                 "id": voter.id.hex(),
-                "state": "lost its votes"
-                if voter.id in self.proposer.lost
-                else "answers"
-                if self.answers(voter)
-                else "does not answer",
+                "state": self._abstains(voter) or ("answers" if self.answers(voter) else "does not answer"),
             }
             for voter in self.terms.acceptors
         ]
 
 
 Elected = Callable[[Won | Lost], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """An attempt that is under way."""
+
+    timer: Timer
+    proposer: Proposer
+    then: Elected
 
 
 class Elections:
@@ -90,7 +105,7 @@ class Elections:
 
     def __init__(self, office: Office, registers: Registers, epoch: Callable[[bytes], int]) -> None:
         self._office, self._registers, self._epoch = office, registers, epoch
-        self._running: dict[bytes, tuple[Timer, Proposer]] = {}
+        self._running: dict[bytes, _Running] = {}
         self._attempts: dict[bytes, Attempt] = {}
 
     def without_majority(self) -> dict[bytes, Attempt]:
@@ -107,9 +122,15 @@ class Elections:
         """Forget an attempt: nobody hears how it ends."""
         self._attempts.pop(job, None)
         if (running := self._running.pop(job, None)) is not None:
-            timer, proposer = running
-            timer.cancel()
-            proposer.drop()
+            running.timer.cancel()
+            running.proposer.drop()
+
+    def superseded(self, job: bytes) -> None:
+        """The job has gone on in a later generation: an attempt in this one is over."""
+        running = self._running.get(job)
+        self.give_up(job)
+        if running is not None:
+            running.then(Lost(SUPERSEDED, open=True))
 
     def is_running(self, job: bytes) -> bool:
         """Whether an attempt is open."""
@@ -173,7 +194,7 @@ class Elections:
             self._end(job, then, Lost(NO_MAJORITY, open=True))
 
         timer = self._office.after(within_s, late)
-        self._running[job] = (timer, proposer)
+        self._running[job] = _Running(timer, proposer, then)
 
         def decided(outcome: Cell | Refused) -> None:
             timer.cancel()
@@ -203,6 +224,9 @@ class Elections:
             return Lost(str(outcome), cell, terms=named)
         if outcome.value.master.id != self._office.me.id:
             return Lost("another agent leads the job", outcome, terms=named)
+        if outcome.value.epoch < self._epoch(outcome.value.job):
+            proposer.drop()
+            return Lost(SUPERSEDED, open=True)
         if named is None:
             return Lost("nobody who voted holds the terms that the register names", outcome)
         terms = replace(named, closed=max(outcome.value.closed, named.start), acceptors=outcome.contacts)

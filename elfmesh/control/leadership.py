@@ -34,7 +34,7 @@ from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan, read_plan
 from elfmesh.control.register.desk import ACCEPTORS, Registers
 from elfmesh.control.register.outcome import Lost, Won
-from elfmesh.control.register.value import Cell, Refused
+from elfmesh.control.register.value import Cell, Refused, generation
 from elfmesh.control.remembered import Epochs, Tombstones
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.roots import Roots
@@ -97,6 +97,8 @@ class Leadership:
             self._epochs.note(job, epoch)
             if (master := self.masters.get(job)) is not None and master.epoch < epoch:
                 self._step_down(master)
+            if generation(epoch) > generation(known):
+                self.elections.superseded(job)
         return True
 
     def _step_down(self, master: Master) -> None:

@@ -305,7 +305,7 @@ class Model:
         if word == "take over":
             return TakeOver(INCARNATION, me, seen.value.epoch)
         if word == "settle":
-            return Settle(INCARNATION)
+            return Settle(INCARNATION, seen.value.epoch)
         if word == "delete":
             return Delete(INCARNATION, proposer.epoch)
         if word == "close":

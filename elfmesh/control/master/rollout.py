@@ -31,7 +31,8 @@ from elfmesh.control.messages import Ask, Submit, unpack
 from elfmesh.control.messages_versions import Rehearse, Rehearsed
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.plan import read_plan
-from elfmesh.control.register.proposer import Proposer, plan_of
+from elfmesh.control.register.proposer import Proposer
+from elfmesh.control.register.reports import plan_of
 from elfmesh.control.register.value import Advance, Cell, Refused
 from elfmesh.control.rendezvous import VERDICTS_S
 from elfmesh.control.results.records import UNUSABLE, ResultRecord

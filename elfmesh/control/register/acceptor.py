@@ -199,9 +199,13 @@ class Acceptors:
         if self._is_lost(message.job) and not founds:
             self._refuse(sender, message.job, message.ballot)
             return
+        begins = message.generation << GENERATION_BITS
+        if self._is_void(message.job, begins):
+            self._superseded(sender, message.job, begins, message.ballot)
+            return
         before = self.vote(message.job)
         if message.generation > generation(self._custody.epoch(message.job)):
-            self._custody.admits(message.job, message.generation << GENERATION_BITS, None)
+            self._custody.admits(message.job, begins, None)
         if before.value is not None and self._is_void(message.job, before.value.value.epoch):
             before = Vote()
         vote = before.promise(message.ballot)
@@ -226,8 +230,7 @@ class Acceptors:
             self._office.stats["control.malformed"] += 1
             return
         if self._is_void(message.job, message.value.epoch):
-            self._custody.admits(message.job, message.value.epoch, sender)  # which tells the sender
-            self._refuse(sender, message.job, message.ballot)
+            self._superseded(sender, message.job, message.value.epoch, message.ballot)
             return
         boot = self.lost.boot
         if self._is_lost(message.job) and not begins_membership(message.value, self._office.me.id, boot or 0):
@@ -250,6 +253,12 @@ class Acceptors:
     def _is_void(self, job: bytes, epoch: int) -> bool:
         """Whether a job has gone on with other voters than those of this epoch."""
         return generation(epoch) < generation(self._custody.epoch(job))
+
+    def _superseded(self, sender: Contact, job: bytes, epoch: int, ballot: Ballot) -> None:
+        """A proposer of an earlier generation is told of the later one, and refused."""
+        self._custody.admits(job, epoch, sender)
+        self._office.stats["control.votes_superseded"] += 1
+        self._office.send(sender, Conflict(job, ballot, self.vote(job).promised, superseded=True))
 
     def _is_lost(self, job: bytes) -> bool:
         """Whether this agent may have voted on a job and does not know how."""

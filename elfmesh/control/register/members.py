@@ -179,7 +179,8 @@ class Electorate:
             self._settle()
 
     def _settle(self) -> None:
-        self._proposer.submit(Settle(self._cell().value.incarnation), self._settled)
+        value = self._cell().value
+        self._proposer.submit(Settle(value.incarnation, value.epoch), self._settled)
 
     def _settled(self, outcome: Cell | Refused) -> None:
         self._changed(outcome)

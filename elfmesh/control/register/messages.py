@@ -23,7 +23,8 @@ class Prepare(Message, frozen=True, tag="ctl.prepare", omit_defaults=True):
         job: whose register.
         ballot: of the attempt.
         founds: the sender creates a register of which it is the only acceptor.
-        generation: that of the value it creates: what was voted on in an earlier one is void.
+        generation: of the register that is changed: what was voted on in an earlier one is void, and who
+            knows a later one promises nothing.
         floors: the sender minds `Promised.floor`. An acceptor that has forgotten votes promises nobody else
             anything that it has no vote on.
     """
@@ -116,6 +117,7 @@ class Conflict(Message, frozen=True, tag="ctl.conflict", omit_defaults=True):
         promised: by the acceptor.
         behind: it lacks records or terms.
         lost_at: it has lost its votes; the boot of the agent that has found the loss.
+        superseded: it knows a later generation of the job, and votes in this one no more.
     """
 
     job: Id
@@ -123,6 +125,7 @@ class Conflict(Message, frozen=True, tag="ctl.conflict", omit_defaults=True):
     promised: Ballot
     behind: bool = False
     lost_at: Count | None = None
+    superseded: bool = False
 
 
 class Resign(Message, frozen=True, tag="ctl.resign"):

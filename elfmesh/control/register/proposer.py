@@ -20,18 +20,9 @@ from dataclasses import dataclass
 from elfmesh.control.office import Office, Timer
 from elfmesh.control.register.acceptor import lane
 from elfmesh.control.register.messages import Accept, Accepted, Conflict, Prepare, Promised
+from elfmesh.control.register.reports import Report, newest_terms
 from elfmesh.control.register.rules import Ballot, Round
-from elfmesh.control.register.value import (
-    Cell,
-    Change,
-    Create,
-    Refused,
-    RegisterValue,
-    check_cell,
-    generation,
-    plan_digest,
-)
-from elfmesh.control.stages import reverted
+from elfmesh.control.register.value import Cell, Change, Create, Refused, check_cell
 from elfmesh.control.terms import Terms
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
@@ -56,15 +47,6 @@ FAILURES_MAX = 8
 
 Decided = Callable[[Cell | Refused], None]
 """Called with the value that was chosen, or with why the change may not be made."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What an acceptor said it holds for a successor."""
-
-    contact: Contact
-    terms: Terms | None
-    latest: int | None
 
 
 @dataclass(slots=True)
@@ -114,6 +96,8 @@ class Proposer:
         self.reports: dict[bytes, Report] = {}
         self.lost: dict[bytes, int] = {}
         """Acceptors that have lost their votes and do not vote, with the boot that has found the loss."""
+        self.superseded: set[bytes] = set()
+        """Acceptors that vote in a later generation of the job, and in this one no more."""
 
     @property
     def found(self) -> Cell | None:
@@ -145,6 +129,7 @@ class Proposer:
         self._contacts |= {contact.id: contact for contact in acceptors}
         self._won = None
         self._rosters.clear()
+        self.superseded.clear()
 
     def met(self, contact: Contact) -> None:
         """An agent is found at this address."""
@@ -220,9 +205,10 @@ class Proposer:
             self._silent[agent] = self._office.now
         if begun.proposal is None:
             change = self._wanted[0].change
-            made = generation(change.value.epoch) if isinstance(change, Create) else 0
             founds = self._founds and isinstance(change, Create)
-            self._office.send(contact, Prepare(self._job, begun.ballot, founds, made, floors=True))
+            self._office.send(
+                contact, Prepare(self._job, begun.ballot, founds, change.generation, floors=True)
+            )
             return
         cell, terms = begun.proposal, self._terms(begun.proposal)
         known = self._rosters.get(agent, -1) >= cell.value.roster
@@ -291,6 +277,7 @@ class Proposer:
             return
         self._contacts[sender.id] = sender
         self._silent[sender.id] = ANSWERED
+        self.superseded.discard(sender.id)
         self.reports[sender.id] = Report(sender, message.terms, message.latest)
         told = begun.promised(sender.id, message.accepted, cell, sender.incarnation, message.floor)
         for contact in cell.contacts if cell is not None else ():
@@ -327,6 +314,8 @@ class Proposer:
         self._counter = max(self._counter, message.promised.counter)
         if message.lost_at is not None:
             self.lost[sender.id] = message.lost_at
+        if message.superseded:
+            self.superseded.add(sender.id)
         begun = self._round
         if begun is None or begun.ballot != message.ballot or sender.id not in begun.asked:
             self._stray()
@@ -369,32 +358,3 @@ class Proposer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def newest_terms(reports: dict[bytes, Report], value: RegisterValue, own: Terms | None) -> Terms | None:
-    """The newest terms that acceptors or this agent hold of an incarnation.
-
-    Those that know the roster which the register names come first: who has only heard of a new master holds
-    an old roster under a new epoch.
-    """
-    found = [
-        fitting(terms, value)
-        for terms in (own, *(report.terms for report in reports.values()))
-        if terms is not None and terms.manifest.incarnation == value.incarnation
-    ]
-
-    def rank(terms: Terms) -> tuple[bool, bool, int, int]:
-        return plan_of(terms) == value.plan, terms.version >= value.roster, terms.epoch, terms.version
-
-    return max(found, key=rank, default=None)
-
-
-def fitting(terms: Terms, value: RegisterValue) -> Terms:
-    """The terms by the version that the register names: they may be of a change that was never chosen."""
-    before = None if plan_of(terms) == value.plan else reverted(terms)
-    return before if before is not None and plan_of(before) == value.plan else terms
-
-
-def plan_of(terms: Terms) -> bytes:
-    """What the register says of these terms' newest version."""
-    return plan_digest(terms.manifest, terms.effective, terms.evaluated)

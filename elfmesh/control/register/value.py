@@ -118,6 +118,11 @@ class Refused(Exception):
 class Change(Protocol):
     """A function of the value found. Raises Refused."""
 
+    @property
+    def generation(self) -> int:
+        """Of the register that it is meant for: acceptors that know a later one refuse it."""
+        ...
+
     def apply(self, found: Cell | None, *, certain: bool) -> Cell:
         """The value that shall follow; `certain`: the one found is known to be chosen."""
         ...
@@ -182,11 +187,28 @@ def live(found: Cell | None, incarnation: str) -> RegisterValue:
     return found.value
 
 
+class _InTerm:
+    """A change by the master of an epoch."""
+
+    __slots__ = ()
+    epoch: int
+
+    @property
+    def generation(self) -> int:
+        """That of the master's term."""
+        return generation(self.epoch)
+
+
 @dataclass(frozen=True, slots=True)
 class Create:
     """A new job, or the next incarnation of one that is over; `value.epoch` is at least its epoch."""
 
     value: RegisterValue
+
+    @property
+    def generation(self) -> int:
+        """That of the job which it begins."""
+        return generation(self.value.epoch)
 
     def apply(self, found: Cell | None, *, certain: bool) -> Cell:
         """A live job is another's, unless it is this very one."""
@@ -205,12 +227,20 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """A new term. `expected`: the epoch that is over; `floor`: the new one is above it in any case."""
+    """A new term. `expected`: the epoch that is over; `floor`: the new one is above it in any case.
+
+    Never in another generation: its epochs are those of the register that a recovery has founded.
+    """
 
     incarnation: str
     master: Contact
     expected: int
     floor: int = 0
+
+    @property
+    def generation(self) -> int:
+        """That of the term which is over."""
+        return generation(self.expected)
 
     def apply(self, found: Cell | None, *, certain: bool) -> Cell:
         """Only from the epoch that the new master has judged to be over."""
@@ -221,11 +251,13 @@ class TakeOver:
         if old.epoch != self.expected:
             raise Refused("another took over", found)
         epoch = max(old.epoch, self.floor) + 1
+        if generation(epoch) != generation(old.epoch):
+            raise Refused("the job has gone on with other voters", found)
         return Cell(replace(old, master=self.master, epoch=epoch), found.tail)
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
+class Close(_InTerm):
     """Intervals below `closed` are closed, with the records of `tail` behind `before`, by this epoch."""
 
     incarnation: str
@@ -257,7 +289,7 @@ class Close:
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
+class Advance(_InTerm):
     """The next version of the job: a new term of the same master, so that no contribution crosses (D-16)."""
 
     incarnation: str
@@ -280,7 +312,7 @@ class Advance:
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(_InTerm):
     """The job is over."""
 
     incarnation: str
@@ -297,7 +329,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(_InTerm):
     """One acceptor comes, goes, or comes for another: the first, joint step."""
 
     incarnation: str
@@ -320,10 +352,11 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
+class Settle(_InTerm):
     """The second step: the old acceptors need not be asked any more."""
 
     incarnation: str
+    epoch: int
 
     def apply(self, found: Cell | None, *, certain: bool) -> Cell:
         """Only of a joint value that is chosen; until then it is proposed as it is, which makes it so."""
