@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -160,6 +160,12 @@ def explain(history: Iterable[Asked], *, taken_back: bool = False) -> str:
     known = [each for each in asked if each.is_known]
     pending = [each for each in asked if not each.is_known and each.verb not in READS]
     return _Search(known, pending, taken_back).run()
+
+
+def until(history: Iterable[Asked], end: float) -> list[Asked]:
+    """What clients knew at a moment: what was not answered by then may have happened or not."""
+    begun = [each for each in history if each.since < end]
+    return [each if each.until < end else replace(each, until=NEVER, status=0, body={}) for each in begun]
 
 
 class _Search:

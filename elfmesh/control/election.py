@@ -224,7 +224,7 @@ class Elections:
             return Lost(str(outcome), cell, terms=named)
         if outcome.value.master.id != self._office.me.id:
             return Lost("another agent leads the job", outcome, terms=named)
-        if outcome.value.epoch < self._epoch(outcome.value.job):
+        if self._is_over(outcome.value.job, outcome.value.epoch):
             proposer.drop()
             return Lost(SUPERSEDED, open=True)
         if named is None:
@@ -236,6 +236,10 @@ class Elections:
         )
         sources = tuple(each.contact for each in reports if each.contact.id != self._office.me.id)
         return Won(terms, outcome, proposer, sources)
+
+    def _is_over(self, job: bytes, epoch: int) -> bool:
+        """Whether a term that is won just now has ended already."""
+        return epoch < self._epoch(job)
 
     def _end(self, job: bytes, then: Elected, outcome: Won | Lost) -> None:
         del self._running[job]

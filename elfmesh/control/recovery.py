@@ -31,8 +31,9 @@ from elfmesh.control.leadership import Leadership
 from elfmesh.control.messages import Ask, Stop, Withdraw
 from elfmesh.control.office import Office
 from elfmesh.control.plan import read_plan
+from elfmesh.control.register.proposer import MAJORITY_S, Proposer
+from elfmesh.control.register.rules import is_quorum
 from elfmesh.control.register.outcome import Lost, Won
-from elfmesh.control.register.proposer import MAJORITY_S
 from elfmesh.control.register.value import GENERATION_BITS, Cell, generation
 from elfmesh.control.terms import EARLIER_MAX, Numbering, Terms
 from elfmesh.control.voting import without_majority
@@ -120,8 +121,7 @@ class Recoveries:
     def _looked_at(self, ask: Ask, attempt: Attempt, voters: list[dict[str, Any]]) -> _Recovery:
         """What is left of the job, and what may not be."""
         terms, incarnation = attempt.terms, attempt.terms.manifest.incarnation
-        own = self._leadership.registers.acceptors.vote(ask.job).value
-        cells = [cell for cell in (attempt.proposer.found, own) if cell is not None]
+        cells = self._chosen(ask.job, attempt.proposer)
         cells = [cell for cell in cells if cell.value.incarnation == incarnation and not cell.value.deleted]
         newest = max(cells, key=lambda cell: (cell.value.epoch, cell.value.closed), default=None)
         closed = max(terms.start, terms.closed, *(cell.value.closed for cell in cells))
@@ -148,6 +148,22 @@ class Recoveries:
         }
         sources = [each.contact for each in reversed(reports) if each.contact.id != self._office.me.id]
         return _Recovery(ask, replace(terms, closed=closed), report, newest, sources)
+
+    def _chosen(self, job: bytes, proposer: Proposer) -> list[Cell]:
+        """The values of which a majority is known, its proposer counted, as who proposes accepts first.
+
+        What this agent has proposed itself, and nobody else has accepted, is not chosen: voters that are
+        only cut off may choose something else for the same interval.
+        """
+        vote, me = self._leadership.registers.acceptors.vote(job), self._office.me.id
+        told = [(me, vote.ballot, vote.value)]
+        told += [(each.agent, each.ballot, each.value) for each in proposer.promises]
+        found = []
+        for _, ballot, cell in told:
+            having = (ballot.agent, *(agent for agent, of, _ in told if of == ballot))
+            if cell is not None and is_quorum(cell.groups, having):
+                found.append(cell)
+        return found
 
     # -- the steps -----------------------------------------------------------------------------------------
 
@@ -182,7 +198,7 @@ class Recoveries:
         """Found the register of the next generation."""
         old, cell = recovery.terms, recovery.cell
         if copy is not None and cell is not None and copy.reaches(cell.value.before):
-            copy.append(cell.tail)  # most likely chosen, and nobody will choose another now
+            copy.append(cell.tail)
         latest = None if copy is None else copy.latest
         earlier = old.earlier
         if copy is not None and latest is not None:
@@ -216,7 +232,7 @@ class Recoveries:
             self._office.route(ids.stream_id(stream), withdraw)
 
         def begin() -> None:
-            if self._leadership.epoch(job) == epoch:  # else another has taken over meanwhile
+            if self._leadership.epoch(job) <= epoch:  # else another has taken over meanwhile
                 self._leadership.lead_new(won)
             told = {"state": "recovered", "recovered": won.terms.manifest.incarnation, "epoch": epoch}
             voters = [f"{each.host}:{each.port}" for each in won.cell.contacts]

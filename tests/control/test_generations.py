@@ -1,4 +1,4 @@
-"""Registers of two generations of a job: nobody votes, wins or leads in the earlier one who knows the later."""
+"""Registers of two generations of a job: who knows the later one has no part in the other."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from tests.sim.swarm.host import Host
 from tests.sim.swarm.invariants import ALL
 from tests.sim.swarm.oracle import HostTruth, Truth
 from tests.sim.swarm.outcome import Outcome
+from tests.sim.swarm.recovering import YIELD_S, Recovery
 from tests.sim.swarm.scenario import NEW_DISK, Job, draw
 from tests.sim.swarm.workload import Written
 
@@ -140,6 +141,14 @@ def out_of_order(out: Outcome) -> None:
     out.history.appended[KEY].reverse()
 
 
+def two_generations(out: Outcome) -> None:
+    """The old master leads on behind the time that it has to hear of the new one."""
+    recovery = Recovery(KEY[0], 1.0, "1", "2", whole_at=2.0, rivals=[3.0])
+    out.history.clients.recoveries.append(recovery)
+    assert not [*ALL["D-4 generations"](out)]
+    recovery.rivals.append(2.1 + YIELD_S)
+
+
 BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I1 conservation": lambda out: frame(out, 1, counts={6: (2, *ZEROS)}),
     "I1 published counts": lambda out: swap(out, 5, counts=dict.fromkeys(BUCKETS, 0)),
@@ -158,6 +167,7 @@ BROKEN: dict[str, Callable[[Outcome], None]] = {
     "I9 revisions": revision,
     "I9 late": late_in_an_open_interval,
     "D-4 clients": lambda out: out.history.clients.note(0.0, "undo", {"job": KEY[0]}, UNDONE),
+    "D-4 generations": two_generations,
     "I10 version": lambda out: frame(out, 1, version=2),
     "I11 k-safety": lost_though_safe,
     "I11 pages": lambda out: out.history.pages.thin.append("1 of 3 voters"),

@@ -21,7 +21,7 @@ from elfmesh.control.office import Office, Timer
 from elfmesh.control.register.acceptor import lane
 from elfmesh.control.register.messages import Accept, Accepted, Conflict, Prepare, Promised
 from elfmesh.control.register.reports import Report, newest_terms
-from elfmesh.control.register.rules import Ballot, Round
+from elfmesh.control.register.rules import Ballot, Promise, Round
 from elfmesh.control.register.value import Cell, Change, Create, Refused, check_cell
 from elfmesh.control.terms import Terms
 from elfmesh.errors import ProtocolError
@@ -103,6 +103,11 @@ class Proposer:
     def found(self) -> Cell | None:
         """The newest value that acceptors have told of in the round that is open."""
         return None if self._round is None else self._round.found
+
+    @property
+    def promises(self) -> tuple[Promise[Cell], ...]:
+        """What acceptors have told in the round that is open, if no value is proposed in it yet."""
+        return () if self._round is None or self._round.proposal is not None else self._round.promises
 
     @property
     def counter(self) -> int:

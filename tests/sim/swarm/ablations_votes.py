@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from elfmesh.agent.disk import statelog
+from elfmesh.control import election, recovery
 from elfmesh.control.register import acceptor
-from tests.sim.swarm.shapes import PAGED, VOTES, Shape
+from tests.sim.swarm.shapes import PAGED, RECOVERIES, VOTES, Shape
 
 Patch = tuple[Any, str, Any]
 
@@ -28,6 +29,27 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         "D-4",
         lambda: [(acceptor.Acceptors, "_is_lost", lambda self, job: False)],
         VOTES,
+    ),
+    "generations": (
+        "who knows a later generation of a job votes in no earlier one",
+        "D-4",
+        lambda: [(acceptor.Acceptors, "_is_void", lambda self, job, epoch: False)],
+        RECOVERIES,
+    ),
+    "won-too-late": (
+        "who has heard of a later term before it has won its own does not lead",
+        "D-4",
+        lambda: [
+            (election.Elections, "superseded", lambda self, job: None),
+            (election.Elections, "_is_over", lambda self, job, epoch: False),
+        ],
+        RECOVERIES,
+    ),
+    "recovered-if-chosen": (
+        "a recovery publishes under the old numbering only what a majority had",
+        "D-4",
+        lambda: [(recovery, "is_quorum", lambda groups, agents: True)],
+        RECOVERIES,
     ),
     "pages-before-votes": (
         "a record is voted for where all pages of its rows are on disk",

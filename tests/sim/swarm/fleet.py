@@ -21,7 +21,8 @@ from tests.sim.swarm.host import Host, Killed, Surroundings
 from tests.sim.swarm.install import SimPath
 from tests.sim.swarm.network import SwarmNetwork
 from tests.sim.swarm.outcome import Published
-from tests.sim.swarm.scenario import Job, Scenario
+from tests.sim.swarm.recovering import Recovering
+from tests.sim.swarm.scenario import RECOVERY, Job, Scenario
 from tests.sim.wall import EPOCH_US
 
 WRITE_EVERY_S = 0.25
@@ -56,6 +57,7 @@ class Swarm:
         self.faults = self.updates = 0
         self._silent_until: dict[int, float] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._watching: list[asyncio.Task[None]] = []
 
     def say(self, text: str) -> None:
         self.history.say(text)
@@ -102,12 +104,16 @@ class Swarm:
         for job in self.scenario.jobs:
             await self.apply(job, founding=True)
         self._tasks = [asyncio.create_task(self._write()), asyncio.create_task(self._follow())]
+        if self.scenario.has(RECOVERY):
+            watching = Recovering(self, random.Random(f"recovering/{self.scenario.seed}"))
+            self._watching = [asyncio.create_task(work()) for work in (watching.watch, watching.read)]
         self._tasks += [asyncio.create_task(change(self, number)) for number in range(self.scenario.clients)]
 
     async def end(self) -> None:
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._watching]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for host in self.hosts:
             host.kill()
 

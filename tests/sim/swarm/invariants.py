@@ -22,6 +22,7 @@ from tests.sim.swarm.history import Incarnation
 from tests.sim.swarm.keeping import i1_rows_and_counts_agree, i11_safe_is_recovered, i16_nothing_older_runs
 from tests.sim.swarm.oracle import HostTruth, Truth, kept
 from tests.sim.swarm.outcome import Outcome, table
+from tests.sim.swarm.recovering import d4_old_voters_yield
 from tests.sim.swarm.row_pages import i11_a_majority_has_the_pages
 from tests.sim.swarm.scenario import CLOCK_OFFSET, CLOCK_STEP, Scenario
 from tests.sim.swarm.sums import i1_buckets_add_up
@@ -372,6 +373,7 @@ ALL: dict[str, Invariant] = {
     "I9 revisions": i9_revisions_grow,
     "I9 late": i9_what_is_late_revises_what_is_open,
     "D-4 clients": d4_changes_are_linearizable,
+    "D-4 generations": d4_old_voters_yield,
     "I10 version": i10_one_version,
     "I11 k-safety": i11_safe_is_recovered,
     "I11 pages": i11_a_majority_has_the_pages,

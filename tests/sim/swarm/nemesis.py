@@ -13,6 +13,7 @@ from elfmesh.agent.disk.statelog import NAME as STATE
 from tests.sim.swarm import scenario as kinds
 from tests.sim.swarm.host import Host, Killed
 from tests.sim.swarm.network import CALM
+from tests.sim.swarm.recovering import Recovering
 from tests.sim.swarm.rotting import Rotting
 
 KILL_PLACES = (
@@ -69,6 +70,7 @@ class Nemesis:
             kinds.STOPPED_AT_REJOIN: self._stopped_at_rejoin,
             kinds.LOST_VOTES: self._lost_votes,
             kinds.ROT: Rotting(swarm, rng).results,
+            kinds.RECOVERY: Recovering(swarm, rng).fault,
             kinds.PARTITION: self._partition,
             kinds.ONE_WAY: self._one_way,
             kinds.RING: self._ring,

@@ -30,6 +30,8 @@ JOB_UPDATE = "job-update"
 LINKS, STOPPED_AT_REJOIN, DEAD = "links", "stopped-at-rejoin", "dead"
 LOST_VOTES, ROT = "lost-votes", "rot-of-results"
 """In no seed of their own: only where a shape or a kept scenario asks for them."""
+RECOVERY = "recovery"
+"""Most voters of a job are lost, an operator recovers it, and they come back: drawn apart as well."""
 LOSS, DUPLICATES, DELAY, REORDER, LATE_COPIES = "loss", "duplicates", "delay", "reorder", "late-copies"
 LATE, BAD_LINES = "late", "bad-lines"
 

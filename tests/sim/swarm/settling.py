@@ -17,6 +17,7 @@ from elfmesh.errors import ElfError
 from tests.sim.swarm.history import History, Incarnation
 from tests.sim.swarm.host import Host
 from tests.sim.swarm.invariants import LIVENESS_S
+from tests.sim.swarm.recovering import adopt_late
 from tests.sim.swarm.scenario import Job, Scenario
 from tests.sim.swarm.workload import Traffic
 from tests.sim.wall import EPOCH_US
@@ -80,6 +81,7 @@ class Settling:
         loop = asyncio.get_running_loop()
         if self._swarm.pausing or self._swarm.unsure:
             await asyncio.sleep(REQUEST_S)
+        await adopt_late(self._swarm, REQUEST_S)
         for job in self._swarm.scenario.jobs:
             await self._begun(job, max(loop.time(), self._counted_until()) + ANSWERS_S)
         self._swarm.fall_silent()

@@ -18,6 +18,7 @@ from tests.sim.swarm.scenario import Scenario
 
 Shape = Callable[[Scenario], Scenario]
 LOSSY = Weather(Faults(delay_min=0.005, delay_max=0.05, loss=0.25))
+BUSY = Weather(Faults(delay_min=0.001, delay_max=0.05, loss=0.01))
 REPEATING = Weather(Faults(delay_min=0.005, delay_max=0.05, duplicate=0.3), late_copy=0.2, late_copy_s=30.0)
 
 
@@ -73,6 +74,16 @@ AWAY = small(
 
 VOTES = small(kinds.LOST_VOTES, safety_s=90.0, trouble_s=6.0)
 """The votes of one agent rot away where they are needed."""
+RECOVERIES = small(kinds.RECOVERY, safety_s=150.0, trouble_s=10.0, hosts=5, weather=BUSY)
+"""Jobs lose most of their voters, go on without them, and these come back."""
+CLIENTS = small(
+    *(kinds.CRASH, kinds.POWER, kinds.PAUSE, kinds.PARTITION, kinds.ISOLATE_MASTER),
+    clients=3,
+    hosts=4,
+    trouble_s=4.0,
+    weather=BUSY,
+)
+"""Clients change a job of their own, and read it, while its masters come and go."""
 PAGED = small(
     kinds.CRASH,
     kinds.FAILPOINT,
