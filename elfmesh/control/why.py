@@ -13,6 +13,7 @@ from typing import Any
 
 from elfmesh.control.cover import bits, numbers
 from elfmesh.control.describe import shown_interval, summary, voters_without_votes
+from elfmesh.control.election import Attempt
 from elfmesh.control.gathered import covered_in_all, frontier_in_all
 from elfmesh.control.master.master import Master
 from elfmesh.control.master.roster import called
@@ -102,6 +103,12 @@ def _voters(master: Master) -> str:
     return f"; lost their votes, and are being replaced: {', '.join(lost)}" if lost else ""
 
 
+def _voters(master: Master) -> str:
+    """Each voter, and whether it answers, for people."""
+    voters = Attempt(master.terms, master.proposer, since=0.0).voters()
+    return ", ".join(f"{each['address']} {each['state']}" for each in voters)
+
+
 def _names(master: Master) -> str:
     """That several living members have one name, for people."""
     names = Counter(entry.name for entry in master.book.active)
@@ -178,8 +185,8 @@ def _sentence(
     if not agents or stage != CONTRIBUTING:
         return {
             IN_TIME: "nothing is held: no agent has sealed the next interval yet",
-            "waiting for a majority": "most of the agents that vote on the job do not answer: see `voters`"
-            " in `elf describe`",
+            "waiting for a majority": "most of the agents that vote on the job do not answer:"
+            f" {_voters(master)}",
             "finishing": "its rows are being made or its record is being written",
             "closing": "everybody is in; it closes now",
             "paused": "the job is paused: `elf resume` lets it go on",

@@ -44,8 +44,11 @@ def test_it_is_in_the_list_and_health_and_why_say_what_is_missing() -> None:
 
 
 def test_a_master_without_its_voters_says_the_same() -> None:
-    world, _ = without_two(master=False)
+    world, gone = without_two(master=False)
     (left,) = world.living
+    because = world.ask(left, "why", {"job": "shop/top"}).body["because"]
+    assert f"sim:{left.number} answers" in because
+    assert all(f"sim:{agent.number} does not answer" in because for agent in gone)
     (row,) = world.ask(left, "list").body["jobs"]
     assert row["state"] == "no majority"
     assert "shop/top" in health(world, left)["problem"]

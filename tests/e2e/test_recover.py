@@ -1,4 +1,4 @@
-"""Two of three agents are lost with their disks: the job is shown, its results are read, and it goes on."""
+"""Two of three agents are lost: the job is shown, its results are read, it goes on; who returns follows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from elfmesh.control.register.value import GENERATION_BITS
 from tests.e2e.fleet import Agent, Fleet, eventually
 
 TEXT = """CREATE JOB e2e.kept DEADLINE '1 s' ON STRAGGLER SKIP AS SELECT k, count(*) AS n
@@ -61,3 +62,35 @@ def test_a_job_is_recovered_by_the_agent_that_is_left(tmp_path: Path) -> None:
         eventually(lambda: left.get("/v1/jobs")["jobs"][0]["state"] == "running", what="a running job")
         eventually(lambda: left.results("e2e/kept"), what="a result of the new numbering")
         assert left.get("/v1/health")["status"] == "ok"
+
+
+def test_who_returns_with_its_disk_follows_the_recovered_job(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.start(3, options=",format=json,idle=1 s")
+        fleet[0].apply(TEXT)
+        write(fleet)
+        eventually(lambda: fleet[0].results("e2e/kept"), what="a result")
+        left, *gone = fleet
+        refused = elf(left, "job", "recover", "e2e/kept", "--i-accept-loss")
+        assert refused.returncode == 69
+        assert "a majority of the agents that vote on the job answers" in refused.stderr
+        for agent in gone:
+            agent.kill()
+        eventually(lambda: recovery_of(left), what="a report of the recovery")
+        assert "elf_agent_jobs_without_majority 1.0" in left.ask("GET", "/metrics").decode()
+        assert "does not answer" in elf(left, "why", "e2e/kept").stdout
+        done = elf(left, "job", "recover", "e2e/kept", "--i-accept-loss")
+        assert done.returncode == 0, done.stderr
+        for agent in gone:
+            agent.start()
+            agent.wait_ready()
+
+        def told() -> list[tuple[str, int]]:
+            described = [agent.get("/v1/jobs/e2e/kept") for agent in fleet]
+            return [(each["incarnation"], each["epoch"] >> GENERATION_BITS) for each in described]
+
+        eventually(lambda: {generation for _, generation in told()} == {1}, what="one generation")
+        assert len({incarnation for incarnation, _ in told()}) == 1
+        eventually(lambda: all(agent.get("/v1/health")["status"] == "ok" for agent in fleet), what="health")
+        audited = (left.directory / "data" / "audit.log").read_text().splitlines()
+        assert [line for line in map(json.loads, audited) if line.get("what") == "recover"]
