@@ -103,7 +103,7 @@ def _voters(master: Master) -> str:
     return f"; lost their votes, and are being replaced: {', '.join(lost)}" if lost else ""
 
 
-def _voters(master: Master) -> str:
+def _who_answers(master: Master) -> str:
     """Each voter, and whether it answers, for people."""
     voters = Attempt(master.terms, master.proposer, since=0.0).voters()
     return ", ".join(f"{each['address']} {each['state']}" for each in voters)
@@ -186,7 +186,7 @@ def _sentence(
         return {
             IN_TIME: "nothing is held: no agent has sealed the next interval yet",
             "waiting for a majority": "most of the agents that vote on the job do not answer:"
-            f" {_voters(master)}",
+            f" {_who_answers(master)}",
             "finishing": "its rows are being made or its record is being written",
             "closing": "everybody is in; it closes now",
             "paused": "the job is paused: `elf resume` lets it go on",

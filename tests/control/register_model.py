@@ -381,6 +381,10 @@ class _Unfenced:
 
     close: Close
 
+    @property
+    def generation(self) -> int:
+        return self.close.generation
+
     def apply(self, found: Cell | None, *, certain: bool) -> Cell:
         assert found is not None
         return replace(self.close, epoch=found.value.epoch).apply(found, certain=certain)

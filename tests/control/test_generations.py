@@ -101,7 +101,8 @@ def test_a_recovery_that_was_begun_and_not_done_can_be_done_again(count: int) ->
     world.run(60.0)
     assert led(world) == {}
     said = recovered(world, _asked(world))
-    states = [voter["state"] for voter in said["voters"]]  # type: ignore[attr-defined]
+    assert isinstance(said["voters"], list)
+    states = [voter["state"] for voter in said["voters"]]
     assert states.count("answers") <= 1
     go_on(world, 20, 60.0)
     one_master(world)
