@@ -38,6 +38,9 @@ QUICK = (
     "mending",
     "late-by-version",
     "pages-before-votes",
+    "generations",
+    "won-too-late",
+    "recovered-if-chosen",
 )
 """Safeguards whose absence shows within a few seeds of a second each."""
 
