@@ -31,9 +31,9 @@ from elfmesh.control.leadership import Leadership
 from elfmesh.control.messages import Ask, Stop, Withdraw
 from elfmesh.control.office import Office
 from elfmesh.control.plan import read_plan
+from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer
 from elfmesh.control.register.rules import is_quorum
-from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.value import GENERATION_BITS, Cell, generation
 from elfmesh.control.terms import EARLIER_MAX, Numbering, Terms
 from elfmesh.control.voting import without_majority

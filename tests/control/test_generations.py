@@ -6,10 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from elfmesh import ids
-from elfmesh.control.election import SUPERSEDED, Elections, Lost, Won
+from elfmesh.control.election import SUPERSEDED, Elections
 from elfmesh.control.register.acceptor import Acceptors
 from elfmesh.control.register.desk import Registers
 from elfmesh.control.register.messages import Accepted, Conflict, Prepare, Promised
+from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.rules import Ballot
 from elfmesh.control.register.value import GENERATION_BITS, Cell, Create, Refused, Settle, TakeOver
 from elfmesh.machine import Contact
