@@ -7,7 +7,7 @@ import re
 
 from sqlglot import exp
 
-from elfmesh.control.ql.nodes import Call, Expr, Literal
+from elfmesh.control.ql.nodes import Call, Expr, Literal, Star
 from elfmesh.control.ql.translating import Translating
 
 _LIMIT_64 = 2**63
@@ -56,7 +56,10 @@ def negative(translator: Translating, node: exp.Neg) -> Expr:
     if isinstance(inner, exp.TryCast) and _is_typed_integer(inner):
         target = inner.args["to"].this.name
         return Call("cast", (literal(translator, inner.this, negated=True),), target, at=place)
-    return Call("neg", (translator.expr(inner),), at=place)
+    value = translator.expr(inner)
+    if isinstance(value, Star):
+        raise translator.error(node, "* is no value", "Write * alone, or name a field.")
+    return Call("neg", (value,), at=place)
 
 
 def _is_typed_integer(node: exp.TryCast) -> bool:
