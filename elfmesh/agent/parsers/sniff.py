@@ -112,6 +112,15 @@ def _vhost_or_user(text: str) -> str:
     return "combined" if match["more"] else "common"
 
 
+def _mixed(name: str, texts: list[str]) -> list[str]:
+    """The other formats of which some lines are that an access format would take, with a wrong host."""
+    if name not in ("combined", "common"):
+        return []
+    tests = dict(_TESTS)
+    taken = [text for text in texts if _access(text) and not _certain_access(text)]
+    return [other for other in ("vhost_combined", "vhost_common", "syslog") if any(map(tests[other], taken))]
+
+
 def _logfmt(text: str) -> bool:
     fields = logfmt_fields(text)
     return bool(fields) and text.count("=") >= 2 and "=" in text.split(" ", 1)[0]
@@ -145,9 +154,8 @@ def sniff(block: bytes) -> str:
         return "w3c"
     if block.startswith(b"__CURSOR=") and b"\n__REALTIME_TIMESTAMP=" in block:
         return "journald_export"
-    for name, looks in _TESTS:
-        if sum(map(bool, map(looks, texts))) >= max(1, SHARE * len(texts)):
-            return name
+    if name := _commonest(texts):
+        return "" if _mixed(name, texts) else name
     for name, delimiter in (("csv", COMMA), ("tsv", TAB)):
         widths = {len(csv_row(text, delimiter)) for text in texts}
         header = csv_row(texts[0], delimiter)
@@ -156,9 +164,20 @@ def sniff(block: bytes) -> str:
     return ""
 
 
+def _commonest(texts: list[str]) -> str:
+    """The first format of which enough lines look; "" if there is none."""
+    for name, looks in _TESTS:
+        if sum(map(bool, map(looks, texts))) >= max(1, SHARE * len(texts)):
+            return name
+    return ""
+
+
 def candidates(block: bytes) -> tuple[str, ...]:
     """The formats between which `sniff` could not decide."""
     texts = _first_lines(block)
+    name = _commonest(texts)
+    if others := _mixed(name, texts):
+        return others[0], name
     variants = [variant for variant in map(_vhost_or_user, texts) if variant]
     if not variants or len(variants) < SHARE * len(texts):
         return ()

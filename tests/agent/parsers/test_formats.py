@@ -99,6 +99,8 @@ def test_auto_recognises(block: bytes, name: str) -> None:
     [
         (b"www.x.org " + ACCESS + b"\n", ("vhost_common", "common")),
         (b"www.x.org " + ACCESS + b' "-" "agent"\n', ("vhost_combined", "combined")),
+        ((ACCESS + b"\n") * 12 + (b"www.x.org:82 " + ACCESS + b"\n") * 8, ("vhost_common", "common")),
+        ((ACCESS + b"\n") * 19 + b"Nov 22 06:01:00 web1 nginx: " + ACCESS + b"\n", ("syslog", "common")),
         (b"what is this\n", ()),
     ],
 )
