@@ -262,13 +262,14 @@ class Carrier:
             self.stop(job, member.manifest.incarnation)
         if not self._meant(manifest):
             return Verdict(me, False)
-        error = self._error(manifest, plan)
+        is_founder = founding and message.version == 0
+        error = self._error(manifest, plan, is_new=is_founder)
         if error := error or self._no_room(manifest.namespace):
             return Verdict(me, False, error)
         ledger = self.ledgers.pop(job, b"")
         member = Member(self._office, manifest, plan, message.master, message.epoch, self.keeper, ledger)
         self.members[job] = member
-        if founding and message.version == 0:
+        if is_founder:
             member.begin(message.start)
         elif self._was_leaving is None:  # it would be given a new number, and its old one were nobody
             member.enroll()

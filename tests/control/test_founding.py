@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from elfmesh.control.master.founding import FOUNDING_S, FOUNDING_S_MAX, FOUNDING_YOUNG_S, GROWING_S, YOUNG_S
 from elfmesh.control.messages import Announced
 from tests.control.clicks import BASE, SLIDE, exact, fill
@@ -65,3 +67,22 @@ def test_as_long_as_carriers_arrive_the_first_roster_stays_open_but_not_for_ever
     described = world.ask(world[0], "describe", {"job": "shop/top"}).body
     founders = [each for each in described["roster"]["agents"] if each["from"] is None]
     assert len(founders) >= 4
+
+
+def test_a_new_job_with_a_constant_that_no_value_equals_is_refused_and_one_that_runs_goes_on() -> None:
+    typed = pa.schema([("product", pa.string()), ("status", pa.int64()), ("ts", pa.timestamp("us", tz="UTC"))])
+    wrong = TEXT.replace("FROM clicks", "FROM clicks WHERE status = '5xx'")
+    world = World()
+    for number in range(3):
+        world.add(number, streams={"clicks": typed})
+    world.run(1.0)
+    reply = world.apply(world[0], wrong)
+    assert reply.status == 400
+    assert "'5xx' is none" in reply.body["error"]
+    world.run(1.0)
+    assert world.ask(world[0], "list").body["jobs"] == []
+    world = World(3)
+    assert world.apply(world[0], wrong).status == 200, "only the data shows the types"
+    newcomer = world.add(3, streams={"clicks": typed})
+    world.run(5.0)
+    assert newcomer.workers

@@ -43,4 +43,6 @@ def test_a_query_over_a_stream_says_that_it_is_one(api: str) -> None:
 def test_results_with_a_limit_say_which_they_are(api: str) -> None:
     assert "oldest 2" in elf("results", "shop/top", "--limit", "2", "--api", api).stderr
     assert "--from 2 shows" in elf("results", "shop/top", "--limit", "2", "--api", api).stderr
+    assert "oldest 2" in elf("results", "shop/top", "--limit", "2", "-o", "json", "--api", api).stderr
     assert "oldest" not in elf("results", "shop/top", "--limit", "9", "--api", api).stderr
+    assert "oldest" not in elf("results", "shop/top", "--from", "0", "--limit", "2", "--api", api).stderr

@@ -92,9 +92,9 @@ def _show(
     except KeyboardInterrupt:
         if not follow:
             raise
-    if count == limit and not follow and not quiet:
+    if count == limit and start is None and not follow:
         following = int(_parse(last)["interval"]["index"]) + 1
-        say(f"These are the oldest {count} there may be; --from {following} shows those behind them.")
+        say(f"These are the oldest {count} that are kept; --from {following} shows those behind them.")
     if not count and not follow and not quiet:
         say(f"{job} has no results yet." if start is None else f"{job} has no results from {start} on.")
 

@@ -19,7 +19,7 @@ _NULL = Literal("null", None)
 
 
 def check_constants(origin: SourceText, exprs: Iterable[Expr]) -> None:
-    """Compile every call that has a constant text among its arguments, with null for every other argument.
+    """Compile every call that has a constant text among its arguments, with null for what depends on records.
 
     Raises:
         QueryError: a function cannot use its constant, at the constant's place.
@@ -27,10 +27,20 @@ def check_constants(origin: SourceText, exprs: Iterable[Expr]) -> None:
     compiler = Compiler({}, origin)
     for expr in exprs:
         for node in walk(expr):
-            if type(node) is Call and any(_is_text(arg) for arg in node.args):
-                args = tuple(arg if isinstance(arg, Literal) else _NULL for arg in node.args)
+            if type(node) is Call and any(_has_text(arg) for arg in node.args):
+                args = tuple(arg if _is_constant(arg) else _NULL for arg in node.args)
                 compiler.compile(replace(node, args=args))
 
 
-def _is_text(expr: Expr) -> bool:
-    return isinstance(expr, Literal) and expr.kind == "string"
+def _has_text(expr: Expr) -> bool:
+    """Whether an argument is a constant text, or computed of constants with one among them."""
+    return _is_constant(expr) and any(
+        isinstance(node, Literal) and node.kind == "string" for node in walk(expr)
+    )
+
+
+def _is_constant(expr: Expr) -> bool:
+    """Whether nothing but constants is in it: `concat('a', 'b')` is one as well."""
+    return all(type(node) in (Literal, Call) for node in walk(expr)) and all(
+        type(node) is Literal or node.children for node in walk(expr)
+    )

@@ -11,6 +11,9 @@ from elfmesh.errors import QueryError
 # (text, column, part of the message, part of the hint)
 WRONG_CONSTANTS = [
     ("SELECT s RLIKE '(?=x)' FROM s", 16, "cannot use the regular expression", "RE2"),
+    ("SELECT s RLIKE concat('(?', '=x)') FROM s", 16, "cannot use the regular expression", "RE2"),
+    ("SELECT s RLIKE coalesce(NULL, '(?=x)') FROM s", 16, "cannot use the regular expression", "RE2"),
+    ("SELECT date_format(ts, lower('QQQ')) FROM s", 8, "cannot be written", "y M d"),
     ("SELECT regexp_extract(s, '(a)', 2) FROM s", 8, "has 1 groups, not 2", "Group 0"),
     ("SELECT regexp_replace(s, '(a)', '$2') FROM s", 33, "does not have", "dollar"),
     ("SELECT s LIKE 'a\\\\b' FROM s", 15, "escapes nothing", "twice"),
@@ -71,6 +74,7 @@ def test_a_job_whose_pattern_cannot_be_compiled_is_not_accepted() -> None:
     "text",
     [
         "SELECT x RLIKE y FROM s",
+        "SELECT x RLIKE concat('(?=', y) FROM s",
         "SELECT count(*) AS n FROM s WHERE upper(x) LIKE 'A%' ESCAPE '/'",
         "SELECT date_format(ts, 'yyyy') AS y, concat(x, 'a', 1) AS z, x = 'a' AS e FROM s",
         "SELECT array_join(split(x, ','), '-') AS y, x.y['k'] AS v FROM s",
