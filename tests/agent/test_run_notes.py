@@ -76,7 +76,9 @@ def test_a_last_line_without_an_end_counts_with_limit(
     [
         ("a.bz2", bz2.compress(ACCESS.encode()), "compressed with bzip2", "bunzip2 -c "),
         ("a.xz", lzma.compress(ACCESS.encode()), "compressed with xz", "xz -dc "),
+        ("b.xz", b"\xfd7zXZ\0a=b c=d\n", "compressed with xz", "xz -dc "),
         ("a.log", ACCESS.encode("utf-16"), "UTF-16", "iconv -f UTF-16 -t UTF-8 "),
+        ("b.log", ACCESS.encode("utf-16-be"), "UTF-16", "iconv -f UTF-16BE -t UTF-8 "),
     ],
 )
 def test_what_has_to_be_converted_first_is_named(

@@ -36,6 +36,9 @@ _FOREIGN = (
 )
 """How files begin that are read once they are converted: what they are, and what converts them."""
 
+NUL_BYTES = 16
+"""Bytes at the beginning of which every second one is NUL in UTF-16 without a mark."""
+
 _DOCKER = {"log", "stream", "time"}
 
 
@@ -148,7 +151,7 @@ _TESTS: tuple[tuple[str, Callable[[str], bool]], ...] = (
 def sniff(block: bytes) -> str:
     """The format the first lines of a block look like; "" when it cannot be told."""
     texts = _first_lines(block)
-    if not texts:
+    if not texts or _foreign(block) is not None:
         return ""
     if texts[0].startswith("#") and any(text.startswith("#Fields:") for text in texts):
         return "w3c"
@@ -200,8 +203,22 @@ def bare_csv_names(block: bytes) -> str:
 
 def unreadable(path: str, block: bytes) -> DataError | None:
     """What a file is that has to be converted before it can be read; None if it is none of these."""
+    foreign = _foreign(block)
+    if foreign is None:
+        return None
+    what, command = foreign
+    hint = f"Convert it: {command} {path} | elf run '...' -"
+    return DataError(f"the file is {what}, which is not read", where=path, hint=hint)
+
+
+def _foreign(block: bytes) -> tuple[str, str] | None:
+    """What a file that begins so is and what converts it, by its magic number or, of UTF-16, its NUL bytes."""
     for start, what, command in _FOREIGN:
         if block.startswith(start):
-            hint = f"Convert it: {command} {path} | elf run '...' -"
-            return DataError(f"the file is {what}, which is not read", where=path, hint=hint)
+            return what, command
+    head = block[:NUL_BYTES]
+    for first, encoding in ((1, "UTF-16LE"), (0, "UTF-16BE")):
+        nuls, others = head[first::2], head[1 - first :: 2]
+        if len(head) == NUL_BYTES and not any(nuls) and all(others):
+            return "UTF-16", f"iconv -f {encoding} -t UTF-8"
     return None

@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from elfmesh.control.ql.compiler import Compiler
-from elfmesh.control.ql.nodes import Call, Expr, Literal, walk
+from elfmesh.control.ql.nodes import Call, Duration, Expr, Literal, walk
+from elfmesh.control.ql.operators import OPERATORS
+from elfmesh.control.ql.registry import FUNCTIONS
 from elfmesh.control.ql.text_source import SourceText
 
 _NULL = Literal("null", None)
@@ -27,7 +29,7 @@ def check_constants(origin: SourceText, exprs: Iterable[Expr]) -> None:
     compiler = Compiler({}, origin)
     for expr in exprs:
         for node in walk(expr):
-            if type(node) is Call and any(_has_text(arg) for arg in node.args):
+            if type(node) is Call and _is_function(node) and any(_has_text(arg) for arg in node.args):
                 args = tuple(arg if _is_constant(arg) else _NULL for arg in node.args)
                 compiler.compile(replace(node, args=args))
 
@@ -41,6 +43,13 @@ def _has_text(expr: Expr) -> bool:
 
 def _is_constant(expr: Expr) -> bool:
     """Whether nothing but constants is in it: `concat('a', 'b')` is one as well."""
-    return all(type(node) in (Literal, Call) for node in walk(expr)) and all(
-        type(node) is Literal or node.children for node in walk(expr)
+    return all(
+        isinstance(node, Literal | Duration)
+        or (type(node) is Call and _is_function(node) and bool(node.args))  # without arguments: now()
+        for node in walk(expr)
     )
+
+
+def _is_function(call: Call) -> bool:
+    """Whether a call has one value for each record: explode has several."""
+    return call.name in FUNCTIONS or call.name in OPERATORS or call.name in ("cast", "try_cast")

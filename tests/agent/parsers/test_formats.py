@@ -86,6 +86,8 @@ def test_no_bytes_crash_any_parser(blocks: list[bytes], spec: str) -> None:
         (b'level=info msg="x y"\n', "logfmt"),
         (b"a,b,c\n1,2,3\n", "csv"),
         (b"Jul 10 12:00:01 host sshd[1]: hello\n", "syslog"),
+        (b"\xfd7zXZ\0a=b c=d\n", ""),
+        ((ACCESS + b"\n").decode().encode("utf-16-le"), ""),
         (b"\n\n", ""),
         (b"", ""),
     ],

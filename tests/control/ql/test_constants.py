@@ -75,6 +75,8 @@ def test_a_job_whose_pattern_cannot_be_compiled_is_not_accepted() -> None:
     [
         "SELECT x RLIKE y FROM s",
         "SELECT x RLIKE concat('(?=', y) FROM s",
+        "SELECT timestamp '2026-11-22 06:00:00' + INTERVAL '1' DAY AS t FROM s",
+        "SELECT explode(split('a,b', ',')) AS e FROM s",
         "SELECT count(*) AS n FROM s WHERE upper(x) LIKE 'A%' ESCAPE '/'",
         "SELECT date_format(ts, 'yyyy') AS y, concat(x, 'a', 1) AS z, x = 'a' AS e FROM s",
         "SELECT array_join(split(x, ','), '-') AS y, x.y['k'] AS v FROM s",
