@@ -166,6 +166,8 @@ class Cutter:
         if token is None or token.token_type == TokenType.STRING or not _NAME.fullmatch(token.text):
             is_file = token is not None and token.token_type == TokenType.STRING and what == STREAM_NAME
             hint = FILE_HINT if is_file else "Names are letters, digits, `_`, `-` and `.`."
+            if what == STREAM_NAME and token is not None and not is_file:
+                hint += " A column that is called from is written `from`."
             raise self._error(f"expected {what}, found `{self._shown()}`", hint)
         self._at += 1
         return token.text

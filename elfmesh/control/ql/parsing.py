@@ -359,9 +359,10 @@ def _translated(origin: SourceText, error: ParseError, last: Token) -> QueryErro
     if missing:
         return origin.error(f"`{missing[1]}` is missing before `{word}`", place, f"Add {missing[1]}.")
     if description.startswith(("Required keyword", "Expected table")):
-        return origin.error(
-            f"something is missing after `{word}`", place, "The text ends too early." if at_end else ""
-        )
+        hint = "The text ends too early." if at_end else ""
+        if word.lower() in _WORDS and not at_end:
+            hint = f"A column of this name is written `{word}`."
+        return origin.error(f"something is missing after `{word}`", place, hint)
     hint = "Is a comma, an operator or a bracket missing before it?"
     if word.upper() in _CLAUSES:
         hint = "The order is SELECT, FROM, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, each at most once."
