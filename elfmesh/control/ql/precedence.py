@@ -42,6 +42,7 @@ def regrouped(tree: exp.Query) -> exp.Query:
 
     Cost: linear in the tree.
     """
+    lists: dict[tuple[int, str], tuple[exp.Expr, list[exp.Expr]]] = {}
     for node in [each for each in tree.walk() if _is_link(each) and not _is_inside(each)]:
         parent, key, index = node.parent, node.arg_key, node.index
         assert parent is not None
@@ -49,7 +50,14 @@ def regrouped(tree: exp.Query) -> exp.Query:
         chain: Chain = []
         _flatten(node, chain)
         chain.reverse()
-        parent.set(key, _grouped(chain, 0), index)
+        grouped = _grouped(chain, 0)
+        if index is None:
+            parent.set(key, grouped)
+        else:  # a list is set once as a whole: setting an element goes through all of them
+            _, elements = lists.setdefault((id(parent), key), (parent, list(parent.args[key])))
+            elements[index] = grouped
+    for (_, key), (parent, elements) in lists.items():
+        parent.set(key, elements)
     return tree
 
 

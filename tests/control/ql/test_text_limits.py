@@ -60,6 +60,7 @@ def calls_of(text: str) -> int:
     ("item", "rest"),
     [
         ("x{}", " FROM t GROUP BY {}"),
+        ("x + {} = 1", " FROM t WHERE x IN ({})"),
         ("sum(x{}) AS s{}", " FROM t"),
         ("count(DISTINCT x{}) AS s{}", " FROM t"),
         ("CASE WHEN x{} = 1 THEN 2 END AS s{}", " FROM t"),
