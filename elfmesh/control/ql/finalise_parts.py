@@ -25,6 +25,9 @@ from elfmesh.errors import ResultTooLarge
 PART_ROWS_MIN = 1 << 17
 """Rows of a table up to which it is taken as a whole: that is faster, and a few MB."""
 
+PART_BYTES_MIN = 8 << 20
+"""Bytes of a table up to which it is: a few thousand values may be as long as a million."""
+
 HELD_ROWS_MAX = 1 << 17
 """Rows of counts, or of the best so far, that are held before they are reduced to what is needed."""
 
@@ -66,19 +69,34 @@ def finalise_parts(
     statement = finaliser.statement
     plan, keys = statement.plan, statement.tables[0].keys
     main = tables.get(MAIN)
-    if main is not None and not plan.distincts and main.rows_max > part_rows_min:
+    small = {name: _small(table, part_rows_min) for name, table in tables.items()}
+    if main is not None and not plan.distincts and small[MAIN] is None:
         found = _by_parts(finaliser, main.blocks(), window, scalars, bytes_max)
         if found is not None:
             return found
     values = {MAIN, *(fold.table for fold in plan.folds)}
     whole: dict[str, pa.Table] = {}
     for name, table in tables.items():
-        counted = name not in values and table.rows_max > part_rows_min
-        blocks = [_counted(table.blocks(), keys)] if counted else table.blocks()
+        blocks: Iterable[pa.Table] | None = small[name]
+        if blocks is None:
+            blocks = table.blocks() if name in values else [_counted(table.blocks(), keys)]
         blocks = [block for block in blocks if block.num_rows]
         if blocks:
             whole[name] = blocks[0] if len(blocks) == 1 else _concatenated(blocks)
     return finaliser.finalise(whole, window, scalars)
+
+
+def _small(table: Reduced, part_rows_min: int) -> list[pa.Table] | None:
+    """The blocks of a table that is taken as a whole; None if it has too many rows or bytes."""
+    if table.rows_max > part_rows_min:
+        return None
+    held, size = [], 0
+    for block in table.blocks():
+        held.append(block)
+        size += block.nbytes
+        if size > PART_BYTES_MIN:
+            return None
+    return held
 
 
 def _concatenated(blocks: Iterable[pa.Table]) -> pa.Table:

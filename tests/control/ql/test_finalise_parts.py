@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -105,3 +106,34 @@ def test_only_the_best_rows_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
     found = finalise_parts(query.finaliser, parts, None, part_rows_min=0)
     assert found.equals(query.finalise({"main": table}, None))
     assert found.column("s").to_pylist() == [999, 998, 997]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "columns"),
+    [
+        ("SELECT count(DISTINCT v) AS d FROM t", "d0", {"x": 0}),
+        ("SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY n DESC LIMIT 1", "main", {"k0": 0, "a0": 1}),
+    ],
+)
+def test_a_few_rows_of_long_values_are_finished_block_by_block_too(
+    text: str, name: str, columns: dict[str, int]
+) -> None:
+    held: list[weakref.ref[pa.Table]] = []
+    most = 0
+
+    class Blocks:
+        rows_max = 64
+
+        def blocks(self) -> Iterator[pa.Table]:
+            nonlocal most
+            for at in range(64):
+                long, few = pa.array([f"{at:04}" * (1 << 18)]), pa.array([at])
+                block = pa.table([long if kind == 0 else few for kind in columns.values()], list(columns))
+                held.append(weakref.ref(block))
+                most = max(most, sum(each() is not None for each in held))
+                yield block
+                del block
+
+    found = finalise_parts(Query(parse(text)).finaliser, {name: Blocks()}, None)
+    assert found.num_rows == 1
+    assert most < 16
