@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from click.testing import CliRunner
@@ -130,6 +131,19 @@ def test_the_lists_show_status_and_when_an_agent_was_seen_last() -> None:
         health = CliRunner().invoke(elf, ["health", "--api", api])
         assert health.exit_code == 0
         assert "dead agents: web2" in health.stdout
+
+
+def test_agents_of_one_name_are_listed_as_records_name_them() -> None:
+    backend = FakeBackend()
+    agents = [
+        {"name": name, "id": id * 40, "status": "alive"} for name, id in (("a", "1"), ("a", "2"), ("b", "3"))
+    ]
+    backend.replies["agents"] = Reply(0, 200, {"agents": agents})
+    with served(backend) as api:
+        shown = CliRunner().invoke(elf, ["get", "agents", "--api", api]).stdout
+        data = CliRunner().invoke(elf, ["get", "agents", "-o", "json", "--api", api]).stdout
+    assert [line.split("  ")[0] for line in shown.splitlines()[1:]] == ["a (111111)", "a (222222)", "b"]
+    assert [json.loads(line)["name"] for line in data.splitlines()] == ["a", "a", "b"]
 
 
 # -- the part ------------------------------------------------------------------------------------------

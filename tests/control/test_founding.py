@@ -70,7 +70,9 @@ def test_as_long_as_carriers_arrive_the_first_roster_stays_open_but_not_for_ever
 
 
 def test_a_new_job_with_a_constant_that_no_value_equals_is_refused_and_one_that_runs_goes_on() -> None:
-    typed = pa.schema([("product", pa.string()), ("status", pa.int64()), ("ts", pa.timestamp("us", tz="UTC"))])
+    typed = pa.schema(
+        [("product", pa.string()), ("status", pa.int64()), ("ts", pa.timestamp("us", tz="UTC"))]
+    )
     wrong = TEXT.replace("FROM clicks", "FROM clicks WHERE status = '5xx'")
     world = World()
     for number in range(3):

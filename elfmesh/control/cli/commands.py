@@ -7,6 +7,7 @@ tree: the `elf` group turns them into messages and exit codes.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any
 
 import click
@@ -155,13 +156,25 @@ def get_command(kind: str, watch: bool, output: str, api: str | None) -> None:
         if rows or output != "table":
             if kind == "agents" and (warning := insecurity(rows)):
                 say(warning)
-            print_rows(output, COLUMNS[kind], [_flat(row) for row in rows] if output == "table" else rows)
+            shown = [_flat(row) for row in _told_apart(rows)] if output == "table" else rows
+            print_rows(output, COLUMNS[kind], shown)
         else:
             say(f"There are no {kind}.")
         first = False
         if not watch:
             return
         time.sleep(WATCH_S)
+
+
+def _told_apart(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Agents of one name with the beginning of their ids behind it, as records name them."""
+    names = Counter(row.get("name") for row in rows)
+    return [
+        {**row, "name": f"{row['name']} ({str(row['id'])[:6]})"}
+        if "id" in row and names[row.get("name")] > 1
+        else row
+        for row in rows
+    ]
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
