@@ -212,7 +212,7 @@ def unreadable(path: str, block: bytes) -> DataError | None:
 
 
 def _foreign(block: bytes) -> tuple[str, str] | None:
-    """What a file that begins so is and what converts it, by its magic number or, of UTF-16, its NUL bytes."""
+    """What a file that begins so is, and what converts it: by its magic number, or NUL bytes of UTF-16."""
     for start, what, command in _FOREIGN:
         if block.startswith(start):
             return what, command

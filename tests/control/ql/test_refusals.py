@@ -131,7 +131,7 @@ WRONG = [
     ("SELECT a, count(*) AS n FROM s GROUP BY a ORDER BY m", 1, 52, "neither grouped", "columns are a, n."),
     ("SELECT a, count(*) AS hits FROM s GROUP BY a ORDER BY hit", 1, 55, "neither", "Did you mean hits?"),
     ("SELECT case FROM s", 1, 8, "cannot be read at `case`", "is written `case`"),
-    ("SELECT count(*) AS n FROM s WHERE from = 'a'", 1, 40, "expected the name of a stream", "written `from`"),
+    ("SELECT count(*) AS n FROM s WHERE from = 'a'", 1, 40, "the name of a stream", "written `from`"),
     ("SELECT count(*) AS n FROM s WHERE a > 1 AND having = 2", 1, 45, "after `having`", "written `having`"),
     ("SELECT from FROM s", 1, 1, "selects nothing", "written `from`"),
     ("SELECT $request_time FROM s", 1, 8, "`$request_time` is not there", "write request_time"),
