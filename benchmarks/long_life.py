@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -23,24 +24,35 @@ JOB = """CREATE JOB shop.j{number} AS
 SELECT k, count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), k"""
 
 
-def lived(directory: Path, cycles: int, every: int, agents: int) -> None:
+def lived(directory: Path, cycles: int, every: int, agents: int, clients: int) -> None:
     """Apply and delete, and print what is held after each stretch."""
     hosts: dict[str, Sequence[str]] = {}
     for number in range(agents):
         log = directory / f"a{number}.log"
         log.write_text('{"ts":"2026-05-21T10:00:00Z","k":"a"}\n')
         hosts[f"a{number}"] = ("--stream", f"{STREAM}={log},format=json,read_from=beginning")
-    with LocalAgents(directory) as fleet:
+    with LocalAgents(directory) as fleet, ThreadPoolExecutor(clients) as threads:
         fleet.start(hosts)
-        client = connect(fleet.agents[-1].api)
+        api, pids = fleet.agents[-1].api, [each.process.pid for each in fleet.agents]
         click.echo("jobs  memory/KiB  descriptors  files  disk/KiB  s")
-        for number in range(cycles + 1):
-            if number % every == 0:
-                _print(directory, [each.process.pid for each in fleet.agents], number)
-            if number < cycles:
-                client.apply(JOB.format(number=number))
-                client.delete(f"shop/j{number}")
+        _print(directory, pids, 0)
+        for first in range(0, cycles, every):
+            following = min(cycles, first + every)
+            ends = [
+                threads.submit(_cycles, api, range(first + n, following, clients)) for n in range(clients)
+            ]
+            for end in ends:
+                end.result()
             fleet.check()
+            _print(directory, pids, following)
+
+
+def _cycles(api: str, numbers: range) -> None:
+    """Apply and delete jobs, one after the other: each waits for answers most of its time."""
+    client = connect(api)
+    for number in numbers:
+        client.apply(JOB.format(number=number))
+        client.delete(f"shop/j{number}")
 
 
 def _print(directory: Path, pids: list[int], number: int) -> None:
@@ -58,10 +70,11 @@ def _print(directory: Path, pids: list[int], number: int) -> None:
 @click.option("--cycles", default=10_000, show_default=True)
 @click.option("--every", default=1000, show_default=True)
 @click.option("--agents", default=1, show_default=True)
-def main(cycles: int, every: int, agents: int) -> None:
+@click.option("--clients", default=1, show_default=True, help="At the same time.")
+def main(cycles: int, every: int, agents: int, clients: int) -> None:
     """Apply and delete many jobs."""
     with tempfile.TemporaryDirectory() as directory:
-        lived(Path(directory), cycles, every, agents)
+        lived(Path(directory), cycles, every, agents, clients)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ import msgspec
 
 from elfmesh.errors import ProtocolError
 
-_JSON_END = re.compile(rb',"crc":"([0-9a-f]{8})"}\s*\Z')
-_BLANK_END = re.compile(rb"}([ \t]{32})\n\Z")
+_JSON_END = re.compile(rb',"crc":"(.{8})"}\s*\Z', re.S)
+_BLANK_END = re.compile(rb"}([^}]{2,})\Z")
+_BLANKS = re.compile(rb"[ \t]{32}\n")
 _PACKED_END = b"\xa3crc\xce"
 """Key and type of the last entry: a 32-bit number follows."""
 
@@ -43,14 +44,15 @@ def json_checked(data: bytes) -> bytes:
     """
     if (blank := _BLANK_END.search(data)) is not None:
         body = data[: blank.start(1)]
-        if zlib.crc32(body) != int(blank[1].replace(b" ", b"0").replace(b"\t", b"1"), 2):
+        bits = blank[1].strip(b"\n").replace(b" ", b"0").replace(b"\t", b"1")
+        if _BLANKS.fullmatch(blank[1]) is None or zlib.crc32(body) != int(bits, 2):
             raise ProtocolError("it has a wrong checksum")
         return body
     found = _JSON_END.search(data)
     if found is None:
         return data
     body = data[: found.start()]
-    if zlib.crc32(body) != int(found[1], 16):
+    if found[1] != b"%08x" % zlib.crc32(body):
         raise ProtocolError("it has a wrong checksum")
     return body + b"}"
 

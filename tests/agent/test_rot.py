@@ -14,7 +14,18 @@ from elfmesh.agent.disk.examine import examine
 from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.control.results.page_files import PageFiles
 from elfmesh.errors import ConfigError
-from tests.agent.rot.cases import CASES, DAMAGES, META, OLDER, OTHER, SEGMENT, Case, changes
+from tests.agent.rot.cases import CASES, CUT, DAMAGES, LAST_BIT, META, OLDER, OTHER, SEGMENT, Case, changes
+from tests.agent.rot.small import (
+    ARCHIVE,
+    AUDIT,
+    DEATHS,
+    FUNCTIONS,
+    HEAD,
+    KAFKA,
+    REFUSED,
+    SMALL,
+    open_archive,
+)
 from tests.agent.rot.station import HOOK, LETTER, POSITIONS, RESULTS, SAVEPOINT, record, start, started
 from tests.agent.rot.table import page
 from tests.reliability import PAGE
@@ -69,7 +80,18 @@ def test_a_damaged_file_costs_what_the_matrix_says(
 def test_the_matrix_has_every_damage_of_every_file() -> None:
     assert {(case.file, damage) for case, damage in ROWS} == {
         (file, damage)
-        for file in ("id", "state.log", "frames.log", SEGMENT, META, LETTER, POSITIONS, HOOK, SAVEPOINT)
+        for file in (
+            "id",
+            "state.log",
+            "frames.log",
+            SEGMENT,
+            META,
+            LETTER,
+            POSITIONS,
+            HOOK,
+            SAVEPOINT,
+            *SMALL,
+        )
         for damage in DAMAGES
     }
     assert len(ROWS) == len(set(ROWS))
@@ -110,7 +132,7 @@ def test_a_page_of_rows_that_is_not_what_its_name_says_is_found(recorded: Path, 
     pages = PageFiles(root / RESULTS)
     pages.keep(7, b"rows")
     assert examine(root) == []
-    (path,) = (root / RESULTS / "pages").iterdir()
+    (path,) = (root / RESULTS / "pages").glob(f"{7:+020d}-*")
     path.write_bytes(b"rowS")
     assert [each.path for each in examine(root)] == [path]
 
@@ -167,6 +189,43 @@ def test_repair_of_results_keeps_the_file_and_leaves_the_gap_to_the_agent(
         with started(root) as stores:
             (log,) = stores.results.found()
             assert log.latest == 6
+
+
+@pytest.mark.parametrize("name", [KAFKA, ARCHIVE, FUNCTIONS, AUDIT, HEAD, HOOK, DEATHS, REFUSED])
+def test_repair_moves_a_small_file_aside_and_the_agent_starts(
+    recorded: Path, tmp_path: Path, name: str
+) -> None:
+    for _, root in damaged(recorded, tmp_path, name, LAST_BIT):
+        data = (root / name).read_bytes()
+        done = CliRunner().invoke(repair_command, [str(root), "--yes"])
+        assert done.exit_code == 0, done.output
+        kept = f"{Path(name).parent}.damaged/{Path(name).name}" if name == ARCHIVE else f"{name}.damaged"
+        assert (root / kept).read_bytes() == data
+        assert CliRunner().invoke(check_command, [str(root)]).exit_code == 0
+        if name == ARCHIVE:
+            open_archive(root).close()
+        elif name in (AUDIT, HEAD):
+            assert start(root, name).refused == ""
+
+
+def test_check_takes_what_a_crash_has_left_of_an_audit_log_for_no_damage(
+    recorded: Path, tmp_path: Path
+) -> None:
+    root = tmp_path / "data"
+    shutil.copytree(recorded / "own", root)
+    with (root / AUDIT).open("ab") as file:
+        file.write(b'{"seq":9,"at"')
+    assert examine(root) == []
+    shutil.copy(recorded / "own" / AUDIT, root / AUDIT)
+    shutil.copy(root / AUDIT, root / f"{AUDIT}.1")  # rotated, and not yet cut
+    assert examine(root) == []
+
+
+def test_a_damaged_audit_log_is_not_cut(recorded: Path, tmp_path: Path) -> None:
+    ((_, root),) = damaged(recorded, tmp_path, AUDIT, CUT)
+    data = (root / AUDIT).read_bytes()
+    assert start(root, AUDIT).outcome == "does not start"
+    assert (root / AUDIT).read_bytes() == data
 
 
 def test_a_letter_that_cannot_be_read_is_moved_aside(recorded: Path, tmp_path: Path) -> None:

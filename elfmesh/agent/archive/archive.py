@@ -45,6 +45,7 @@ from elfmesh.control.results.segment import sync_directory
 from elfmesh.control.spark_types import plain_type
 from elfmesh.errors import ConfigError, ProtocolError, RuntimeFailure, StorageError
 from elfmesh.sums import json_checked, json_with_blank_sum
+from elfmesh.wire import UNREADABLE
 
 READER = "archive"
 """What the archive is called among the jobs of its own reader."""
@@ -272,9 +273,17 @@ class Archive:
                 )  # fmt: skip
             return None
         try:
-            return msgspec.json.decode(json_checked(path.read_bytes()), type=State)
-        except (msgspec.DecodeError, ProtocolError, ValueError) as error:
+            state = decode_state(path.read_bytes())
+        except (*UNREADABLE, ProtocolError) as error:
             raise StorageError(f"the archive's state is damaged: {error}", where=str(path)) from None
+        newest = newest_file(self.directory)
+        if newest > state.next:
+            raise StorageError(
+                f"the archive's state is older than its files: it has written {state.next - 1}, and there is"
+                f" a number {newest}", where=str(path),
+                hint="Bring it back from a backup, or move the directory away: a new one begins.",
+            )  # fmt: skip
+        return state
 
     def _types(self) -> str:
         """The types that columns have by now."""
@@ -318,6 +327,21 @@ class Archive:
                 hint="Stop it, or give this one another path.",
             ) from None  # fmt: skip
         return handle
+
+
+def decode_state(raw: bytes) -> State:
+    """What a state's file says.
+
+    Raises:
+        MsgspecError: it is damaged.
+        ProtocolError: its checksum is wrong.
+    """
+    return msgspec.json.decode(json_checked(raw), type=State)
+
+
+def newest_file(directory: Path) -> int:
+    """The highest number of a file, 0 without any. A writer that died leaves one that its state lacks."""
+    return max((_number(path) for path in directory.glob("date=*/*.parquet")), default=0)
 
 
 def _number(path: Path) -> int:

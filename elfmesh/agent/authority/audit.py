@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,12 +27,15 @@ from elfmesh.agent.authority.settings import AuditConfig
 from elfmesh.agent.disk.storage import Storage
 from elfmesh.agent.host import Executor
 from elfmesh.control.identity.principal import Principal
-from elfmesh.errors import DataError, StorageError
+from elfmesh.errors import DataError, ProtocolError, StorageError
+from elfmesh.sums import json_checked, json_with_sum
 from elfmesh.text import printable
+from elfmesh.wire import UNREADABLE
 
 log = logging.getLogger("elf.agent")
 NAME, HEAD = "audit.log", "audit.head"
 GENESIS = "0" * 64
+AWAY = f"Look at it, then move {NAME} and {HEAD} away."
 HEAD_S = 0.5
 """How far `audit.head` may be behind a line: to replace a file costs three syncs, for which no action waits.
 A crash leaves it behind as well as it always could, which says of no line that it is there if it is not."""
@@ -90,6 +93,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 class _Head(msgspec.Struct, frozen=True):
     seq: int = 0
     hash: str = GENESIS
+
+
+def _decode_head(raw: bytes) -> _Head:
+    return msgspec.json.decode(json_checked(raw), type=_Head)
 
 
 class AuditLog:
@@ -180,7 +187,7 @@ class AuditLog:
 
     def _keep(self) -> None:
         with self._keeping:  # never an older one over a newer one
-            self._storage.write(HEAD, msgspec.json.encode(self._head))
+            self._storage.write(HEAD, json_with_sum(msgspec.json.encode(self._head)))
 
     def _too_many(self) -> bool:
         minute = self._wall_us() // 60_000_000
@@ -225,38 +232,44 @@ class AuditLog:
 
     def _recovered(self) -> _Head:
         """The end of the chain. A last line that was not written whole is cut off: it allowed nothing yet."""
+        where = self._storage.where(NAME)
         data = self._file.read()
         whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            self._file.cut(whole)
         lines = data[:whole].splitlines()
         numbers = sorted(_number(name) for name in self._storage.names(f"{NAME}."))
         over = (self._storage.read(f"{NAME}.{numbers[-1]}") or b"") if numbers else b""
-        if numbers and data[:whole] == over:
-            self._file.cut(0)
         if numbers and not lines:
             lines = over.splitlines()
         try:
             last = msgspec.json.decode(lines[-1], type=Entry) if lines else None
-            raw = self._storage.read(HEAD)
-            kept = msgspec.json.decode(raw, type=_Head) if raw else _Head()
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
+            raise StorageError(f"is damaged: {error}", where=where, hint=AWAY) from None
+        if last is not None and last.hashed().hash != last.hash:
+            raise StorageError("is damaged: its last line has another hash", where=where, hint=AWAY)
+        raw = self._storage.read(HEAD)
+        try:
+            kept = _Head() if raw is None else _decode_head(raw)
+        except (*UNREADABLE, ProtocolError) as error:
             raise StorageError(
-                f"is damaged: {error}", where=NAME, hint="Look at it, then move it away."
+                f"is damaged: {error}", where=self._storage.where(HEAD), hint="Look at it, then move it away."
             ) from None
         found = _Head() if last is None else _Head(last.seq, last.hash)
         if found.seq < kept.seq:
             raise StorageError(
                 f"has {found.seq} lines, and had {kept.seq}",
-                where=NAME,
-                hint="Somebody has cut it: look at it, then move audit.log and audit.head away.",
+                where=where,
+                hint=f"Somebody has cut it. {AWAY}",
             )
         if found.seq == kept.seq and found.hash != kept.hash:
             raise StorageError(
                 "its last line is another than was written",
-                where=NAME,
-                hint="Somebody has changed it: look at it, then move audit.log and audit.head away.",
+                where=where,
+                hint=f"Somebody has changed it. {AWAY}",
             )
+        if numbers and data[:whole] == over:
+            self._file.cut(0)
+        elif whole < len(data):
+            self._file.cut(whole)
         return found
 
 
@@ -326,27 +339,29 @@ def read_entries(path: Path) -> Iterator[tuple[int, Entry]]:
     Raises:
         DataError: a line is none, or not as it was written.
     """
-    data = path.read_bytes()
+    yield from _entries(path, path.read_bytes())
+
+
+def _entries(path: Path, data: bytes) -> Iterator[tuple[int, Entry]]:
     for number, line in enumerate(data.splitlines(), 1):
         try:
             entry = msgspec.json.decode(line, type=Entry)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             raise DataError(f"is no line of an audit log: {error}", where=f"{path}:{number}") from None
         if entry.hashed().hash != entry.hash or _JSON.encode(entry) != line:
             raise DataError("was changed: its hash is another", where=f"{path}:{number}")
         yield number, entry
 
 
-def verify(place: Path) -> tuple[int, int, str]:
-    """The first and last number and the newest hash of a log whose chain is whole.
+def check_chain(files: Iterable[tuple[Path, bytes]]) -> tuple[int, Entry | None]:
+    """The first number and the last line of files whose chain is whole, oldest first.
 
     Raises:
         DataError: where and why it is not.
     """
     first, last = 0, None
-    paths = files_of(place)
-    for path in paths:
-        for number, entry in read_entries(path):
+    for path, data in files:
+        for number, entry in _entries(path, data):
             where = f"{path}:{number}"
             if last is None:
                 first = entry.seq
@@ -357,13 +372,24 @@ def verify(place: Path) -> tuple[int, int, str]:
                     f"does not follow line {last.seq}: lines were taken out or moved", where=where
                 )
             last = entry
+    return first, last
+
+
+def verify(place: Path) -> tuple[int, int, str]:
+    """The first and last number and the newest hash of a log whose chain is whole.
+
+    Raises:
+        DataError: where and why it is not.
+    """
+    paths = files_of(place)
+    first, last = check_chain((path, path.read_bytes()) for path in paths)
     if last is None:
         raise DataError("has no lines", where=str(place))
     beside = (place if place.is_dir() else place.parent) / HEAD
     if place.is_dir() and beside.exists():
         try:
-            head = msgspec.json.decode(beside.read_bytes(), type=_Head)
-        except msgspec.MsgspecError as error:
+            head = _decode_head(beside.read_bytes())
+        except (*UNREADABLE, ProtocolError) as error:
             raise DataError(f"is damaged: {error}", where=str(beside)) from None
         if head.seq > last.seq or (head.seq == last.seq and head.hash != last.hash):
             raise DataError(f"its end is missing: it had {head.seq} lines", where=str(paths[-1]))

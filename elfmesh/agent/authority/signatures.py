@@ -23,6 +23,7 @@ from elfmesh.control.manifest import Manifest, canary_name
 from elfmesh.control.terms import Stage
 from elfmesh.errors import DataError, ProtocolError, RuntimeFailure, StorageError
 from elfmesh.sums import json_checked, json_with_sum
+from elfmesh.wire import UNREADABLE
 
 FILE = "functions"
 """Where serials are remembered: first only those of functions were."""
@@ -80,6 +81,16 @@ class _Memory(msgspec.Struct):
     accepted: dict[str, tuple[tuple[int, str, str], ...]] = {}
 
 
+def decode_memory(raw: bytes) -> _Memory:
+    """What is on disk.
+
+    Raises:
+        MsgspecError: it is damaged.
+        ProtocolError: its checksum is wrong.
+    """
+    return msgspec.json.decode(json_checked(raw), type=_Memory)
+
+
 @dataclass(slots=True)
 class Admission:
     """A version that may run: until when, and whether that is over.
@@ -128,9 +139,9 @@ class Signatures:
             signing.check_cryptography()
             raw = storage.read(FILE)
             try:
-                self._memory = msgspec.json.decode(json_checked(raw), type=_Memory) if raw else _Memory()
-            except (msgspec.MsgspecError, ProtocolError) as error:
-                raise StorageError(f"is damaged: {error}", where=FILE) from None
+                self._memory = _Memory() if raw is None else decode_memory(raw)
+            except (*UNREADABLE, ProtocolError) as error:
+                raise StorageError(f"is damaged: {error}", where=storage.where(FILE)) from None
 
     def needs(self, manifest: Manifest) -> bool:
         """Whether a version runs here only if it is signed."""

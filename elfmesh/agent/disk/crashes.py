@@ -25,7 +25,9 @@ from pathlib import Path
 import msgspec
 
 from elfmesh.control.results.segment import private_file
-from elfmesh.errors import RuntimeFailure
+from elfmesh.errors import ProtocolError, RuntimeFailure
+from elfmesh.sums import json_checked, json_with_blank_sum
+from elfmesh.wire import UNREADABLE
 
 log = logging.getLogger("elf.agent")
 EVALUATING_FILE, DEATHS_FILE = "evaluating", "deaths.json"
@@ -49,6 +51,16 @@ class Death(msgspec.Struct, frozen=True):
     place: str
     count: int
     last_s: float
+
+
+def decode_deaths(raw: bytes) -> dict[str, Death]:
+    """What the file says, by job.
+
+    Raises:
+        MsgspecError: it is damaged.
+        ProtocolError: its checksum is wrong.
+    """
+    return msgspec.json.decode(json_checked(raw), type=dict[str, Death])
 
 
 class CrashGuard:
@@ -128,17 +140,17 @@ class CrashGuard:
         for slot in range(SLOTS):
             raw = self._map[slot * SLOT_BYTES : (slot + 1) * SLOT_BYTES]
             if raw[0] == 1:
-                with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
+                with contextlib.suppress(*UNREADABLE):
                     found.append(msgspec.json.decode(raw[1:].rstrip(b"\0"), type=tuple[str, str]))
         self._clear()
         return found
 
     def _read(self) -> dict[str, Death]:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Death])
+            return decode_deaths(self._path.read_bytes())
         except FileNotFoundError:
             return {}
-        except (msgspec.DecodeError, msgspec.ValidationError, OSError) as error:
+        except (*UNREADABLE, ProtocolError, OSError) as error:
             log.error("%s is damaged, deaths of this agent are counted from now on: %s", self._path, error)
             return {}
 
@@ -146,7 +158,7 @@ class CrashGuard:
         newest = dict(list(self._deaths.items())[-JOBS_MAX:])
         try:
             with private_file(self._path) as file:
-                file.write(msgspec.json.encode(newest))
+                file.write(json_with_blank_sum(msgspec.json.encode(newest)))
         except OSError as error:
             log.warning("%s cannot be written: %s", self._path, error)
 

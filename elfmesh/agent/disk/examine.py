@@ -13,8 +13,7 @@ import fcntl
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -24,8 +23,9 @@ from elfmesh.agent.disk import framelog, framescan, identity, statelog
 from elfmesh.agent.disk.backup import ReadOnlyFile
 from elfmesh.agent.disk.deadletters import DIRECTORY as LETTERS
 from elfmesh.agent.disk.deadletters import SUFFIX, read_letter
+from elfmesh.agent.disk.examine_small import audit_log, small_files
 from elfmesh.agent.disk.frames import Frame, Sealed
-from elfmesh.agent.disk.repair import Repair, aside, begin_journal, without_lines
+from elfmesh.agent.disk.repair import Finding, Repair, aside, begin_journal, without_lines
 from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.inputs.positions import FILE_NAME as POSITIONS
 from elfmesh.agent.inputs.positions import check_journal, damaged_lines
@@ -35,31 +35,11 @@ from elfmesh.control.results.mend import kept_name
 from elfmesh.control.results.page_files import PageFiles
 from elfmesh.control.results.salvage import describe_log, salvage
 from elfmesh.control.results.segment import META_COPY
-from elfmesh.errors import ConfigError, DataError, ElfError, ProtocolError, StorageError
-from elfmesh.sums import json_checked, packed_checked
+from elfmesh.errors import ConfigError, DataError, StorageError
 from elfmesh.wire import UNREADABLE
 
 _AT = re.compile(r"at byte (\d+)")
 _FRAME = msgspec.msgpack.Decoder(Frame)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One place of a data directory that is damaged.
-
-    Attributes:
-        path: the file, or the directory of a log.
-        offset: of the first byte, None where it is no place within a file.
-        what: what is wrong.
-        agent: what the agent does about it when it starts.
-        repair: what `elf repair` does; None: nothing, or nothing can be done.
-    """
-
-    path: Path
-    offset: int | None
-    what: str
-    agent: str
-    repair: Repair | None = None
 
 
 def examine(root: Path) -> list[Finding]:
@@ -73,7 +53,7 @@ def examine(root: Path) -> list[Finding]:
     try:
         return [
             finding
-            for look in (_identity, _state, _frames, _results, _letters, _positions, _small)
+            for look in (_identity, _state, _frames, _results, _letters, _positions, small_files, audit_log)
             for finding in look(root)
         ]
     except OSError as error:
@@ -300,43 +280,6 @@ def _positions(root: Path) -> Iterator[Finding]:
         for offset in bad:
             said = "does not start: what producers insert again could count twice"
             yield Finding(path, offset, "the line has a wrong checksum", said, repair)
-
-
-def _small(root: Path) -> Iterator[Finding]:
-    """Small files that are replaced whole."""
-    kinds: list[tuple[str, Callable[[bytes], object], str, str]] = [
-        (
-            "sinks/*.positions/**/*",
-            _json,
-            "the sink waits, and says so",
-            "the sink sends again what the log still has",
-        ),
-        ("spool/*/kafka.place", _packed, "does not start", "the topic is read from where the stream says"),
-        ("functions", _json, "does not start", "serials of signed versions that it has seen are forgotten"),
-        (
-            "archive/**/_state.json",
-            _json,
-            "the archive waits, and says so",
-            "the archive's files have to be moved, too",
-        ),
-        ("audit.head", _json, "does not start", "the end of the audit log is not checked once"),
-    ]
-    for pattern, read, agent, after in kinds:
-        for path in sorted(each for each in root.glob(pattern) if each.is_file()):
-            if path.name.endswith((".new", ".damaged")):
-                continue
-            try:
-                read(path.read_bytes())
-            except (*UNREADABLE, ElfError, ProtocolError) as error:
-                yield Finding(path, 0, str(error), agent, aside(path, after))
-
-
-def _json(data: bytes) -> object:
-    return msgspec.json.decode(json_checked(data), type=dict)
-
-
-def _packed(data: bytes) -> object:
-    return msgspec.msgpack.decode(packed_checked(data), type=dict)
 
 
 def repairs(findings: list[Finding]) -> list[Repair]:

@@ -1,4 +1,4 @@
-"""What `elf repair` does to a data directory; the file as it was always stays beside.
+"""What is damaged in a data directory, and what `elf repair` does about it; the file as it was stays beside.
 
 Owns the changes; what is damaged is `examine`'s to find.
 
@@ -7,7 +7,7 @@ Paper: none.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,14 +33,41 @@ class Repair:
     do: Callable[[], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One place of a data directory that is damaged.
+
+    Attributes:
+        path: the file, or the directory of a log.
+        offset: of the first byte, None where it is no place within a file.
+        what: what is wrong.
+        agent: what the agent does about it when it starts.
+        repair: what `elf repair` does; None: nothing, or nothing can be done.
+    """
+
+    path: Path
+    offset: int | None
+    what: str
+    agent: str
+    repair: Repair | None = None
+
+
 def aside(path: Path, what: str) -> Repair:
     """Move a file out of the way; `what` follows from that."""
+    return aside_with(path, (), what)
+
+
+def aside_with(path: Path, others: Iterable[Path], what: str) -> Repair:
+    """Move a file or a directory out of the way, and those that are of no use without it."""
 
     def do() -> None:
-        path.replace(kept_name(path))
-        sync_directory(path.parent)
+        for each in (path, *others):
+            if each.exists():
+                each.replace(kept_name(each))
+                sync_directory(each.parent)
 
-    return Repair(path, f"move it to {kept_name(path).name}: {what}", do)
+    names = " and ".join(["it", *(each.name for each in others)])
+    return Repair(path, f"move {names} to {kept_name(path).name}: {what}", do)
 
 
 def begin_journal(path: Path) -> None:

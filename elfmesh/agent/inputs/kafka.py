@@ -4,8 +4,8 @@ Before messages go to the spool, their partitions, offsets and lengths are writt
 in the spool at which they begin. So after a crash in the middle the spool's length tells which of them are
 there, and reading goes on behind the last one: no offset is kept anywhere else, and no consumer group.
 
-Owns the consumer and that file. A message's newlines become spaces in JSON and `#012` elsewhere; one without
-a value is no line.
+Owns the consumer; the file is `kafka_place`'s. A message's newlines become spaces in JSON and `#012`
+elsewhere; one without a value is no line.
 
 Paper: none. See guarantees D-1 and docs/adr/0017-formats-and-spools.md.
 """
@@ -17,21 +17,19 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-import msgspec
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.failpoints import reach
 from elfmesh.agent.inputs.kafka_config import KafkaInput
+from elfmesh.agent.inputs.kafka_place import PLACE, Place, encode_place, read_place
 from elfmesh.agent.inputs.messages import one_line
 from elfmesh.agent.inputs.writer import SpoolWriter, watched
 from elfmesh.agent.own_thread import OwnThread
-from elfmesh.errors import ProtocolError, StorageError
+from elfmesh.errors import StorageError
 from elfmesh.limits import LINE_BYTES_MAX
-from elfmesh.sums import packed_checked, packed_with_sum
 
 log = logging.getLogger("elf.inputs")
-PLACE = "kafka.place"
 BATCH_MESSAGES = 500
 QUEUE_KILOBYTES = "16384"
 """What may have been fetched and not taken: bounds a batch."""
@@ -41,38 +39,6 @@ LOOK_S = 30.0
 """How often the topic is asked whether it has more partitions."""
 
 AGAIN_MIN_S, AGAIN_MAX_S = 0.5, 30.0
-
-
-class Place(msgspec.Struct, frozen=True):
-    """What is written before a batch.
-
-    Attributes:
-        topic: whose offsets these are.
-        offsets: by partition, the first offset that is not in the spool in front of the batch.
-        inode: of the spool's file that the batch goes to.
-        begin: length of that file in front of the batch.
-        batch: partition, offset and bytes in the spool of each message, in order.
-    """
-
-    topic: str
-    offsets: dict[int, int]
-    inode: int = 0
-    begin: int = 0
-    batch: tuple[tuple[int, int, int], ...] = ()
-
-    def reached(self, inode: int, size: int) -> dict[int, int]:
-        """By partition, the first offset that is not in a spool whose newest file is so long.
-
-        Another file than the batch's was begun when all of the batch was there.
-        """
-        found = dict(self.offsets)
-        left = size - self.begin if inode == self.inode else sum(nbytes for _, _, nbytes in self.batch)
-        for partition, offset, nbytes in self.batch:
-            left -= nbytes
-            if left < 0:
-                break
-            found[partition] = offset + 1
-        return found
 
 
 class KafkaMessages:
@@ -177,27 +143,19 @@ class KafkaMessages:
                 known = self._offsets[number] = low
             place.offset = known
             places.append(place)
-        self._store(Place(self._config.topic, self._offsets))
+        self._store(Place(self._config.topic, self._offsets, *self._writer.spool.end))
         self._begun = True
         consumer.assign(places)
         return partitions
 
     def _recall(self) -> bool:
         """What was read before this start; False if nothing was."""
-        data = self._storage.read(PLACE)
-        if data is None:
-            return False
-        try:
-            place = msgspec.msgpack.decode(packed_checked(data), type=Place)
-        except (msgspec.MsgspecError, ProtocolError) as error:
-            raise StorageError(f"is damaged: {error}", where=str(self._storage.root / PLACE)) from None
-        if place.topic != self._config.topic:
-            return False
-        self._offsets = place.reached(*self._writer.spool.end)
-        return True
+        found = read_place(self._storage, self._config.topic, *self._writer.spool.end)
+        self._offsets = found or {}
+        return found is not None
 
     def _store(self, place: Place) -> None:
-        self._storage.write(PLACE, packed_with_sum(msgspec.structs.asdict(place)))
+        self._storage.write(PLACE, encode_place(place))
 
     async def _take(self, messages: Sequence[Message]) -> None:
         lines, batch = [], []

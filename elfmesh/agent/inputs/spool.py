@@ -216,6 +216,11 @@ class Spool:
         return end
 
 
+def whole_lines_of(path: Path) -> int:
+    """Bytes of a segment up to the end of its last whole line. Cost: reads all of it."""
+    return path.read_bytes().rfind(b"\n") + 1
+
+
 def _tail(path: Path) -> bytes:
     """The last lines of a file, at least one of them whole."""
     size = path.stat().st_size

@@ -15,6 +15,7 @@ from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.sinks.base import Item, LogName
 from elfmesh.control.results.records import encode_json, ipc_to_table, to_json
 from elfmesh.errors import DiskFull, ProtocolError
+from elfmesh.sums import json_with_blank_sum
 
 BYTES_MAX = 64 << 20
 """Of all letters of a sink."""
@@ -47,7 +48,7 @@ class Letters:
             shown = to_json(record, ipc_to_table(item.rows))
         except ProtocolError:
             shown = to_json(record, ipc_to_table(b""))
-        data = encode_json({"refused": reason, "incarnation": log.incarnation, **shown}) + b"\n"
+        data = json_with_blank_sum(encode_json({"refused": reason, "incarnation": log.incarnation, **shown}))
         job = log.job.replace("/", ".")
         name = f"{self._sink}/{job}/{log.incarnation}/{record.index}.json"
         try:

@@ -184,6 +184,21 @@ def test_lines_that_come_between_an_empty_start_and_the_next_are_not_passed_over
     assert rig.once()["rows"] == 1
 
 
+def test_a_state_that_is_older_than_its_files_is_refused_and_no_file_goes(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    state = tmp_path / "out/app/host=h1/_state.json"
+    rig.write("one")
+    rig.once()
+    older = state.read_bytes()
+    for line in ("two", "three"):
+        rig.write(line)
+        rig.once()
+    state.write_bytes(older)
+    with pytest.raises(StorageError, match="older than its files: it has written 1, and there is a number 3"):
+        rig.open()
+    assert [row["_raw"] for row in rig.rows] == ["one", "two", "three"]
+
+
 def test_columns_keep_their_types_over_restarts(tmp_path: Path) -> None:
     rig = Rig(tmp_path, what="parsed", columns=("a",))
     for line in ('{"a": 1}', '{"a": "x"}', '{"a": [2]}'):
@@ -194,7 +209,7 @@ def test_columns_keep_their_types_over_restarts(tmp_path: Path) -> None:
     assert set(kinds) == {kinds[0]}
     state = tmp_path / "out/app/host=h1/_state.json"
     old = json.loads(state.read_text())
-    del old["types"], old["crc"]  # as it was written before there were types in it
+    del old["types"]  # as it was written before there were types in it
     state.write_text(json.dumps(old))
     rig.open().close()
     state.write_text(json.dumps({**old, "types": "AAAA"}))

@@ -22,8 +22,9 @@ from elfmesh.agent.config import config_of
 from elfmesh.agent.host import ThreadExecutor
 from elfmesh.agent.inputs import kafka as module
 from elfmesh.agent.inputs.host import Inputs
-from elfmesh.agent.inputs.kafka import Place, line_of
+from elfmesh.agent.inputs.kafka import line_of
 from elfmesh.agent.inputs.kafka_config import KafkaInput
+from elfmesh.agent.inputs.kafka_place import Place
 from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.errors import ConfigError
 from tests.agent.inputs.test_receivers import NoFrames, until

@@ -38,6 +38,7 @@ from elfmesh.control.results.records import ResultRecord, table_to_ipc
 from elfmesh.errors import DataError, StorageError
 from elfmesh.machine import Contact
 from elfmesh.sums import json_with_sum
+from tests.agent.rot.small import AUDIT, KAFKA, SMALL, start_small, write_small
 
 JOB = b"\x07" * 20
 RESULTS = f"results/{JOB.hex()}"
@@ -100,7 +101,7 @@ def record(root: Path, older: Path | None = None, first: int = 0) -> None:
 
 
 def write_beside(root: Path, following: int) -> None:
-    """A sink's position and a savepoint."""
+    """A sink's position, a savepoint, and what is replaced whole."""
     storage = DiskStorage(root / "sinks")
     storage.write(HOOK.removeprefix("sinks/"), json_with_sum(msgspec.json.encode(Position(following, 1))))
     storage.close()
@@ -109,6 +110,7 @@ def write_beside(root: Path, following: int) -> None:
         first=following, agents=(), made_us=1,
     )  # fmt: skip
     savepoint.write(root / SAVEPOINT, head, [b'{"interval":{"index":%d}}' % (following - 1)])
+    write_small(root, following)
 
 
 def write(stores: Stores, first: int) -> None:
@@ -143,8 +145,12 @@ def vote(before: int) -> bytes:
 Change = Callable[[bytes], bytes]
 
 
-def flip(data: bytes, at: int) -> bytes:
-    return data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
+BITS = (4, 0x80)
+"""Of text, the one gives another character, the other none."""
+
+
+def flip(data: bytes, at: int, bit: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
 
 
 def frames_of(data: bytes, name: str) -> list[tuple[int, int]]:
@@ -161,7 +167,7 @@ def frames_of(data: bytes, name: str) -> list[tuple[int, int]]:
         file.append(data)
         found = framescan.scan(file, len(data))
         return [(each.offset, each.offset + each.size) for each in found if each.body is not None]
-    if name == POSITIONS:
+    if name in (POSITIONS, AUDIT):
         ends = [at + 1 for at, byte in enumerate(data) if byte == 10]
         return list(zip([0, *ends[:-1]], ends, strict=True))
     return [(0, len(data))]
@@ -175,13 +181,14 @@ def in_frames(name: str, last: bool) -> Iterator[tuple[str, Change]]:
     """One bit in each part of the last frame, or of the first and of one in the middle."""
     for place in ("last",) if last else ("first", "middle"):
         for part, offset in PARTS.items():
+            for bit in BITS:
 
-            def change(data: bytes, place: str = place, offset: int = offset) -> bytes:
-                spans = frames_of(data, name)
-                start, end = spans[{"first": 0, "middle": len(spans) // 2, "last": -1}[place]]
-                return flip(data, start + offset if offset >= 0 else end + offset)
+                def change(data: bytes, place: str = place, offset: int = offset, bit: int = bit) -> bytes:
+                    spans = frames_of(data, name)
+                    start, end = spans[{"first": 0, "middle": len(spans) // 2, "last": -1}[place]]
+                    return flip(data, start + offset if offset >= 0 else end + offset, bit)
 
-            yield f"{part} of the {place} frame", change
+                yield f"bit {bit} in the {part} of the {place} frame", change
 
 
 # -- a start on what is left -------------------------------------------------------------------------------
@@ -214,12 +221,15 @@ def start(root: Path, name: str) -> Found:
             return Found("", "", "uses all")
         if name == HOOK:
             return _position(root)
+        if name in SMALL:
+            outcome = start_small(root, name)
+            return Found("", said.getvalue(), outcome)
         with started(root) as stores:
             outcome = _outcome(stores, root, name)
     except DataError as error:
         return Found(str(error), said.getvalue(), "is refused")
     except StorageError as error:
-        return Found(str(error), said.getvalue(), "does not start")
+        return Found(str(error), said.getvalue(), "waits" if name == KAFKA else "does not start")
     finally:
         logging.getLogger().removeHandler(handler)
     return Found("", said.getvalue(), outcome)

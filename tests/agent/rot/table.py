@@ -5,7 +5,10 @@ The rows are the cases that tests/agent/test_rot.py runs; a test there holds the
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.agent.rot.cases import CASES, Case
+from tests.agent.rot.small import ARCHIVE, KAFKA, REFUSED
 from tests.agent.rot.station import HOOK, LETTER, POSITIONS, SAVEPOINT
 from tests.reliability import PAGE, with_section
 
@@ -18,9 +21,9 @@ with zeros, replaced by another agent's, and by what it was before the last star
 beside as `*.damaged`. `elf check` finds what is marked with "check"
 ([operations](operations.md#check-and-repair)). Damage to results under a running agent is found by the next
 read and ends alike; a frame that does not come back as it was written ends the agent, which goes on as in
-these rows when it is started again. Places of Kafka topics, states of archives and the memory of signed
-versions have a checksum, too: a wrong one is an error with the file's path. Lines in a spool have none, like
-those of any log.
+these rows when it is started again. Lines in a spool have no checksum, like those of any log, nor has
+`evaluating`, which is of no use once the agent has started. A token (`api.token`) that is damaged is another
+token.
 
 {len(CASES)} rows, written by `python -m tests.agent.rot.table`.
 
@@ -32,14 +35,16 @@ those of any log.
 def shown(file: str) -> str:
     """A file's name as the page says it."""
     known = {
+        KAFKA: "spool/STREAM/kafka.place",
+        ARCHIVE: "archive/STREAM/host=NAME/_state.json",
+        REFUSED: "sinks/SINK/JOB/*/N.json",
         LETTER: "dead-letter/JOB/N.partial",
         POSITIONS: "spool/STREAM/positions.log",
         HOOK: "sinks/SINK.positions/JOB/*",
         SAVEPOINT: "a savepoint",
     }
-    return known.get(file) or (
-        "results/JOB/*.seg" if file.endswith(".seg") else file.replace("07" * 20, "JOB")
-    )
+    ends = {".seg": "results/JOB/*.seg", ".page": "results/JOB/pages/*.page"}
+    return known.get(file) or ends.get(Path(file).suffix) or file.replace("07" * 20, "JOB")
 
 
 def row(case: Case) -> str:
