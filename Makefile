@@ -132,6 +132,7 @@ lock: $(TOOLS)/.installed ## the newest versions that pyproject.toml allows, by 
 
 release: ## wheel, sdist, packages, SBOM, lock and checksums in dist/, signed by the private SSH key at KEY=path
 	@$(PYTHON) deploy/release/release.py check --key "$(KEY)"
+	@$(PYTHON) deploy/packages/build.py --check --formats $(FORMATS)
 	@$(MAKE) --no-print-directory packages
 	@$(PYTHON) deploy/release/release.py finish --key "$(KEY)" --out dist --tools $(TOOLS)/bin
 

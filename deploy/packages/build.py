@@ -47,8 +47,9 @@ sys.exit(main())
 def main() -> None:
     """Stage the files once, pack them twice."""
     parser = argparse.ArgumentParser(description="Build the deb and the rpm of a wheel.")
-    parser.add_argument("--wheel", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--wheel", type=Path, default=Path())
+    parser.add_argument("--out", type=Path, default=Path())
+    parser.add_argument("--check", action="store_true", help="only say whether the tools are there")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "packages")
     parser.add_argument("--formats", default="deb,rpm", help="deb, rpm or both, comma between [deb,rpm]")
     given = parser.parse_args()
@@ -58,6 +59,8 @@ def main() -> None:
         sys.exit(f"--formats: {', '.join(unknown)} is neither deb nor rpm")
     if missing := [tools[name] for name in formats if shutil.which(tools[name]) is None]:
         sys.exit(f"not found: {', '.join(missing)}. On Debian: apt-get install dpkg-dev rpm")
+    if given.check:
+        return
     if not given.wheel.is_file():
         sys.exit(f"{given.wheel}: there is no such wheel; `make wheel` builds one")
     version = given.wheel.name.split("-")[1]

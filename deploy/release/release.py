@@ -60,6 +60,13 @@ def usable(key: str) -> Path:
         sys.exit("not found: ssh-keygen. On Debian: apt-get install openssh-client")
     if not Path(key).is_file():
         sys.exit(f"{key}: there is no such key")
+    tried = subprocess.run(
+        ["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", NAMESPACE],
+        input=b"", capture_output=True, check=False,
+    )  # fmt: skip
+    if tried.returncode:
+        why = tried.stderr.decode(errors="replace").strip()
+        sys.exit(f"{key}: cannot sign with it: {why}. It has to be a private SSH key, or one in the agent.")
     return Path(key).resolve()
 
 

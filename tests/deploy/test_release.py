@@ -159,6 +159,30 @@ def test_without_a_key_nothing_is_built(tmp_path: Path) -> None:
         assert said in done.stderr
 
 
+@NEEDS_SSH
+def test_what_cannot_sign_is_refused_before_anything_is_built(tmp_path: Path, key: Path) -> None:
+    assert release("check", "--key", key).returncode == 0
+    key.write_bytes(key.read_bytes().replace(b"KEY", b"TEXT"))
+    key.with_suffix(".pub").unlink()
+    done = release("check", "--key", key)
+    assert done.returncode == 1
+    assert f"{key}: cannot sign with it" in done.stderr
+
+
+def test_tools_that_are_missing_are_said_before_anything_is_built(tmp_path: Path) -> None:
+    script = ROOT / "deploy" / "packages" / "build.py"
+    done = subprocess.run(
+        [sys.executable, script, "--check"],
+        env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "not found: dpkg-deb, rpmbuild" in done.stderr
+    (tmp_path / "dpkg-deb").symlink_to("/bin/true")
+    words = [sys.executable, script, "--check", "--formats", "deb"]
+    assert subprocess.run(words, env={"PATH": str(tmp_path)}, check=False).returncode == 0
+    assert list(tmp_path.iterdir()) == [tmp_path / "dpkg-deb"]
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Path]:
     """A copy of what git tracks, where `make` leaves this checkout alone."""
