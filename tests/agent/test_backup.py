@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 import zstandard
 
@@ -26,8 +27,10 @@ from elfmesh.agent.disk.restore import restore
 from elfmesh.agent.disk.statelog import StateLog
 from elfmesh.agent.disk.storage import DiskStorage, MemoryStorage
 from elfmesh.control.events import Append, Persist, ReadLog
+from elfmesh.control.results import row_pages
 from elfmesh.control.results.log import ResultsLog
 from elfmesh.control.results.logs import ResultsLogs
+from elfmesh.control.results.page_files import PageFiles
 from elfmesh.control.results.pages import decode_page, encode_frame
 from elfmesh.control.results.records import ResultRecord
 from elfmesh.errors import ConfigError, DataError
@@ -263,6 +266,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "behind sums": lambda: packed([head(), entry(SUMS_NAME, b"{}"), entry("functions")]),
     "behind the archive": lambda: sealed(head(), behind=b"more"),
     "a bomb": lambda: sealed(head(), entry("sinks/a", bytes(64 << 20))),
+    "many files": lambda: sealed(head(), *(entry(f"sinks/{number}", b"") for number in range(50_000))),
     "newer": lambda: sealed(head(FORMAT + 1)),
     "no zstd": lambda: b"not a backup",
     "nothing": lambda: b"",
@@ -331,6 +335,34 @@ def test_directories_in_use_and_wrong_places_are_refused(
     assert main(["restore", str(tmp_path / "b"), str(tmp_path / "link")]) == 65
     (tmp_path / "empty").mkdir()
     assert main(["restore", str(tmp_path / "b"), str(tmp_path / "empty")]) == 0
+
+
+def test_rows_in_pages_are_in_the_backup_and_come_back(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    agent_directory(root, 1)
+    table, pages = row_pages.packed(
+        pa.table({"n": range(1000)}), b"", 0, row_pages.RowLimits(inline=1000, page=2000)
+    )
+    assert len(pages) > 2
+    kept = PageFiles(root / "results" / JOB.hex())
+    for page in pages:
+        kept.keep(1, page)
+    ResultsLogs(root / "results").append(Append(JOB, "inc", record(1), table))
+    backup(root, tmp_path / "copy", 0)
+    restore(tmp_path / "copy", tmp_path / "again")
+    again = PageFiles(tmp_path / "again" / "results" / JOB.hex())
+    assert [again.read(1, row_pages.digest_of(page)) for page in pages] == list(pages)
+    assert records_in(tmp_path / "again") == [0, 1]
+
+
+def test_what_elf_repair_has_kept_beside_is_in_no_backup(tmp_path: Path) -> None:
+    root = tmp_path / "data"
+    agent_directory(root)
+    for name in ("audit.log", "audit.log.1", "audit.log.damaged"):
+        (root / name).write_bytes(b"")
+    backup(root, tmp_path / "copy", 0)
+    restore(tmp_path / "copy", tmp_path / "again")
+    assert sorted(path.name for path in (tmp_path / "again").glob("audit*")) == ["audit.log", "audit.log.1"]
 
 
 def test_a_state_log_that_is_damaged_is_no_source_of_a_backup(tmp_path: Path) -> None:

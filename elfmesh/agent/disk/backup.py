@@ -215,7 +215,7 @@ def _stable(names: Callable[[], object], read: Callable[[], Files]) -> Files:
 
 
 def _audit_names(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.glob(f"{AUDIT_LOG}.*") if path.suffix != ".new")
+    return sorted(path.name for path in directory.glob(f"{AUDIT_LOG}.*") if path.suffix[1:].isdecimal())
 
 
 def _audit(directory: Path) -> Files:

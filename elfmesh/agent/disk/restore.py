@@ -31,7 +31,8 @@ from elfmesh.text import printable
 _PART = r"[A-Za-z0-9_+=-][A-Za-z0-9_.+=-]{0,254}"
 _NAME = re.compile(
     rf"state\.log|functions|audit\.head|audit\.log(\.\d{{1,9}})?|results/journal"
-    rf"|results/[0-9a-f]{{40}}/(meta|[+-]\d{{1,20}}\.seg)|(dead-letter|sinks)(/{_PART}){{1,6}}"
+    rf"|results/[0-9a-f]{{40}}/(meta|[+-]\d{{1,20}}\.seg|pages/[+-]\d{{1,20}}-[0-9a-f]{{32}}\.page)"
+    rf"|(dead-letter|sinks)(/{_PART}){{1,6}}"
 )
 """The names of what is in a data directory and may come from a backup: no absolute one, no `..`, no id."""
 
@@ -48,6 +49,10 @@ GROWTH_MAX = 200
 
 GROWTH_FREE_BYTES = 16 << 20
 """What a backup may unfold to in any case."""
+
+BLOCK_BYTES = 4096
+"""What a file takes on a disk beside its content."""
+
 WINDOW_BYTES_MAX = 1 << 27
 
 
@@ -110,7 +115,7 @@ def _unpack(source: Path, root: Path) -> tuple[Head, int]:
             tarfile.open(fileobj=packed, mode="r|") as archive,
         ):
             for entry in archive:
-                room -= entry.size
+                room -= entry.size + BLOCK_BYTES
                 if room < 0:
                     raise _foreign(source, f"it unfolds to more than {GROWTH_MAX} times its size")
                 data = _content(archive, entry, source, found)
