@@ -109,7 +109,7 @@ wheel: $(STAMP) $(TOOLS)/.installed ## the source distribution and the wheel of 
 	@rm -rf build/wheel dist && mkdir -p dist
 	@$(TOOLS)/bin/python setup.py --quiet sdist --dist-dir dist
 	@$(TOOLS)/bin/python deploy/release/release.py sdist dist/*.tar.gz
-	@ELFMESH_REQUIRE_NATIVE=1 ELFMESH_CFLAGS=-g0 $(TOOLS)/bin/python -m pip --disable-pip-version-check wheel --quiet \
+	@umask 022; ELFMESH_REQUIRE_NATIVE=1 ELFMESH_CFLAGS=-g0 $(TOOLS)/bin/python -m pip --disable-pip-version-check wheel --quiet \
 		--no-deps --no-build-isolation --wheel-dir build/wheel dist/*.tar.gz
 	@if [ "$$(uname)" = Linux ]; then \
 		PATH="$(CURDIR)/$(TOOLS)/bin:$$PATH" auditwheel repair --wheel-dir dist build/wheel/*.whl; \

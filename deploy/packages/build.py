@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import csv
 import gzip
 import hashlib
 import os
@@ -120,6 +121,8 @@ def make_environment(prefix: Path, wheel: Path) -> None:
         left.unlink()  # where the wheel lay on the machine that built this
     for left in (*packages.rglob("tests"), *packages.glob("pyarrow/include"), *packages.glob("pyarrow/src")):
         shutil.rmtree(left, ignore_errors=True)
+    for record in packages.glob("*.dist-info/RECORD"):
+        leave_out_missing(record)
     for left in packages.rglob("*.so*"):
         left.chmod(0o644)
     hashes = py_compile.PycInvalidationMode.UNCHECKED_HASH  # no times inside: the same bytes each time
@@ -136,6 +139,14 @@ def make_environment(prefix: Path, wheel: Path) -> None:
     launcher = prefix / "bin" / "elf"
     launcher.write_text(LAUNCHER.format(prefix=PREFIX))
     launcher.chmod(0o755)
+
+
+def leave_out_missing(record: Path) -> None:
+    """Of a list of installed files, those that are not packed: their hashes are of paths of this machine."""
+    with record.open(newline="") as file:
+        rows = [row for row in csv.reader(file) if (record.parent.parent / row[0]).exists()]
+    with record.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 # -- deb -----------------------------------------------------------------------------------------------

@@ -113,6 +113,16 @@ def test_a_directory_without_damage_is_clean_and_stays_as_it_is(recorded: Path, 
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
 
+def test_check_says_nothing_that_the_agent_would_say(
+    recorded: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for file in ("state.log", "frames.log", "audit.log", SEGMENT, META):
+        ((_, root), *_) = damaged(recorded, tmp_path / Path(file).name, file, DAMAGES[0])
+        caplog.clear()
+        assert examine(root)
+        assert caplog.records == [], file
+
+
 def test_check_names_file_offset_and_what_and_changes_nothing(recorded: Path, tmp_path: Path) -> None:
     ((_, root), *_) = damaged(recorded, tmp_path, SEGMENT, DAMAGES[0])
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from elfmesh import connect
@@ -198,9 +199,12 @@ def test_a_page_that_is_rotten_or_missing_comes_from_another_voter(fleet: Fleet)
 
 
 @pytest.mark.exhaustive
-def test_a_result_of_a_million_keys_is_delivered(fleet: Fleet) -> None:
+def test_a_result_of_a_million_keys_is_delivered(fleet: Fleet, tmp_path: Path) -> None:
     each = 333_440
-    fleet.start(3, options=",format=json,idle=1 h")
+    sink = tmp_path / "sink.toml"
+    sink.write_text(f'[sinks.files]\ntype = "parquet"\njobs = ["e2e/*"]\npath = "{tmp_path}/parquet"\n')
+    fleet.start(1, options=",format=json,idle=1 h", extra=["-c", str(sink)])
+    fleet.start(2, options=",format=json,idle=1 h")
     fleet[1].apply(MANY)
     for agent in fleet:
         with fleet.log(agent.number).open("a") as file:
@@ -218,3 +222,14 @@ def test_a_result_of_a_million_keys_is_delivered(fleet: Fleet) -> None:
     assert lines[0]["counts"]["contributed"] == 3 * each
     rows = [row for line in lines for row in line["rows"]]
     assert rows == [{"w": f"word-{key:07}", "n": 1} for key in range(3 * each)]
+    said = json.loads(elf(fleet[1], "verify", "e2e/many", "--interval", "0", "-o", "json"))
+    assert (said["state"], said["rows"]) == ("equal", 3 * each)
+
+    def written() -> Any:
+        found = [pq.read_table(path, columns=["w", "n"]) for path in tmp_path.glob("parquet/**/*.parquet")]
+        return sum(table.num_rows for table in found) >= 3 * each and pa.concat_tables(found)
+
+    table = eventually(written, what="the result in the sink")
+    assert table.num_rows == 3 * each
+    assert table["w"].to_pylist() == [row["w"] for row in rows]
+    assert set(table["n"].to_pylist()) == {1}

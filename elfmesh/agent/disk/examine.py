@@ -138,7 +138,7 @@ def _state(root: Path) -> Iterator[Finding]:
     if not path.exists() and not rewritten:
         return
     try:
-        with _silent(statelog.__name__):
+        with _silent("elf.agent"):
             loss = statelog.StateLog(storage, owner, rewritten, rewritten).loss
     except StorageError as error:
         yield Finding(path, 0, error.message, "it does not start. Start it with the release that wrote it.")
@@ -195,7 +195,7 @@ def _results(root: Path) -> Iterator[Finding]:
 def _vouched(root: Path) -> dict[str, tuple[str, int]]:
     """By the directory of a job's log, the incarnation and the last record that the agent's vote names."""
     try:
-        with _silent(statelog.__name__):
+        with _silent("elf.agent"):
             items = statelog.StateLog(_copy_of(root, statelog.NAME)).items()
     except StorageError:
         return {}
