@@ -178,7 +178,7 @@ def test_tools_that_are_missing_are_said_before_anything_is_built(tmp_path: Path
     assert done.returncode == 1
     assert "not found: dpkg-deb, rpmbuild" in done.stderr
     (tmp_path / "dpkg-deb").symlink_to("/bin/true")
-    words = [sys.executable, script, "--check", "--formats", "deb"]
+    words: list[str | Path] = [sys.executable, script, "--check", "--formats", "deb"]
     assert subprocess.run(words, env={"PATH": str(tmp_path)}, check=False).returncode == 0
     assert list(tmp_path.iterdir()) == [tmp_path / "dpkg-deb"]
 

@@ -14,13 +14,17 @@ only when the votes that came with it are durable.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from elfmesh.agent.disk.statelog import StateLog
 from elfmesh.agent.failpoints import reach
 from elfmesh.control import events as ctl
+from elfmesh.control.register.lost_votes import KIND as LOST
+from elfmesh.control.register.lost_votes import Loss, decode_loss
 
+log = logging.getLogger("elf.agent")
 Write = ctl.Append | ctl.Persist
 RECORD = "result"
 RECORDS_BYTES_MAX = 4 << 20
@@ -49,6 +53,14 @@ class Records(Protocol):
     def put_back(self, prepared: Sequence[bytes]) -> None:
         """Add what a power cut took, durably; logs that were dropped or began anew stay as they are."""
         ...
+
+
+def _log_loss(loss: Loss) -> None:
+    log.error(
+        "%s %s: this agent has lost its votes. It votes on no job until its next start, and then not until"
+        " the job's master has replaced its vote",
+        loss.path, loss.reason,
+    )  # fmt: skip
 
 
 class Durable:
@@ -91,6 +103,9 @@ class Durable:
         self._state.apply([self._kept(effect, prepared) for effect in effects])
         for kind in kinds:
             reach("persisted", kind)
+        for effect in effects:
+            if isinstance(effect, ctl.Persist) and effect.kind == LOST and effect.data:
+                _log_loss(decode_loss(effect.data))
 
     def _kept(self, effect: Write, prepared: Iterator[bytes]) -> ctl.Persist:
         """What the state log has of a write."""

@@ -55,19 +55,22 @@ class VoteCounts:
         self._at: dict[bytes, float] = {}
         self._kept: dict[bytes, float] = {}
 
-    def newer(self, voter: Contact, votes: int) -> Seen | None:
+    def newer(self, voter: Contact, votes: int, asked: float) -> Seen | None:
         """What was seen of a voter, if its answer is older than that; else the answer is remembered.
 
         Args:
             voter: as it has answered.
             votes: given by it in all; 0: it is of a release that does not count.
+            asked: since when a question to it is open, -inf if none is. An answer to a question that is
+                younger than what was seen cannot have been overtaken.
         """
         known = self._seen.get(voter.id)
         now = self._office.now
         if known is not None and voter.incarnation < known.boot:
             return known
         if known is not None and 0 < votes < known.votes:
-            late = voter.incarnation == known.boot and now - self._at.get(voter.id, float("-inf")) < LATE_S
+            at = self._at.get(voter.id, float("-inf"))
+            late = voter.incarnation == known.boot and asked <= at and now - at < LATE_S
             return None if late else known
         seen = Seen(voter.incarnation, max(votes, 0 if known is None else known.votes))
         if seen == known:
