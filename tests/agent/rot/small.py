@@ -13,7 +13,6 @@ import msgspec
 from elfmesh.agent.archive.archive import Archive
 from elfmesh.agent.archive.config import ArchiveConfig
 from elfmesh.agent.authority import audit, signatures
-from elfmesh.agent.config import StreamConfig
 from elfmesh.agent.disk.crashes import CrashGuard
 from elfmesh.agent.disk.storage import DiskStorage
 from elfmesh.agent.inputs.kafka_place import Place, encode_place, read_place
@@ -22,6 +21,7 @@ from elfmesh.agent.inputs.spool import whole_lines_of
 from elfmesh.agent.sinks.base import Item, LogName
 from elfmesh.agent.sinks.letters import Letters
 from elfmesh.agent.stream_formats import format_of
+from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.control import signing
 from elfmesh.control.results.page_files import PageFiles
 from elfmesh.control.results.records import ResultRecord
