@@ -282,6 +282,7 @@ class Proposer:
             return
         self._contacts[sender.id] = sender
         self.silent[sender.id] = ANSWERED
+        self.superseded.discard(sender.id)
         self.reports[sender.id] = Report(sender, message.terms, message.latest)
         told = begun.promised(sender.id, message.accepted, cell, sender.incarnation, message.floor)
         for contact in cell.contacts if cell is not None else ():
