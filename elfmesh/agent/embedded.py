@@ -143,6 +143,7 @@ class LogRun(LogInput):
 
     def _results(self, budget: MemoryBudget) -> Iterator[IntervalResult]:
         worker = self.read(budget)
+        self._refuse_names_outside()
         if self.statement.window is None and not any(worker.totals):
             yield self._answer(worker, 0, (0,) * len(worker.totals), {})
         for index, counts, tables in shown(self.statement, worker.take(worker.end_index)):
@@ -235,6 +236,19 @@ class LogRun(LogInput):
             for name in self.statement.fields_of(stream):
                 if name not in formats.schema.types and name not in known and not name.startswith("_"):
                     self.stats.unseen[name] = suggest(name, discover_columns(*self._first))
+
+    def _refuse_names_outside(self) -> None:
+        """Refuse names in queries in brackets that no record of their stream has; a row outside may.
+
+        Raises:
+            QueryError: at the first such name.
+        """
+        for each in self.statement.bare:
+            paths, formats = self._logs.get(each.stream, ((), None))
+            read_as_json = any(self.stats.formats.get(path) == "json" for path in paths)
+            if read_as_json and formats is not None and each.path not in formats.schema.types:
+                message = f"no record of {each.stream} has a value in {each.path}"
+                raise self.statement.origin.error(message, each.at, each.remedy)
 
     def _count(self, errors: int, samples: Iterable[str]) -> None:
         self.stats.parse_errors += errors

@@ -33,7 +33,7 @@ from elfmesh.agent.sources.bad_lines import newlines
 from elfmesh.agent.sources.blocks import Block, is_compressed, is_pipe, read_blocks
 from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.sources.records import cutter_for
-from elfmesh.control.ql import Query, Statement, expand
+from elfmesh.control.ql import Query, Statement, declare, expand
 from elfmesh.control.ql.block import BlockRows
 from elfmesh.control.ql.impossible import Doubts
 from elfmesh.errors import DataError, QueryError
@@ -74,7 +74,9 @@ class LogInput:
         stdin: BinaryIO | None = None,
         on_bytes: Callable[[int], None] | None = None,
     ) -> None:
-        self.statement = statement
+        declared = {name: formats.static_schema for name, (_, formats) in logs.items()}
+        columns = {name: tuple(schema.names) for name, schema in declared.items() if schema is not None}
+        self.statement = declare(statement, columns)
         self.stats = RunStats()
         self._logs = logs
         self._jobs = jobs

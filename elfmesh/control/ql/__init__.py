@@ -9,7 +9,7 @@ from elfmesh.lazy import lazy_names
 
 if TYPE_CHECKING:
     from elfmesh.control.ql.changes import RESET, compare, same_records
-    from elfmesh.control.ql.parsing import expand, parse, parse_many
+    from elfmesh.control.ql.parsing import declare, expand, parse, parse_many
     from elfmesh.control.ql.query import Prepared
     from elfmesh.control.ql.relation import joined_inputs
     from elfmesh.control.ql.sessions import left_out
@@ -30,7 +30,7 @@ else:
         __name__,
         {
             "changes": "RESET compare same_records",
-            "parsing": "expand parse parse_many",
+            "parsing": "declare expand parse parse_many",
             "query": "Prepared",
             "relation": "joined_inputs",
             "sessions": "left_out",
@@ -53,6 +53,7 @@ __all__ = [
     "TableSpec",
     "Window",
     "compare",
+    "declare",
     "expand",
     "job_read",
     "joined_inputs",

@@ -15,6 +15,7 @@ from sqlglot import exp
 from elfmesh.control.ql.constants import check_constants
 from elfmesh.control.ql.draft_elements import Lateral, in_items, is_lateral, unnested, views
 from elfmesh.control.ql.draft_groups import read_groups
+from elfmesh.control.ql.draft_items import read_items
 from elfmesh.control.ql.draft_limits import TOO_MANY, NodeBudget, row_count
 from elfmesh.control.ql.draft_names import no_order, reads_itself, renamed
 from elfmesh.control.ql.draft_types import (
@@ -29,8 +30,9 @@ from elfmesh.control.ql.draft_types import (
     told_apart,
 )
 from elfmesh.control.ql.draft_windows import with_windows
-from elfmesh.control.ql.nodes import Call, Expr, Field, Literal, Scalar, Star, WindowBound
-from elfmesh.control.ql.paths import dotted_parts
+from elfmesh.control.ql.names import Bare
+from elfmesh.control.ql.nodes import Call, Expr, Literal, Scalar
+from elfmesh.control.ql.outer_names import Declared, OuterNames
 from elfmesh.control.ql.python_function import PythonFunction
 from elfmesh.control.ql.refusals import CLAUSES, SELECTS_NOTHING
 from elfmesh.control.ql.render import render
@@ -70,7 +72,9 @@ class Drafter:
         scalars: queries in brackets of which one value is needed, inner ones first.
         functions: Python functions that the statement declares.
         listed: the columns that `*` means, by stream.
+        declared: the columns of streams whose formats say them, by stream.
         stars: where `*` means columns that are not known.
+        bare: names that may be those of a row outside.
     """
 
     origin: SourceText
@@ -80,7 +84,9 @@ class Drafter:
     scalars: list[tuple[str, Draft]] = field(default_factory=list)
     functions: Mapping[str, PythonFunction] = field(default_factory=dict)
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    declared: Declared = field(default_factory=dict)
     stars: list[Place] = field(default_factory=list)
+    bare: list[Bare] = field(default_factory=list)
     _depth: int = 0
     _budget: NodeBudget = field(default_factory=NodeBudget)
     _around: list[Scope] = field(default_factory=list)
@@ -155,15 +161,15 @@ class Drafter:
                 read, one = self._input(join.this, named)
             reads.append(read)
             inputs.append(one)
-        tree, nested = self._unnested(tree)
+        tree, nested = self._unnested(tree, inputs, named)
         aliases = {
             node.alias.lower(): reads_itself(node) for node in tree.expressions if isinstance(node, exp.Alias)
         }
-        scope = Scope(self.origin, inputs, aliases, tuple(self._around))
+        scope = Scope(self.origin, inputs, aliases, tuple(self._around), self.bare)
         translator = self._translator(named, scope)
         how = [self._beside(join, translator, at, reads) for at, join in enumerate(joins, 1)]
         inner = [self._nested(each, named, translator) for each in nested]
-        items = self._items(tree, translator)
+        items = read_items(tree, translator, self.stars)
         where, having = tree.args.get("where"), tree.args.get("having")
         where = None if where is None else translator.expr(where.this)
         with scope.within(GROUP):
@@ -183,11 +189,14 @@ class Drafter:
         columns = tuple(name or render(expr) for name, expr in items)
         return SelectDraft(select, scope, reads, how, columns, sets, select.start, inner)
 
-    def _unnested(self, tree: exp.Select) -> tuple[exp.Select, list[Nested]]:
+    def _unnested(
+        self, tree: exp.Select, inputs: list[Input], named: Mapping[str, Any]
+    ) -> tuple[exp.Select, list[Nested]]:
         """The SELECT without the queries in brackets that depend on its rows, and these."""
         if tree.find(exp.Exists, exp.Subquery) is None:
             return tree, []
         tree = tree.copy()
+        OuterNames(self.declared, self._error).qualify(tree, inputs, named)
         return tree, Unnesting(tree, self._error).nested
 
     def _nested(
@@ -206,40 +215,6 @@ class Drafter:
 
         return Translator(self.origin, scope, self.start, scalar, self.functions)
 
-    def _items(self, tree: exp.Select, translator: Translator) -> list[tuple[str | None, Expr]]:
-        scope = translator.scope
-        schemaless = not scope.joined and scope.inputs[0].columns is None
-        items: list[tuple[str | None, Expr]] = []
-        for node in tree.expressions:
-            if isinstance(node, exp.Alias):
-                expr = translator.expr(node.this)
-                if isinstance(expr, Star):
-                    raise self._error(
-                        node, "* is no value: it takes no name", "Write * alone, or name a field."
-                    )
-                items.append((node.alias, expr))
-                continue
-            expr = translator.expr(node)
-            qualifier = node.table if isinstance(node, exp.Column) else ""
-            if unlisted := isinstance(expr, Star) and scope.is_open(qualifier):
-                self.stars.append(translator.place(node))
-            if isinstance(expr, WindowBound) and node.name.lower() == expr.side:
-                items.append((expr.side, expr))  # window.start: a field is its last part, as everywhere
-            elif schemaless and (unlisted or not isinstance(expr, Star)):
-                items.append((None, expr))
-            elif isinstance(expr, Star):
-                fields = scope.stars(qualifier, translator.place(node))
-                items += [(scope.plain(each.path), each) for each in fields]
-            elif isinstance(expr, Field):
-                plain = scope.plain(expr.path)
-                one = next((one for one in scope.inputs if one.find(plain)), None)
-                items.append((plain if one is not None else plain.rpartition(".")[2], expr))
-            elif isinstance(expr, Call) and expr.name == "field of":
-                items.append((expr.option if dotted_parts(node) else None, expr))
-            else:
-                items.append((None, expr))
-        return items
-
     def _input(self, table: Any, named: Mapping[str, Any]) -> tuple[Read, Input]:
         place = self._place(table)
         alias, called = table.args.get("alias"), table.alias
@@ -255,7 +230,9 @@ class Drafter:
         name, space = table.name, table.db
         if name.lower() in named and not space:
             tree, before = named[name.lower()]
+            around, self._around = self._around, []  # a query of WITH sees no rows outside
             draft = self._named(tree, alias, before)
+            self._around = around
             return draft, Input(called or name, draft.columns, place)
         if alias is not None and alias.args.get("columns"):
             raise no_order(alias, name, self._error)
@@ -269,8 +246,9 @@ class Drafter:
             return StreamRead(job, ()), Input(called or name, None, place, name)
         labels = self.labels.get((table.this._meta or {}).get("start", -1), ())
         return StreamRead(name, labels), Input(
-            called or name, None, place, name, listed=self.listed.get(name)
-        )
+            called or name, None, place, name, listed=self.listed.get(name), stream=name,
+            declared=self.declared.get(name),
+        )  # fmt: skip
 
     def _named(self, tree: Any, alias: Any, named: Mapping[str, Any]) -> Draft:
         """The draft of a query below, under the column names of its alias."""

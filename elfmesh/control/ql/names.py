@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from elfmesh.control.ql.nodes import Aggregate, Expr, Field, place_of, rewrite, walk
-from elfmesh.control.ql.text_source import SourceText
+from elfmesh.control.ql.text_source import Place, SourceText
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,28 @@ class Item:
     name: str
     expr: Expr
     aliased: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """A name without its input in a query in brackets: only records say whether it is one of their fields.
+
+    Attributes:
+        stream: of the query in brackets.
+        path: the name.
+        at: where it stands.
+        meant: what it may mean, written with its input.
+    """
+
+    stream: str
+    path: str
+    at: Place
+    meant: tuple[str, ...]
+
+    @property
+    def remedy(self) -> str:
+        """What to write instead."""
+        return f"Write {' or '.join(self.meant)}."
 
 
 class Names:

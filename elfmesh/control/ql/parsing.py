@@ -8,11 +8,10 @@ Nothing of sqlglot is subclassed. Its errors are translated into ours: one line,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from types import MappingProxyType
 
 import sqlglot
 from sqlglot import exp
@@ -20,6 +19,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elfmesh.control.ql.analysis import analyse
+from elfmesh.control.ql.clause_order import check_order
 from elfmesh.control.ql.clauses import Cut, Cutter
 from elfmesh.control.ql.declared import masked
 from elfmesh.control.ql.draft_types import Draft, SelectDraft, StreamRead
@@ -27,11 +27,12 @@ from elfmesh.control.ql.drafts import Drafter
 from elfmesh.control.ql.inline import check_uses
 from elfmesh.control.ql.lowering import is_part
 from elfmesh.control.ql.nodes import Star
+from elfmesh.control.ql.parsing_errors import translated, unreadable
 from elfmesh.control.ql.planning import Planner
 from elfmesh.control.ql.precedence import regrouped
 from elfmesh.control.ql.relation import Derived, Part, rests_on
 from elfmesh.control.ql.statement import SAME, Statement, TableSpec, Window, is_beside, part_table
-from elfmesh.control.ql.text_source import NOWHERE, Place, SourceText
+from elfmesh.control.ql.text_source import SourceText
 from elfmesh.control.ql.waiting import Listed, streams_read, waiting
 from elfmesh.control.ql.windowing import Times, window_of
 from elfmesh.control.ql.windows import TIME_COLUMN
@@ -126,9 +127,31 @@ def expand(statement: Statement, columns: Sequence[str], stream: str | None = No
             message = "* beside several streams needs the columns of each of them"
             raise statement.origin.error(message, statement.offset, "Name the fields after SELECT.")
         known = {**dict(statement.listed), stream or statement.streams[0]: tuple(columns)}
+    return _again(statement, known, dict(statement.declared))
+
+
+def declare(statement: Statement, columns: Listed) -> Statement:
+    """The statement, where the formats of streams say their columns; itself if these change nothing.
+
+    A name in a query in brackets that is no column of its streams then is one of the row outside.
+
+    Args:
+        statement: of `parse`.
+        columns: of the streams that have such a format.
+
+    Raises:
+        QueryError: a name may be a column of several inputs; whatever else is wrong.
+    """
+    if not columns or not (statement.bare or (statement.star and statement.parts)):
+        return statement
+    return _again(statement, dict(statement.listed) or None, columns)
+
+
+def _again(statement: Statement, columns: Sequence[str] | Listed | None, declared: Listed) -> Statement:
+    """A statement, read again with more columns."""
     for tokens in _split(statement.origin):
         if tokens[0].start == statement.offset:
-            return _statement(statement.origin, tokens, known)
+            return _statement(statement.origin, tokens, columns, declared)
     raise AssertionError("a statement begins at its own offset")
 
 
@@ -140,7 +163,7 @@ def _split(origin: SourceText) -> Iterator[list[Token]]:
     try:
         tokens = sqlglot.Dialect.get_or_raise(_DIALECT).tokenize(masked(origin.text))
     except TokenError:
-        raise _unreadable(origin) from None
+        raise unreadable(origin) from None
     group: list[Token] = []
     empty = True
     for token in tokens:
@@ -158,13 +181,20 @@ def _split(origin: SourceText) -> Iterator[list[Token]]:
         raise origin.error("there is no query in the text", 0, "Write SELECT ... FROM stream.")
 
 
-def _statement(origin: SourceText, tokens: list[Token], columns: Sequence[str] | Listed | None) -> Statement:
+def _statement(
+    origin: SourceText,
+    tokens: list[Token],
+    columns: Sequence[str] | Listed | None,
+    declared: Listed = MappingProxyType({}),
+) -> Statement:
     """One statement; `columns` are those of `*`, by stream where it waited for them."""
     cut = Cutter(origin, tokens).cut()
     tree = _parse_sql(origin, cut.tokens)
     start = origin.place(cut.tokens[0].start)
     listed = columns if isinstance(columns, Mapping) else {}
-    drafter = Drafter(origin, cut.labels, cut.beside, start, functions=cut.functions, listed=listed)
+    drafter = Drafter(
+        origin, cut.labels, cut.beside, start, functions=cut.functions, listed=listed, declared=declared
+    )
     try:
         draft: Draft | None = drafter.draft(tree)
     except QueryError:
@@ -176,7 +206,10 @@ def _statement(origin: SourceText, tokens: list[Token], columns: Sequence[str] |
             raise origin.error("a job cannot SELECT *", drafter.stars[0], "Name the fields it returns.")
         done = waiting(origin, tree, cut.labels, listed, drafter.stars[0])
         text = origin.text[tokens[0].start : tokens[-1].end + 1]
-        return replace(done, text=text, offset=tokens[0].start, functions=tuple(cut.functions.values()))
+        return replace(
+            done, text=text, offset=tokens[0].start, functions=tuple(cut.functions.values()),
+            declared=tuple(declared.items()),
+        )  # fmt: skip
     star_columns = None if columns is None or isinstance(columns, Mapping) else columns
     times: Times = {}
     drafts = [draft, *(each for _, each in drafter.scalars)]
@@ -194,7 +227,8 @@ def _statement(origin: SourceText, tokens: list[Token], columns: Sequence[str] |
         _check_job(origin, cut, draft, done)
     return replace(
         done, text=origin.text[tokens[0].start : tokens[-1].end + 1], job=cut.job, offset=tokens[0].start,
-        functions=tuple(cut.functions.values()),
+        functions=tuple(cut.functions.values()), declared=tuple(declared.items()),
+        bare=tuple(dict.fromkeys(drafter.bare)),
     )  # fmt: skip
 
 
@@ -308,11 +342,12 @@ def _check_joins(origin: SourceText, tokens: list[Token]) -> None:
 
 def _parse_sql(origin: SourceText, tokens: list[Token]) -> exp.Query:
     _check_joins(origin, tokens)
+    check_order(origin, tokens)
     last = tokens[-1]
     try:
         trees = sqlglot.Dialect.get_or_raise(_DIALECT).parser().parse(tokens, origin.text)
     except ParseError as error:
-        raise _translated(origin, error, last) from None
+        raise translated(origin, error, last) from None
     except RecursionError:
         raise origin.error("the query is nested too deeply", tokens[0].start, "Write it flatter.") from None
     tree = trees[0] if len(trees) == 1 else None
@@ -341,60 +376,3 @@ def _depth(tree: exp.Query) -> int:
         deepest = max(deepest, depth)
         rest += [(inner, depth + 1) for inner in node.iter_expressions()]
     return deepest
-
-
-# -- errors
-
-
-def _translated(origin: SourceText, error: ParseError, last: Token) -> QueryError:
-    """Sqlglot's error in our words: its own text speaks of tokens and classes."""
-    found: dict[str, Any] = error.errors[0] if error.errors else {}
-    highlight = str(found.get("highlight") or "")
-    line, end = int(found.get("line") or 0), int(found.get("col") or 0)
-    place = Place(line, max(1, end - len(highlight) + 1)) if line else NOWHERE
-    word = highlight.removeprefix("elf_")
-    description = str(found.get("description") or "")
-    missing = re.match(r"Expecting (\S+)", description)
-    at_end = origin.place(last.start) == place
-    if missing:
-        return origin.error(f"`{missing[1]}` is missing before `{word}`", place, f"Add {missing[1]}.")
-    if description.startswith(("Required keyword", "Expected table")):
-        hint = "The text ends too early." if at_end else ""
-        if word.lower() in _WORDS and not at_end:
-            hint = f"A column of this name is written `{word}`."
-        return origin.error(f"something is missing after `{word}`", place, hint)
-    hint = "Is a comma, an operator or a bracket missing before it?"
-    if word.upper() in _CLAUSES:
-        hint = "The order is SELECT, FROM, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT, each at most once."
-    if word.lower() in _WORDS:
-        hint += f" A column of this name is written `{word}`."
-    if beside := _BESIDE.search(masked(origin.text)):
-        hint = f"{beside[1].upper()} takes the name of a job: JOIN {beside[1].upper()} namespace.job j ON ..."
-    return origin.error(f"the query cannot be read at `{word}`", place, hint)
-
-
-_CLAUSES = {"FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "SELECT", "JOIN"}
-
-_WORDS = {"case", "when", "then", "else", "select", "where", "having", "join", "on", "union", "with"}
-"""Words that logs have as names of fields, and that mean something else where a column may stand."""
-
-_BESIDE = re.compile(r"\bJOIN\s+(SAME|LATEST)\b(?!\s+\w+\s*\.)(?!\s*\.)", re.IGNORECASE)
-"""SAME or LATEST without the name of a job behind it."""
-
-
-_OPENING = re.compile(
-    r"--[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`|(['\"`]|/\*)", re.DOTALL
-)
-
-
-def _unreadable(origin: SourceText) -> QueryError:
-    """The tokenizer gives no place: find the quote or comment that is never closed."""
-    for match in _OPENING.finditer(origin.text):
-        if match[1]:
-            what = "comment" if match[1] == "/*" else "quote"
-            return origin.error(
-                f"this {what} is never closed",
-                match.start(1),
-                f"Close it with {'*/' if what == 'comment' else match[1]}.",
-            )
-    return origin.error("the text cannot be split into words", 0, "Look for a stray quote or backslash.")

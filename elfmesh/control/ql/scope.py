@@ -13,6 +13,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from elfmesh.control.ql.names import Bare
 from elfmesh.control.ql.nodes import Field
 from elfmesh.control.ql.text_source import Place, SourceText
 from elfmesh.errors import QueryError
@@ -34,6 +35,8 @@ class Input:
         at: where it stands.
         made: of the rows of the inputs before it, by LATERAL VIEW or UNNEST: its names come first.
         listed: what `*` means of a stream, where that is known.
+        stream: of records that show their fields, the name of the stream.
+        declared: of a stream, the columns that its format says it has.
     """
 
     name: str
@@ -43,6 +46,13 @@ class Input:
     used: dict[str, None] = field(default_factory=dict)
     made: bool = False
     listed: tuple[str, ...] | None = None
+    stream: str = ""
+    declared: tuple[str, ...] | None = None
+
+    @property
+    def known(self) -> tuple[str, ...] | None:
+        """All names that it can have; None: it may have any."""
+        return self.declared if self.columns is None else self.columns
 
     def answers_to(self, name: str) -> bool:
         """Whether a qualifier means this input."""
@@ -60,6 +70,9 @@ class Input:
 STAR = "*"
 """The name of what stands for all columns of a stream."""
 
+IMPLICIT = ("ts", "_raw", "_source", "_host")
+"""Columns that every stream has."""
+
 
 class Scope:
     """Resolves the names of one SELECT.
@@ -70,6 +83,7 @@ class Scope:
         aliases: output names of the SELECT, lower case; true of those that read a field of that name
             themselves: in front of the groups they can only be that.
         around: of a query that stands for a value, the scopes it stands in.
+        bare: takes the names that may be those of a row outside.
     """
 
     def __init__(
@@ -78,8 +92,10 @@ class Scope:
         inputs: Sequence[Input],
         aliases: Mapping[str, bool],
         around: Sequence[Scope] = (),
+        bare: list[Bare] | None = None,
     ) -> None:
         self._around = around
+        self._bare = bare
         self._source = source
         self.inputs = list(inputs)
         self._aliases = aliases
@@ -129,6 +145,7 @@ class Scope:
         name = ".".join(parts)
         is_alias = not quoted and len(parts) == 1 and name.lower() in self._aliases
         if not self.joined and self.inputs[0].columns is None:
+            self._may_be_outside(self.inputs[0], name, at)
             return self._of(self.inputs[0], name, quoted, at)
         if is_alias and self.clause == LATE:
             return Field(name, False, at=at)
@@ -149,7 +166,18 @@ class Scope:
                 return Field(name, False, at=at)
             known = [column for one in self.inputs for column in one.columns or ()]
             raise self._source.error(f"there is no column {name}", at, _instead(name, known))
+        if unknown:
+            self._may_be_outside(unknown[0], name, at)
         return self._of((having or unknown)[0], name, True, at)
+
+    def _may_be_outside(self, one: Input, name: str, at: Place) -> None:
+        """Note a name that is taken for a field of a stream, and may be one of a row outside."""
+        if self._bare is None or not one.stream or not self._around or name in IMPLICIT:
+            return
+        others = [each for scope in self._around for each in scope.inputs if each.name != one.name]
+        if others:
+            names = tuple(f"{each.name}.{name}" for each in (*others, one))
+            self._bare.append(Bare(one.stream, name, at, names))
 
     def structure(self, parts: Sequence[str]) -> int:
         """How many names of a path are a known column of which the others are parts; 0: all are its name."""

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass, field
 
 from elfmesh.control.ql.inline import InlineTable
+from elfmesh.control.ql.names import Bare
 from elfmesh.control.ql.nodes import Expr, Field
 from elfmesh.control.ql.python_function import PythonFunction
 from elfmesh.control.ql.relation_base import Relation
@@ -224,6 +225,8 @@ class Statement:
         lookups: of a part, the tables that are joined to its records before anything else.
         functions: Python functions that it declares; of a part none.
         listed: the columns that `*` means, by stream, while others are waited for: see `waiting`.
+        declared: the columns of streams whose formats say them, where these were told: see `declare`.
+        bare: names that are taken for fields of a stream and may be those of a row outside.
     """
 
     text: str
@@ -244,6 +247,8 @@ class Statement:
     lookups: tuple[LookupJoin, ...] = ()
     functions: tuple[PythonFunction, ...] = ()
     listed: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    declared: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    bare: tuple[Bare, ...] = ()
 
     @property
     def name(self) -> str:

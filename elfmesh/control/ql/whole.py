@@ -9,7 +9,8 @@ Invariant: a record is contributed once if any part of its stream keeps it, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -29,6 +30,8 @@ from elfmesh.control.ql.python_function import FunctionSource
 from elfmesh.control.ql.query import PartQuery, Prepared
 from elfmesh.control.ql.relational import Relational
 from elfmesh.control.ql.statement import Statement, part_table
+from elfmesh.control.ql.text_source import Place
+from elfmesh.errors import QueryError
 
 T = TypeVar("T")
 Bounds = tuple[int, int] | None
@@ -95,7 +98,18 @@ class Query:
         """
         for part in self._parts if self._calls is None else map(PartQuery, self._written):
             if stream is None or part.statement.stream == stream:
-                part.check_schema(schema)
+                with self._names_outside():
+                    part.check_schema(schema)
+
+    @contextlib.contextmanager
+    def _names_outside(self) -> Iterator[None]:
+        """Say of a name that may be one of a row outside how to write that, and of no other column."""
+        try:
+            yield
+        except QueryError as error:
+            place = Place(error.line, error.column)
+            error.hint = next((each.remedy for each in self.statement.bare if each.at == place), error.hint)
+            raise
 
     def check_constants(self, schema: pa.Schema, stream: str | None = None) -> None:
         """Check what columns are compared with against a format whose types are known; see `check_schema`.
