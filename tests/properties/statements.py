@@ -181,8 +181,7 @@ class Maker:
         aggregates = [aggregate(rng, scope, rng.choice(SORTS)) for _ in range(rng.randint(1, 4))]
         seen = Scope([*keys, *keys, *aggregates])
         if not keys:
-            if rng.random() < 0.8:
-                self.features.add("global")
+            self.features.add("global")
             return NOTHING, seen, []
         shape = rng.random()
         written = [spare(key) for key in keys]

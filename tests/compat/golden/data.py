@@ -9,11 +9,13 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -22,6 +24,11 @@ from tests.compat.cases import PEERS
 from tests.compat.golden.reading import ONE, with_stream
 
 CASES = PEERS / "spark_golden" / "cases.jsonl.gz"
+OWN = Path(__file__).with_name("own.jsonl")
+"""Statements of this repository, answered by a real Spark: see `ask`."""
+
+STALE = frozenset({("postgreSQL/numeric", 475)})
+"""Cases whose rows are those of another moment than their answer: a real Spark answers 96 rows over them."""
 
 Columns: TypeAlias = tuple[tuple[str, str], ...]
 """Names with types, as Spark writes them."""
@@ -96,7 +103,8 @@ class Golden:
     @property
     def reads_unknown(self) -> bool:
         """Whether it may read what is not among the views."""
-        return not self.views and bool(_READS.search(self.asked))
+        stale = (self.file, self.number) in STALE
+        return stale or (not self.views and bool(_READS.search(self.asked)))
 
 
 def _view(found: Mapping[str, Any]) -> View:
@@ -110,19 +118,33 @@ def cases() -> tuple[Golden, ...]:
 
 
 def _read() -> Iterator[Golden]:
-    with gzip.open(CASES, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            found = json.loads(line)
-            yield Golden(
-                found["file"],
-                found["n"],
-                found.get("esql") or found["sql"],
-                {name: _view(view) for name, view in (found.get("views") or {}).items()},
-                tuple(map(tuple, found.get("cols") or ())),
-                tuple(map(tuple, found.get("rows") or ())),
-                bool(found["ok"] and found.get("esql")),
-                found.get("err", ""),
-            )
+    texts = OWN.read_text(encoding="utf-8").splitlines()
+    if CASES.is_file():
+        with gzip.open(CASES, "rt", encoding="utf-8") as lines:
+            texts += lines
+    found = [json.loads(text) for text in texts]
+    views: dict[str, dict[str, Any]] = defaultdict(dict)
+    for each in found:
+        views[each["file"]].update(each.get("views") or {})
+    return (_case(each, views[each["file"]]) for each in found)
+
+
+def _case(found: Mapping[str, Any], of_file: Mapping[str, Any]) -> Golden:
+    """A case of a file that has these views."""
+    text, views = found.get("esql") or found["sql"], found.get("views") or {}
+    if not found["ok"] and not views:  # Spark refuses it, so what it would have read is not with it
+        words = set(re.findall(r"\w+", text.lower()))
+        views = {name: view for name, view in of_file.items() if name.lower() in words}
+    return Golden(
+        found["file"],
+        found["n"],
+        text,
+        {name: _view(view) for name, view in views.items()},
+        tuple(map(tuple, found.get("cols") or ())),
+        tuple(map(tuple, found.get("rows") or ())),
+        bool(found["ok"] and found.get("esql")) and (found["file"], found["n"]) not in STALE,
+        found.get("err", ""),
+    )
 
 
 # -- Types and values

@@ -10,8 +10,9 @@ from sqlglot.tokenizer_core import TokenType
 ONE = "one"
 """A stream of one record."""
 
-_ENDS = {"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "WINDOW", "OFFSET"}
-_ENDS |= {"QUALIFY", "LATERAL", "CLUSTER", "DISTRIBUTE", "SORT", "MINUS", ";", ")"}
+_ENDS = {"WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "WINDOW"}
+_ENDS |= {"QUALIFY", "LATERAL", "CLUSTER BY", "DISTRIBUTE BY", "SORT BY", "MINUS", "OFFSET", ";", ")"}
+"""Words as the tokenizer cuts them: GROUP alone is that of WITHIN GROUP."""
 
 
 def with_stream(text: str) -> str:
@@ -36,7 +37,8 @@ def _end_of_items(words: Sequence[str], at: int) -> int | None:
         word = words[at]
         if not depth and word == "FROM" and words[at - 1] != "DISTINCT":
             return None
-        if not depth and word in _ENDS:
+        follows = words[at + 1] if at + 1 < len(words) else ""
+        if not depth and word in _ENDS and not (word == "WINDOW" and follows in (".", "(")):
             return at
         depth += (word == "(") - (word == ")")
         at += 1

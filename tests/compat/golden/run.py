@@ -80,6 +80,9 @@ def column_of(table: pa.Table, path: str) -> pa.Array:
     name, _, rest = path.partition(".")
     array = table.column(name).combine_chunks() if name in table.column_names else pa.nulls(len(table))
     for part in rest.split(".") if rest else ():
+        if pa.types.is_map(array.type):
+            array = pc.map_lookup(array, part, "first")
+            continue
         if not pa.types.is_struct(array.type) or array.type.get_field_index(part) < 0:
             return pa.nulls(len(table))
         array = pc.struct_field(array, part)
@@ -100,7 +103,7 @@ def answer_of(text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
     """The rows of a statement over typed columns, as `answer`."""
     statement = parse(text)
     known = {name.lower(): table for name, table in tables.items()}
-    (found,) = TypedRun(
+    found = TypedRun(
         statement, {name: known[name.lower()] for name in statement.streams if name.lower() in known}
     ).answers()
-    return found.table
+    return pa.concat_tables([each.table for each in found]) if found else pa.table({})

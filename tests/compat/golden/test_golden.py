@@ -144,6 +144,9 @@ def test_a_name_of_the_outer_query_is_no_misspelt_one() -> None:
         ("SELECT extract(DAY FROM x) FROM t", "SELECT extract(DAY FROM x) FROM t"),
         ("SELECT 1 IS DISTINCT FROM 2", "SELECT 1 IS DISTINCT FROM 2 FROM one"),
         ("SELECT (SELECT 'FROM') FROM t", "SELECT (SELECT 'FROM' FROM one ) FROM t"),
+        ("SELECT mode() WITHIN GROUP (ORDER BY v) FROM t", "SELECT mode() WITHIN GROUP (ORDER BY v) FROM t"),
+        ("SELECT 1 ORDER BY 1", "SELECT 1 FROM one ORDER BY 1"),
+        ("SELECT window.start, 1 FROM t", "SELECT window.start, 1 FROM t"),
         ("SELECT 1 UNION SELECT 2", "SELECT 1 FROM one UNION SELECT 2 FROM one"),
     ],
 )
