@@ -175,11 +175,12 @@ def _block(piece: Piece, cutter: LineCutter, data: bytes) -> Block:
 def _as_parsed(statement: Statement, stream: str, batch: pa.RecordBatch) -> Parsed:
     """The columns that a statement wants of a batch; a path goes into structs, what is nowhere is null."""
     rows = batch.num_rows
-    arrays = {name: read_column(_column(batch, name, rows)) for name in statement.fields_of(stream)}
+    arrays = {name: read_column(column_of(batch, name, rows)) for name in statement.fields_of(stream)}
     return Parsed(arrays, rows, rows, 0, [])
 
 
-def _column(batch: pa.RecordBatch, path: str, rows: int) -> pa.Array:
+def column_of(batch: pa.RecordBatch, path: str, rows: int) -> pa.Array:
+    """A column by its path, which goes into structs and maps; nulls where there is none."""
     place = batch.schema.get_field_index(path)
     if place >= 0:
         return batch.column(place)
@@ -187,9 +188,20 @@ def _column(batch: pa.RecordBatch, path: str, rows: int) -> pa.Array:
     place = batch.schema.get_field_index(name)
     column = batch.column(place) if place >= 0 else pa.nulls(rows)
     for part in rest:
+        if pa.types.is_map(column.type):
+            column = _values(column, part)
+            continue
         known = pa.types.is_struct(column.type) and column.type.get_field_index(part) >= 0
         column = pc.struct_field(column, part) if known else pa.nulls(rows)
     return column
+
+
+def _values(maps: pa.MapArray, key: str) -> pa.Array:
+    """The values of a key in maps, null where there is none."""
+    try:
+        return pc.map_lookup(maps, pa.scalar(key).cast(maps.type.key_type), "first")
+    except pa.ArrowInvalid:  # no such key can be
+        return pa.nulls(len(maps), maps.type.item_type)
 
 
 def contribute(

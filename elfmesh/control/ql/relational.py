@@ -42,7 +42,7 @@ from elfmesh.control.ql.relation import (
 from elfmesh.control.ql.relation_base import Relation
 from elfmesh.control.ql.statement import MAIN, Statement
 from elfmesh.control.ql.text_source import Place
-from elfmesh.control.ql.types import BIGINT, NAMES, compared_type, is_nested, wider_type
+from elfmesh.control.ql.types import BIGINT, compared_type, is_nested, type_name, wider_type
 from elfmesh.errors import QueryError
 
 ROWS_MAX = 1 << 20
@@ -197,7 +197,7 @@ class _Run:
         for array in arrays[1:]:
             both = wider_type(kind, array.type)
             if both is None:
-                names = f"{NAMES[kind]} and {NAMES[array.type]}"
+                names = f"{type_name(kind)} and {type_name(array.type)}"
                 raise self.statement.origin.error(
                     f"{name} is {names} in queries of one UNION",
                     at,
@@ -281,7 +281,7 @@ class _Run:
             kinds = operands[0].type, operands[1].type
             kind = wider_type(*kinds) if key.listed else compared_type(*kinds, equality=True)
             if kind is None or is_nested(kind):
-                names = " and ".join(NAMES.get(operand.type, str(operand.type)) for operand in operands)
+                names = " and ".join(type_name(operand.type) for operand in operands)
                 raise origin.error(
                     f"{names} cannot be compared", key.left.at, "Convert one of them with CAST."
                 )

@@ -145,9 +145,7 @@ def wider_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     pair = {left, right}
     if pair == {DATE, TIMESTAMP}:
         return TIMESTAMP
-    if STRING in pair and BOOLEAN not in pair:
-        return BINARY if BINARY in pair else STRING
-    return None
+    return STRING if STRING in pair and not pair & {BOOLEAN, BINARY} else None
 
 
 def compared_type(left: pa.DataType, right: pa.DataType, *, equality: bool) -> pa.DataType | None:

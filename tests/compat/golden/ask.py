@@ -14,6 +14,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import Row
+
 from elfmesh import spark_bridge
 from tests.spark_tests import SESSION
 
@@ -23,15 +25,13 @@ STATEMENTS, ANSWERS = Path(__file__).with_name("own.sql"), Path(__file__).with_n
 def main() -> None:
     """The command."""
     spark = spark_bridge.local_session("elfmesh golden queries", **SESSION)
-    views: dict[str, dict[str, Any]] = {}
     lines: list[str] = []
     for kind, name, text, number in parts(STATEMENTS.read_text(encoding="utf-8")):
         if kind == "view":
             spark.sql(text).createOrReplaceTempView(name)
-            views[name] = answer(spark.table(name))
+            lines.append(json.dumps({"view": name, **answer(spark.table(name))}, ensure_ascii=False))
             continue
-        used = {each: views[each] for each in views if re.search(rf"\b{each}\b", text)}
-        case = {"file": name, "n": number, "sql": text, "esql": text, "views": used}
+        case: dict[str, Any] = {"file": name, "n": number, "sql": text, "esql": text}
         try:
             case |= {"ok": True, **answer(spark.sql(text))}
         except Exception as error:  # whatever Spark refuses it with is the answer
@@ -71,7 +71,7 @@ def written(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, dict):
         return {"map": [[written(key), written(item)] for key, item in value.items()]}
-    if isinstance(value, tuple) and hasattr(value, "asDict"):
+    if isinstance(value, Row):
         return {"struct": [[name, written(item)] for name, item in zip(value.__fields__, value, strict=True)]}
     return [written(each) for each in value] if isinstance(value, list | tuple) else value
 

@@ -118,23 +118,28 @@ def cases() -> tuple[Golden, ...]:
 
 
 def _read() -> Iterator[Golden]:
-    texts = OWN.read_text(encoding="utf-8").splitlines()
+    own = [json.loads(line) for line in OWN.read_text(encoding="utf-8").splitlines()]
+    given: list[dict[str, Any]] = []
     if CASES.is_file():
         with gzip.open(CASES, "rt", encoding="utf-8") as lines:
-            texts += lines
-    found = [json.loads(text) for text in texts]
+            given = [json.loads(line) for line in lines]
     views: dict[str, dict[str, Any]] = defaultdict(dict)
-    for each in found:
+    for each in given:
         views[each["file"]].update(each.get("views") or {})
-    return (_case(each, views[each["file"]]) for each in found)
+    of_own = {each["view"]: each for each in own if "view" in each}
+    for each in own:
+        if "file" in each:
+            yield _case(each, of_own)
+    for each in given:
+        yield _case(each, {} if each["ok"] else views[each["file"]])
 
 
-def _case(found: Mapping[str, Any], of_file: Mapping[str, Any]) -> Golden:
-    """A case of a file that has these views."""
+def _case(found: Mapping[str, Any], around: Mapping[str, Any]) -> Golden:
+    """A case that reads its own views, or those around it that it names: with what is refused are none."""
     text, views = found.get("esql") or found["sql"], found.get("views") or {}
-    if not found["ok"] and not views:  # Spark refuses it, so what it would have read is not with it
+    if not views:
         words = set(re.findall(r"\w+", text.lower()))
-        views = {name: view for name, view in of_file.items() if name.lower() in words}
+        views = {name: view for name, view in around.items() if name.lower() in words}
     return Golden(
         found["file"],
         found["n"],

@@ -30,6 +30,9 @@ def test_a_sum_beyond_64_bits_stays_exact_beside_others() -> None:
     [
         ("v", "DATE '2015-05-17'", "DOUBLE and DATE"),
         ("k = 'a'", "n", "BOOLEAN and BIGINT"),
+        ("CAST(v AS DECIMAL(10,1))", "DATE '2015-05-17'", "DECIMAL(10,1) and DATE"),
+        ("CAST(n AS DECIMAL(10,0))", "CAST(k AS BINARY)", "DECIMAL(10,0) and BINARY"),
+        ("k", "CAST(k AS BINARY)", "STRING and BINARY"),
     ],
 )
 def test_types_without_a_common_one_are_refused_by_their_names(one: str, other: str, named: str) -> None:
