@@ -9,13 +9,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from elfmesh import errors
 from elfmesh.agent.history.inputs import Input
 from elfmesh.agent.job_rows import JobRows
-from elfmesh.control.ql import Statement, expand, parse_many
+from elfmesh.control.ql import Statement, declare, expand, parse_many
 from elfmesh.errors import ElfError, QueryError
 
 CONTRIBUTION = pa.schema(
@@ -52,6 +53,10 @@ ANSWER_DDL = (
 )
 
 
+Declared: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+"""Columns by stream."""
+
+
 @dataclass(frozen=True)
 class Lookups:
     """The tables that a statement joins, with the columns it needs: no executor has their files."""
@@ -81,6 +86,7 @@ class Task:
         memory_bytes: what aggregates may take in a task; what is beyond goes to files.
         stream: the stream of the batches that a task is given.
         only: the first and the last interval that is wanted; None: all.
+        declared: the columns of streams that are known before anything is read, where it matters.
     """
 
     text: str
@@ -96,11 +102,12 @@ class Task:
     memory_bytes: int = 64_000_000
     stream: str = ""
     only: tuple[int, int] | None = None
+    declared: Declared = ()
 
     @property
     def statement(self) -> Statement:
         """Parsed, with its columns."""
-        return _statement(self.text, self.number, self.source, self.star)
+        return _statement(self.text, self.number, self.source, self.star, self.declared)
 
     def wants(self, index: int) -> bool:
         """Whether an interval is asked for; sessions need all that come before."""
@@ -113,8 +120,10 @@ class Task:
 
 
 @lru_cache(maxsize=64)
-def _statement(text: str, number: int, source: str, star: tuple[str, ...] | None) -> Statement:
-    statement = parse_many(text, source=source)[number]
+def _statement(
+    text: str, number: int, source: str, star: tuple[str, ...] | None, declared: Declared
+) -> Statement:
+    statement = declare(parse_many(text, source=source)[number], dict(declared))
     return statement if star is None else expand(statement, star)
 
 

@@ -26,7 +26,7 @@ from elfmesh.agent.history.inputs import (
     files_of,
     given_inputs,
 )
-from elfmesh.agent.history.plan import Lookups, Task
+from elfmesh.agent.history.plan import Declared, Lookups, Task
 from elfmesh.agent.history.share import ShareRun
 from elfmesh.agent.job_rows import JobRows
 from elfmesh.agent.log_input import BLOCK_BYTES
@@ -36,6 +36,7 @@ from elfmesh.agent.sources.reader import parse_block
 from elfmesh.agent.sources.records import cutter_for
 from elfmesh.control.ql import Statement, expand, parse_many
 from elfmesh.control.ql.lookup import LookupSource
+from elfmesh.control.ql.scope import IMPLICIT
 from elfmesh.control.ql.statement import job_read
 from elfmesh.errors import DataError, UsageError
 from elfmesh.spark_bridge.session import require_pyspark, results
@@ -179,6 +180,10 @@ def prepared(
         (only,) = inputs.values()
         inputs = {streams[0]: replace(only, stream=streams[0])}
     check_named(streams, inputs)
+    task = replace(
+        task, declared=_declared(spark, statement, {name: inputs[name] for name in streams}, task.host)
+    )
+    statement = task.statement
     types: dict[str, dict[str, pa.DataType]] = {}
     star: tuple[str, ...] | None = None
     for name in streams:
@@ -273,6 +278,19 @@ def _by_interval(table: pa.Table) -> tuple[tuple[str, ...], int, list[tuple[int,
         for start_us in pc.unique(starts).to_pylist()
     ]
     return columns, size_us, found
+
+
+def _declared(spark: Any, statement: Statement, inputs: Mapping[str, Input], host: str) -> Declared:
+    """The columns of inputs that say them, if it is of consequence which they are."""
+    if not statement.bare:
+        return ()
+    found: dict[str, tuple[str, ...]] = {}
+    for name, each in inputs.items():
+        if each.kind in ("frame", PARQUET):
+            found[name] = (*frame_of(spark, each).columns, *IMPLICIT)
+        elif each.kind == "log" and (schema := each.format(host).static_schema) is not None:
+            found[name] = tuple(schema.names)
+    return tuple(found.items())
 
 
 def _settled(
