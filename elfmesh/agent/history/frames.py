@@ -235,7 +235,8 @@ def frame_of(spark: Any, each: Input) -> Any:
 def wanted(frame: Any, fields: Sequence[str]) -> Any:
     """The columns of a frame that a statement wants; a column it lacks is null, as a field of a log."""
     tops = {name.partition(".")[0] for name in fields} | set(fields)
-    names = [name for name in frame.columns if name in tops]
+    # A batch without columns does not say how many rows it has.
+    names = [name for name in frame.columns if name in tops] or frame.columns[:1]
     return frame.select(*("`" + name.replace("`", "``") + "`" for name in names))
 
 

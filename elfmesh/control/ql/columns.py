@@ -24,7 +24,7 @@ Bools = npt.NDArray[np.bool_]
 def as_array(value: Value, rows: int) -> pa.Array:
     """The value as an array of `rows` elements."""
     if isinstance(value, pa.Scalar):
-        return pa.repeat(value, rows) if value.is_valid else pa.nulls(rows, value.type)
+        return pa.repeat(value, rows) if rows and value.is_valid else pa.nulls(rows, value.type)
     if isinstance(value, pa.ChunkedArray):
         return value.combine_chunks() if value.num_chunks != 1 else value.chunk(0)
     return value

@@ -45,9 +45,9 @@ def table_by_spark(spark: Any, case: Golden, tables: dict[str, pa.Table]) -> pa.
         if name.lower() in known
     }
     (history,) = histories(spark, case.asked, given_inputs(frames))
-    (found,) = history.answers()
+    found = [each.table for each in history.answers()]
     history.close()
-    return found.table
+    return pa.concat_tables(found)
 
 
 def wrong(spark: Any, chosen: list[Golden]) -> list[str]:
