@@ -18,7 +18,7 @@ AROUND = sorted(
 C_FILES = sorted(path for path in PACKAGE.rglob("csrc/*") if path.suffix in {".c", ".h"})
 SHELL = {
     PACKAGE / "control" / name
-    for name in ("api.py", "client.py", "authority/web.py", "cli", "identity", "web")
+    for name in ("api.py", "client.py", "client_connection.py", "authority/web.py", "cli", "identity", "web")
 }
 """Of control, what speaks HTTP, TLS or with people; the rest are machines and what they are made of."""
 

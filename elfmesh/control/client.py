@@ -1,7 +1,8 @@
 """Clients of an agent's HTTP API, for Python programs and the command line.
 
-Owns addresses, requests and the way from an error's JSON back to our error tree. Knows no terminal. `Client`
-needs the standard library only; `AsyncClient` (web/client.py) uses aiohttp.
+Owns the verbs, and how a follower comes back to an agent that went away; `ClientConnection` sends the
+requests. Knows no terminal. `Client` needs the standard library only; `AsyncClient` (web/client.py) uses
+aiohttp.
 
     client = elfmesh.connect("127.0.0.1:7401")
     client.apply("CREATE JOB shop.top ...")
@@ -10,17 +11,17 @@ needs the standard library only; `AsyncClient` (web/client.py) uses aiohttp.
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from collections.abc import Iterator, Sequence
+from http.client import HTTPConnection, HTTPResponse
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from elfmesh.control.client_base import api_address, error_from, job_path, parse_json, unreachable
+from elfmesh.control.client_base import job_path
+from elfmesh.control.client_connection import ClientConnection
 from elfmesh.control.identity.credentials import Credentials, default_credentials
 from elfmesh.control.line_parts import Parts, ends, place_of, whole
-from elfmesh.control.web.unix_socket import HOST, PREFIX, UnixConnection, socket_path
 from elfmesh.errors import Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0
 """How long an answer may take beyond the time it was asked to wait."""
-
-FOLLOW_SILENCE_S = 90.0
-"""A follower hears something every 15 s; silence for so long means that the agent hangs."""
 
 RECONNECT_S = 30.0
 """How long a follower tries to come back to an agent that went away."""
@@ -42,8 +40,6 @@ NEXT, REVISION = "X-Elf-Next", "X-Elf-Revision"
 INCARNATION = "X-Elf-Incarnation"
 """Header of an Arrow stream: whose rows they are, of jobs that had the same name."""
 
-LINE_BYTES_MAX = 256 << 20
-BLOCK_BYTES = 1 << 16
 KINDS = ("jobs", "agents", "streams", "trees")
 
 
@@ -86,17 +82,12 @@ class Client:
         timeout_s: float = TIMEOUT_S,
         credentials: Credentials | None = None,
     ) -> None:
-        self._path = socket_path(address)
-        self._host, self._port = api_address(address) if self._path is None else (HOST, 0)
-        self._timeout_s = timeout_s
-        self._credentials = credentials or default_credentials()
+        self._connection = ClientConnection(address, timeout_s, credentials)
 
     @property
     def address(self) -> str:
         """HOST:PORT, or unix:PATH."""
-        if self._path is not None:
-            return PREFIX + self._path
-        return f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
+        return self._connection.address
 
     def apply(
         self,
@@ -120,7 +111,7 @@ class Client:
         body: dict[str, Any] = {"text": text, "dry_run": dry_run, "source": source}
         body |= ({"creator": creator} if creator else {}) | ({"signed": signed} if signed else {})
         body |= {} if first is None else {"first": first}
-        return self._ask("POST", "/v1/jobs", body)
+        return self._connection.ask("POST", "/v1/jobs", body)
 
     def update(
         self,
@@ -142,7 +133,7 @@ class Client:
         body: dict[str, Any] = {"text": text, "dry_run": dry_run, "source": source, "job": running["job"]}
         body |= {"creator": running["creator"]} | ({"canary": canary} if canary else {})
         body |= {"signed": signed} if signed else {}
-        return self._ask("POST", "/v1/jobs", body)
+        return self._connection.ask("POST", "/v1/jobs", body)
 
     def revoke(self, job: str, tombstone: str) -> dict[str, Any]:
         """End a job's versions by a signed tombstone, as a version of the text that runs.
@@ -157,34 +148,34 @@ class Client:
 
     def rollout(self, job: str) -> dict[str, Any]:
         """How the last change of a job went, and its canary if there is one."""
-        return self._ask("GET", f"{job_path(job)}/rollout")
+        return self._connection.ask("GET", f"{job_path(job)}/rollout")
 
     def undo(self, job: str) -> dict[str, Any]:
         """End a job's canary; without one, bring the version before the newest back."""
-        return self._ask("POST", f"{job_path(job)}/rollout/undo")
+        return self._connection.ask("POST", f"{job_path(job)}/rollout/undo")
 
     def promote(self, job: str) -> dict[str, Any]:
         """Make a canary's text the version of all agents."""
-        return self._ask("POST", f"{job_path(job)}/rollout/promote")
+        return self._connection.ask("POST", f"{job_path(job)}/rollout/promote")
 
     def empty(self, job: str) -> dict[str, Any]:
         """Begin a new batch on all agents at one boundary."""
-        return self._ask("POST", f"{job_path(job)}/empty")
+        return self._connection.ask("POST", f"{job_path(job)}/empty")
 
     def get(self, kind: str) -> list[dict[str, Any]]:
         """All "jobs", "agents", "streams" or "trees" of the overlay."""
         if kind not in KINDS:
             raise UsageError(f"{kind!r} is none of {', '.join(KINDS)}")
-        found: list[dict[str, Any]] = self._ask("GET", f"/v1/{kind}")[kind]
+        found: list[dict[str, Any]] = self._connection.ask("GET", f"/v1/{kind}")[kind]
         return found
 
     def health(self) -> dict[str, Any]:
         """How the agent is: "agent", "status" (ok, degraded, waiting), "problem" and "sinks" if need be."""
-        return self._ask("GET", "/v1/health")
+        return self._connection.ask("GET", "/v1/health")
 
     def agent(self) -> dict[str, Any]:
         """The agent that is asked."""
-        return self._ask("GET", "/v1/agent")
+        return self._connection.ask("GET", "/v1/agent")
 
     def leave(self, *, wait_s: float = 60.0) -> dict[str, Any]:
         """The agent that is asked ends its jobs at declared intervals, then itself.
@@ -192,15 +183,15 @@ class Client:
         Returns:
             state "left", or after `wait_s` "leaving", with the jobs that it `waits_for`: it goes on to leave.
         """
-        return self._ask("POST", f"/v1/agent/leave?{urlencode({'wait': wait_s})}", wait_s=wait_s)
+        return self._connection.ask("POST", f"/v1/agent/leave?{urlencode({'wait': wait_s})}", wait_s=wait_s)
 
     def describe(self, job: str) -> dict[str, Any]:
         """Everything about a job."""
-        return self._ask("GET", job_path(job))
+        return self._connection.ask("GET", job_path(job))
 
     def why(self, job: str) -> dict[str, Any]:
         """What holds a job: interval, stage, agents that are waited for; see `control.why`."""
-        return self._ask("GET", f"{job_path(job)}/why")
+        return self._connection.ask("GET", f"{job_path(job)}/why")
 
     def verify(self, job: str, interval: int, *, again: bool = False) -> dict[str, Any]:
         """How the verification of an interval stands; begins it if need be. See `control.verify`.
@@ -211,7 +202,7 @@ class Client:
             again: forget an earlier outcome.
         """
         query = urlencode({"interval": interval, "again": int(again)})
-        return self._ask("POST", f"{job_path(job)}/verify?{query}")
+        return self._connection.ask("POST", f"{job_path(job)}/verify?{query}")
 
     def recover(self, job: str, *, accept_loss: bool = False) -> dict[str, Any]:
         """Have a job go on with other voters, without a majority of the old ones; see `control.recovery`.
@@ -220,28 +211,32 @@ class Client:
             job: its name.
             accept_loss: do it; else only what may be lost is told.
         """
-        return self._ask("POST", f"{job_path(job)}/recover?{urlencode({'accept_loss': int(accept_loss)})}")
+        return self._connection.ask(
+            "POST", f"{job_path(job)}/recover?{urlencode({'accept_loss': int(accept_loss)})}"
+        )
 
     def delete(self, job: str) -> dict[str, Any]:
         """End a job and forget its results."""
-        return self._ask("DELETE", job_path(job))
+        return self._connection.ask("DELETE", job_path(job))
 
     def pause(self, job: str) -> dict[str, Any]:
         """Agents stop reading for a job."""
-        return self._ask("POST", f"{job_path(job)}/pause")
+        return self._connection.ask("POST", f"{job_path(job)}/pause")
 
     def resume(self, job: str) -> dict[str, Any]:
         """Agents go on where they stopped."""
-        return self._ask("POST", f"{job_path(job)}/resume")
+        return self._connection.ask("POST", f"{job_path(job)}/resume")
 
     def schema(self, job: str, *, wait_s: float = 0.0) -> dict[str, Any]:
         """{"ddl", "arrow"} of a result row; waits for the first result for up to `wait_s`."""
-        return self._ask("GET", f"{job_path(job)}/schema?{urlencode({'wait': wait_s})}", wait_s=wait_s)
+        return self._connection.ask(
+            "GET", f"{job_path(job)}/schema?{urlencode({'wait': wait_s})}", wait_s=wait_s
+        )
 
     def offsets(self, job: str, *, after: int | None = None, wait_s: float = 0.0) -> dict[str, Any]:
         """{"earliest", "latest", "expired", "incarnation"}; waits for an interval later than `after`."""
         query = {"wait": wait_s} | ({} if after is None else {"after": after})
-        return self._ask("GET", f"{job_path(job)}/offsets?{urlencode(query)}", wait_s=wait_s)
+        return self._connection.ask("GET", f"{job_path(job)}/offsets?{urlencode(query)}", wait_s=wait_s)
 
     def results(
         self,
@@ -286,7 +281,7 @@ class Client:
             query |= {"state": state} | ({} if rows else {"rows": 0})
             got = False
             try:
-                for line in self._stream(f"{job_path(job)}/results?{urlencode(query)}"):
+                for line in self._connection.stream(f"{job_path(job)}/results?{urlencode(query)}"):
                     got = heard = True
                     found, retry_until = json.loads(line), 0.0
                     last, following = ends(found), place_of(found)[0] + 1
@@ -315,86 +310,15 @@ class Client:
 
     def tap(self, texts: Sequence[str], **options: Any) -> Iterator[dict[str, Any]]:
         """Live lines of the agent's stream that pass the WHERE of all texts, with counts: `web.tap`."""
-        return map(json.loads, self._stream("/v1/tap", {"texts": list(texts), **options}))
-
-    def _stream(self, target: str, body: dict[str, Any] | None = None) -> Iterator[bytes]:
-        method = "GET" if body is None else "POST"
-        connection, response = self.open(method, target, body, timeout_s=FOLLOW_SILENCE_S)
-        try:
-            if response.status != http.client.OK:
-                raise error_from(response.status, parse_json(response.read()), target)
-            for line in self._lines_of(response):
-                text = line.strip()
-                if text.startswith(b'{"error":'):
-                    raise error_from(0, parse_json(text), target)
-                if text:
-                    yield text
-        finally:
-            response.close()
-            connection.close()
-
-    def _lines_of(self, response: http.client.HTTPResponse) -> Iterator[bytes]:
-        """The lines of an answer. Not by `readline`: to it an agent that dies has come to the end.
-
-        Raises:
-            Unreachable: the answer stopped before its end.
-        """
-        kept = bytearray()
-        try:
-            if not response.chunked:
-                yield from response.read().split(b"\n")
-                return
-            while data := response.read1(BLOCK_BYTES):
-                kept += data
-                *lines, rest = kept.split(b"\n") if b"\n" in data else (kept,)
-                if len(rest) > LINE_BYTES_MAX:
-                    raise Unreachable(f"the agent at {self.address} sent a line without an end")
-                kept = rest
-                yield from map(bytes, lines)
-        except (OSError, http.client.HTTPException) as error:
-            reason = str(error) or type(error).__name__
-            raise Unreachable(f"the agent at {self.address} broke off: {reason}") from None
-        yield bytes(kept)
-
-    def _ask(
-        self, method: str, target: str, body: dict[str, Any] | None = None, *, wait_s: float = 0.0
-    ) -> dict[str, Any]:
-        connection, response = self.open(method, target, body, timeout_s=self._timeout_s + wait_s)
-        try:
-            answer = parse_json(response.read())
-        except (OSError, http.client.HTTPException) as error:
-            raise Unreachable(f"the agent at {self.address} broke off: {error}") from None
-        finally:
-            response.close()
-            connection.close()
-        if response.status != http.client.OK or not isinstance(answer, dict):
-            raise error_from(response.status, answer, target)
-        return answer
+        return map(json.loads, self._connection.stream("/v1/tap", {"texts": list(texts), **options}))
 
     def open(
         self, method: str, target: str, body: dict[str, Any] | None = None, *, timeout_s: float
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    ) -> tuple[HTTPConnection, HTTPResponse]:
         """The answer of any status, unread, and its connection; the caller closes both.
 
         Raises:
             Unreachable: no agent answers.
             ConfigError: the certificate or the token file cannot be used.
         """
-        connection = self._connection(timeout_s)
-        data = None if body is None else json.dumps(body).encode()
-        headers = {} if self._path is not None else self._credentials.headers(self.address)
-        headers |= {} if data is None else {"Content-Type": "application/json"}
-        try:
-            connection.request(method, target, data, headers)
-            return connection, connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise unreachable(self.address, error) from None
-
-    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
-        if self._path is not None:
-            return UnixConnection(self._path, timeout=timeout_s)
-        context = self._credentials.context()
-        if context is None:
-            return http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
-        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout_s, context=context)
+        return self._connection.open(method, target, body, timeout_s=timeout_s)

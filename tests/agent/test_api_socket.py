@@ -45,7 +45,7 @@ async def test_its_own_user_operates_there_without_token_or_certificate(
             assert await client.get("agents") == []
         blocking = await asyncio.to_thread(Client(f"unix:{path}").get, "jobs")
         assert blocking == []
-        me = await asyncio.to_thread(Client(f"unix:{path}")._ask, "GET", "/v1/me")
+        me = await asyncio.to_thread(Client(f"unix:{path}")._connection.ask, "GET", "/v1/me")
         assert (me["source"], me["operate"]) == ("unix socket", True)
         assert backend.asked == ["agents", "list"]
     assert not path.exists()
