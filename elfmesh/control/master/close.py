@@ -1,13 +1,14 @@
 """Closing intervals: when everything an interval needs is there, or will never be.
 
 Owns the order in which a job's intervals end, each in exactly one record (I2, I3), and what is in flight
-between collection and publication. Knows no client and no successor.
+between collection and publication. What is decided from it is `close_decisions`', what is done about members
+that are missing `stragglers`'. Knows no client and no successor.
 
 Invariants: `next` is the first interval that is not decided, `closed` the first that is not published; both
 only grow. Ranges that nobody has records for are closed at once and leave no record; if a member is missing,
 which may have had some, the whole run leaves one that names it (I3). At most `IN_FLIGHT_MAX`
 intervals are being finalised; they are published in order (D-6). Intervals that wait beyond the deadline are
-shown as they are meanwhile (`tentative`, D-9).
+shown as they are meanwhile (`early_results`, D-9).
 
 Paper: ELF 3, the barrier of Figure 9, seen from the root.
 """
@@ -17,28 +18,30 @@ from __future__ import annotations
 from collections import deque
 
 from elfmesh.control.cover import END
-from elfmesh.control.events import Finalise, Finalised
+from elfmesh.control.events import Finalised
 from elfmesh.control.fidelity import Rates
-from elfmesh.control.gathered import HELD_BYTES_MAX, Gathered, covered_in_all, first_in_any, frontier_in_all
+from elfmesh.control.gathered import Gathered, covered_in_all, first_in_any
 from elfmesh.control.latest import Latest
-from elfmesh.control.master.closing import Closing, Failed, Frontiers, Leader, make_record
+from elfmesh.control.master.close_decisions import Run, decide_run
+from elfmesh.control.master.closing import Closing, Failed, Frontiers, Leader
+from elfmesh.control.master.early_results import EarlyResults
 from elfmesh.control.master.eviction import Evictions
 from elfmesh.control.master.fates import Lacking
-from elfmesh.control.master.haste import Haste
-from elfmesh.control.master.judge import HORIZON_S, SKIP_AGAIN_S, Judge
+from elfmesh.control.master.judge import Judge
 from elfmesh.control.master.open_sessions import OpenSessions
+from elfmesh.control.master.record_maker import RecordMaker
 from elfmesh.control.master.recovery import Recovery
-from elfmesh.control.master.revising import REPAIR_S, Revising, inside_of
+from elfmesh.control.master.revising import Revising
 from elfmesh.control.master.roster import RosterBook
 from elfmesh.control.master.spent import Spent
-from elfmesh.control.master.tentative import OPEN_MAX, Tentative
+from elfmesh.control.master.stragglers import Stragglers
+from elfmesh.control.master.tentative import Tentative
 from elfmesh.control.messages_parts import PartFault
 from elfmesh.control.messages_safety import Keep
 from elfmesh.control.office import Office, Timer
-from elfmesh.control.plan import Plan, read_plan
-from elfmesh.control.results.records import BUCKETS, ResultRecord, State, add_counts
+from elfmesh.control.plan import Plan
+from elfmesh.control.results.records import BUCKETS, State
 from elfmesh.control.seen import Seen
-from elfmesh.control.stages import stage_at
 from elfmesh.control.terms import Stage
 from elfmesh.srt.coverage import bits_of
 from elfmesh.srt.events import PartsDropped
@@ -90,7 +93,17 @@ class Closer:
         self._failed = Failed()
         self._revising = Revising(office, self.trees, self._failed, leader.recollect, self.advance)
         self._recovery = Recovery(office, stages, plan.replicas, epoch, book, self.judge)
-        self._haste = Haste(leader.hasten, plan.deadline_s, self.judge.lead_s)
+        self._stragglers = Stragglers(
+            office, plan.deadline_s, self.trees, self.judge, self._recovery, self._revising,
+            self.frontiers, leader.hasten, self.due_since, self._wake,
+        )  # fmt: skip
+        self._maker = RecordMaker(
+            office, stages, epoch, book, self.trees, self._failed, self.sessions, self.latest
+        )
+        self._early = EarlyResults(
+            office, plan.deadline_s, book, self.trees, self.sessions, self.latest,
+            self.tentative, self._maker, self.due_since,
+        )  # fmt: skip
         self._resumed_at = float("-inf")
         self._timer: Timer | None = None
 
@@ -227,35 +240,11 @@ class Closer:
         while open_to_close and len(self._closing) < IN_FLIGHT_MAX and self._close_run():
             pass
         if open_to_close and self._plan.on_straggler == "correct" and not self.paused:
-            self._show()
+            self._early.show(self.next, self.frontier, self.rates)
         if self.evictions.carry_out(self.frontier, self.next):
             self._leader.evicted()
         if self.closed != before or (self.frozen and self.idle):
             self._leader.advanced()
-
-    def _show(self) -> None:
-        """Have what waits beyond its deadline shown as it is; it is corrected until it is closed."""
-        at, stop = self.next, self.frontier
-        for _ in range(OPEN_MAX):  # what is behind those has to wait until they are closed
-            if stop is None or at >= stop or not self.tentative.has_room:
-                return
-            index = first_in_any(self.trees, at, stop)
-            due = None if index is None else self.due_since(index)
-            if index is None or due is None or self.sessions.at(index) or not self.latest.has_read(index):
-                return
-            if self._office.now < due + self._plan.deadline_s:
-                self.tentative.wake(due + self._plan.deadline_s)
-                return
-            required = self._book.required(index)
-            mask = covered_in_all(self.trees, index) & required
-            inside = (mask, sum(rev for tree in self.trees for rev in tree.revs(index).values()))
-            rev = self.tentative.wants(index, inside)
-            if rev:
-                missing = required & ~mask
-                record, payloads = self._made_of((None, index), required, missing, "TENTATIVE", rev, 0)
-                self.tentative.begin(record, inside)
-                self._finalise(record, payloads)
-            at = index + 1
 
     def _close_run(self) -> bool:
         """Decide the run of intervals at `next` that are covered alike; False if it has to wait."""
@@ -276,101 +265,48 @@ class Closer:
             due = self.due_since(at)
             if due is None or self.paused:
                 return False
-            verdict = self._verdict(at, missing, due)
-            if verdict is None:
+            late = self._stragglers.decide(at, required, missing, due, self._seen.last)
+            if late.problem:
+                self.errors.append(late.problem)
+            if late.state is None:
                 return False
-            state, stop = verdict, min(stop, self._seen.last)
+            state, stop = late.state, min(stop, self._seen.last)
         first = at if self.sessions.is_open(at) else first_in_any(self.trees, at, stop)
-        if first is not None and state != "SKIPPED" and not self._is_settled(first):
-            if first == at:
-                return False
-            stop, first = first, None  # what is before has no records
-        torn = 0 if first is None else self._revising.torn(first)
-        if first is not None and first > at and required & torn & ~missing:
-            stop, first, torn = first, None, 0  # nobody else is missing from what is before
-        stop = stop if first is None else first + 1
-        if out := required & (failed | torn):
-            missing, state = missing | out, "FINAL_PARTIAL" if state == "FINAL" else state
+        run = decide_run(
+            at,
+            stop,
+            first,
+            state,
+            settled=first is None or state == "SKIPPED" or self._is_settled(first),
+            required=required,
+            missing=missing,
+            failed=failed,
+            torn=0 if first is None else self._revising.torn(first),
+        )
+        if run is None:
+            return False
         outside = self._book.given & (~covered_in_all(self.trees, at) | failed)
-        self.lacking.decided(at, stop - (first is not None or missing != 0), outside)
-        if first is not None or missing:
-            since = at if missing and at < stop - 1 else None
-            self._begin((since, stop - 1), required, missing, state, torn)
-        self._move(stop)
+        self.lacking.decided(at, run.stop - run.has_record, outside)
+        if run.has_record:
+            self._begin(run)
+        self._move(run.stop)
         return True
 
     def _is_settled(self, index: int) -> bool:
         return self._revising.is_settled(index) and self.latest.has_read(index)
 
-    def _verdict(self, at: int, missing: int, due: float) -> State | None:
-        judged = self.judge.lost(self._book.required(at), at, self.trees) or missing
-        verdict, again = self.judge.judge(judged, due, lambda number: frontier_in_all(self.trees, number))
-        # The missing have to be behind themselves, and not only held up on the way to us.
-        held_up = self.frontiers.beyond(missing, at) or not self._haste.waited(at, self._office.now)
-        if verdict == "SKIPPED" and held_up and self._office.now - due < HORIZON_S:
-            verdict, again = None, self._office.now + SKIP_AGAIN_S
-        lacking = missing | self._book.required(at) & ~covered_in_all(self.trees, at, every_attempt=True)
-        overdue = self._office.now >= due + self._plan.deadline_s
-        ready = self._recovery.ask(lacking, at, overdue=overdue)
-        if verdict == "FINAL_PARTIAL" and self._office.now < ready:
-            verdict, again = None, ready
-        if verdict is None and sum(tree.nbytes for tree in self.trees) > HELD_BYTES_MAX:
-            self.errors.append("too much is held for members that are behind; not waiting any longer")
-            verdict = "FINAL_PARTIAL"
-        if verdict is None:
-            unordered = self.due_since(self._haste.uncovered(at))
-            self._wake(min(again, self._haste.ahead(self._seen.last, unordered, self._office.now)))
-            if overdue:
-                self._push(at, missing)
-        return verdict
-
-    def _push(self, at: int, missing: int) -> None:
-        """The deadline is over: what is held back on the way shall come, what was lost shall come again."""
-        stop = self._seen.last
-        self._haste.now(stop, self._office.now)
-        due = self.due_since(at)
-        if due is None or self._office.now < due + self._plan.deadline_s + REPAIR_S:
-            return
-        if self.frontiers.beyond(missing, at):
-            for partition in range(len(self.trees)):
-                self._revising.repair(at, stop, partition)
-
-    def _begin(
-        self, run: tuple[int | None, int], required: int, missing: int, state: State, torn: int
-    ) -> None:
-        index = run[1]
-        record, payloads = self._made_of(run, required, missing, state, self.tentative.rev(index) + 1, torn)
+    def _begin(self, run: Run) -> None:
+        index = run.index
+        record, payloads = self._maker.make(run, self.tentative.rev(index) + 1, self.rates)
         self.spent.decided(index, self.due_since(index))
         self.lacking.decided(index, index + 1, bits_of(record.absent))
         self.lacking.revised(index, record.revs)
-        heavy = state != "SKIPPED" and (any(payloads) or self.sessions.is_open(index))
+        heavy = run.state != "SKIPPED" and (any(payloads) or self.sessions.is_open(index))
         self._closing.append(Closing(self.sessions.skipped(record), None if heavy else b""))
         if heavy:
-            self._finalise(record, payloads)
+            self._maker.finalise(record, payloads)
         else:
             self._office.after(0.0, self.publish)
-
-    def _finalise(self, record: ResultRecord, payloads: tuple[tuple[bytes, ...], ...]) -> None:
-        manifest, index, rev = stage_at(self._stages, record.index).manifest, record.index, record.rev
-        about = (manifest.job_id, self._epoch, manifest, index, payloads, rev, self.sessions.before(index))
-        self._office.emit(Finalise(*about, record.completeness, self.latest.inputs(index)))
-
-    def _made_of(
-        self, run: tuple[int | None, int], required: int, missing: int, state: State, rev: int, torn: int = 0
-    ) -> tuple[ResultRecord, tuple[tuple[bytes, ...], ...]]:
-        """The record of the interval that ends a run, and the payloads that its rows are made of."""
-        since, index = run
-        inside, manifest = inside_of(self.trees, index, torn), stage_at(self._stages, index).manifest
-        counts = add_counts(part.counts for tree in inside.parts for part in tree)
-        plan = read_plan(manifest.text)
-        names, share = self._book.names(missing), self.rates.fidelity(required, missing, counts, plan.joined)
-        about = (index, since, state, rev, self._epoch, plan.window(index))
-        out = ~covered_in_all(self.trees, index) | self._failed.at(index)[0] | missing
-        outside = self._book.given & out & ~inside.stuck
-        record = make_record(manifest, about, required, missing, names, share, counts, outside, inside.revs)
-        return self.latest.judged(self._failed.named(record, missing)), tuple(
-            tuple(part.payload for part in tree if part.payload) for tree in inside.parts
-        )
 
     def _move(self, stop: int) -> None:
         self.next = stop
@@ -379,7 +315,7 @@ class Closer:
         self._seen.drop_below(stop)
         self._revising.drop_below(stop)
         self._failed.drop_below(stop)
-        self._haste.drop_below(stop)
+        self._stragglers.drop_below(stop)
         self.latest.closed(stop)
 
     def _wake(self, at: float) -> None:
