@@ -114,7 +114,7 @@ class Carrier:
             for name in self.streams:
                 self._office.emit(Unsubscribe(ids.stream_id(name)))
             for member in self.members.values():
-                member.leave()
+                member.requests.leave()
             self._leaving = len(self.members)
         if idle:
             self._left()
@@ -144,7 +144,7 @@ class Carrier:
         ack = member.roster(terms, meant=meant)
         if not meant and member.job not in self._parting:
             self._parting[member.job] = None
-            member.leave()
+            member.requests.leave()
             self._part(member)
         return ack
 
@@ -272,7 +272,7 @@ class Carrier:
         if is_founder:
             member.begin(message.start)
         elif self._was_leaving is None:  # it would be given a new number, and its old one were nobody
-            member.enroll()
+            member.requests.enroll()
         return Verdict(me, True)
 
     def _no_room(self, namespace: str) -> str:

@@ -54,7 +54,7 @@ def test_a_member_says_with_what_its_worker_has_begun() -> None:
         return False
 
     world.lost = lost
-    newcomer.control.office.after(0.0, member.enroll)
+    newcomer.control.office.after(0.0, member.requests.enroll)
     world.seal_all(BASE + 4 * SLIDE)
     world.run(1.0)
     assert member.start in heard
@@ -80,7 +80,7 @@ def test_who_does_not_lead_a_job_gives_a_member_no_terms_but_passes_its_question
         return False
 
     world.lost = lost
-    world.post(0.0, voter, Received(asker.me, member._enrolment()))
+    world.post(0.0, voter, Received(asker.me, member.requests.enrolment()))
     world.run(1.0)
     assert len(heard) == 1
     assert member.manifest.version == 1

@@ -32,33 +32,23 @@ from elfmesh.control.member.contributions import Contributions, since, until
 from elfmesh.control.member.keeper import Keeper
 from elfmesh.control.member.rechecks import Rechecks
 from elfmesh.control.member.revisions import take_revision
+from elfmesh.control.member.roster_requests import RosterRequests
 from elfmesh.control.member.safekeeping import Safekeeping
 from elfmesh.control.member.settlement import Settlement
+from elfmesh.control.member.stall_watch import StallWatch
 from elfmesh.control.member.unplaced import Unplaced
-from elfmesh.control.messages import Enroll, Leaving, Mark, Rate, Report, Roster, RosterAck, Waiting, pack
+from elfmesh.control.messages import Mark, Rate, Report, Roster, RosterAck, Waiting, pack
 from elfmesh.control.messages_safety import Verify
-from elfmesh.control.office import Office, Timer
+from elfmesh.control.office import Office
 from elfmesh.control.plan import Plan, read_plan
 from elfmesh.control.results.records import FIRST
 from elfmesh.control.stages import differs_at, evaluations, valid_until
-from elfmesh.control.terms import Participant, RosterEntry, Stage, Terms
+from elfmesh.control.terms import RosterEntry, Stage, Terms
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Release, Subscribe, Unsubscribe
 
-ENROLL_S = 2.0
-"""When a member without a number asks its master (again)."""
-
-CHECK_S = 30.0
-"""How often a member asks whether it has missed anything (D-16)."""
-
 PENDING_MAX = 64
 """Sealed ranges kept until the number is known; then the worker has to wait."""
-
-PATIENCE_S = 1.0
-"""How much longer than the job's deadline a sealed interval stays open before a member asks why."""
-
-WAITING_AGAIN_S = 2.0
-LEAVE_AGAIN_S = 1.0
 
 
 class Member:
@@ -98,18 +88,15 @@ class Member:
         self.start: int | None = None
         self.paused = self._held = self._heard = False
         self.closed: int | None = None
-        self._sealed_at: deque[tuple[int, float]] = deque()
         self._pending: deque[Sealed] = deque()
         self._beginnings, self._unplaced = Beginnings(), Unplaced()
         self._released: int | None = None
-        self._waiting: Timer | None = None
+        self._stall_watch = StallWatch(office, lambda: self.plan.deadline_s, self._ask_why)
         self._rate, self.rechecks = UsualRate(), Rechecks(office)
-        self._alive = True
-        self._leaving, self._by_route = False, True
+        self.requests = RosterRequests(office, self)
         for tree in manifest.trees:
             office.emit(Subscribe(tree))
-        office.after(ENROLL_S, self._enroll_again)
-        office.after(office.jittered(CHECK_S), self._check)
+        self.requests.begin()
 
     @property
     def job(self) -> bytes:
@@ -130,60 +117,22 @@ class Member:
             begun = self._beginnings.next()
             self._office.emit(StartWorker(self.manifest, self.start, () if alone else stages, begun))
 
-    def enroll(self) -> None:
-        """Tell the master that we are here."""
-        self._office.send(self.master, self._enrolment())
-
-    def _enrolment(self) -> Enroll:
-        me = Participant(self._office.me, self._office.name)
-        begun = FIRST if self.start is None else self.start
-        return Enroll(self.job, self.manifest.incarnation, me, self.epoch, self.version, begun)
-
-    def leave(self) -> None:
-        """Ask the master for a last interval, again until nothing is expected of us (D-14).
-
-        What is sealed meanwhile waits: beyond that interval it would be nobody's, and counted.
-        """
-        self._leaving = True
-        if not self._alive or self.has_left:
-            return
-        frontier = self.contributions.frontier
-        leaving = Leaving(
-            self.job,
-            self.manifest.incarnation,
-            self._office.me,
-            self.epoch,
-            FIRST if frontier is None else frontier,
-        )
-        # Now by the tree's root, which may not lead any more, now by whom we know.
-        if self._by_route:
-            self._office.route(self.job, leaving)
-        else:
-            self._office.send(self.master, leaving)
-        self._by_route = not self._by_route
-        self._office.after(self._office.jittered(LEAVE_AGAIN_S), self.leave)
+    @property
+    def frontier(self) -> int | None:
+        """One past the last interval that has gone up, None before the first."""
+        return self.contributions.frontier
 
     @property
     def has_left(self) -> bool:
         """Whether everything that was expected of this agent is closed."""
-        if not self._leaving or self.entry is None or self.entry.until is None:
+        if not self.requests.leaving or self.entry is None or self.entry.until is None:
             return False  # who has no number may be given one any moment: the master says that it has not
         return self.closed is not None and self.closed >= self.entry.until
 
     @property
     def _holds_back(self) -> bool:
         """What is sealed cannot be contributed yet: no number, or no last interval."""
-        return self.entry is None or (self._leaving and self.entry.until is None)
-
-    def _enroll_again(self) -> None:
-        if self._alive and self.entry is None and not self._leaving:
-            self._office.route(self.job, self._enrolment())
-            self._office.after(self._office.jittered(ENROLL_S), self._enroll_again)
-
-    def _check(self) -> None:
-        if self._alive and not self._leaving:
-            self._office.route(self.job, self._enrolment())
-            self._office.after(self._office.jittered(CHECK_S), self._check)
+        return self.entry is None or (self.requests.leaving and self.entry.until is None)
 
     # -- what the master says --------------------------------------------------------------------------
 
@@ -195,15 +144,15 @@ class Member:
         if (terms.epoch, terms.version) < (self.epoch, self.version) or terms == self.terms:
             return self._acknowledgement()
         new_term = terms.epoch > self.epoch
-        self._leaving |= not meant
+        self.requests.leaving |= not meant
         self.master, self.terms = terms.master, terms
         self.epoch, self.version = terms.epoch, terms.version
         me = self._office.me.id
         mine = [each for each in terms.members if each.contact.id == me]
-        entry = next((each for each in reversed(mine) if each.until is None or self._leaving), None)
+        entry = next((each for each in reversed(mine) if each.until is None or self.requests.leaving), None)
         joined = entry is not None and (self.entry is None or self.entry.number != entry.number)
-        if entry is None and self.entry is not None and not self._leaving:
-            self.enroll()
+        if entry is None and self.entry is not None and not self.requests.leaving:
+            self.requests.enroll()
         self.entry = entry
         if entry is not None:
             self.contributions.until = entry.until
@@ -251,15 +200,14 @@ class Member:
         """Everything below the mark is closed."""
         self._release(mark.closed)
         self.settlement.told(mark.lacked_from, mark.lacks, mark.closed, mark.revised)
-        if mark.version > self.version and self.entry is not None and not self._leaving:
-            self.enroll()
+        if mark.version > self.version and self.entry is not None and not self.requests.leaving:
+            self.requests.enroll()
 
     def _release(self, closed: int) -> None:
         if self.closed is not None and closed <= self.closed:
             return
         self.closed = closed
-        while self._sealed_at and self._sealed_at[0][0] <= closed:
-            self._sealed_at.popleft()
+        self._stall_watch.closed(closed)
         self._settle_closed()
         self.safekeeping.released(closed)
         self._keeper.released(self.job, self.manifest.incarnation, closed)
@@ -286,7 +234,8 @@ class Member:
 
     def stop(self) -> None:
         """The job is over here."""
-        self._alive = False
+        self.requests.stop()
+        self._stall_watch.stop()
         self.safekeeping.stop()
         self.contributions.stop()
         self.settlement.stop()
@@ -366,8 +315,8 @@ class Member:
         self.safekeeping.add(event, number, self.epoch)
         if not again:
             self._tell_rate(event, number)
-            self._sealed_at.append((event.stop, self._office.now))
-        self._watch()
+            self._stall_watch.sealed(event.stop)
+        self._stall_watch.begin()
 
     def _tell_rate(self, event: Sealed, number: int) -> None:
         for sealed in event.parts[0].entries:
@@ -376,24 +325,8 @@ class Member:
         if news is not None:
             self._office.send(self.master, Rate(self.job, self.epoch, number, news))
 
-    def _watch(self) -> None:
-        if self._waiting is None and self._alive:
-            patience = self.plan.deadline_s + PATIENCE_S
-            self._waiting = self._office.after(self._office.jittered(patience), self._ask_why)
-
     def _ask_why(self) -> None:
         """Something sealed is not closed: the master may not know that it is due."""
-        self._waiting = None
-        if not self._sealed_at or not self._alive:
-            return
-        oldest, patience = self._sealed_at[0][1], self.plan.deadline_s + PATIENCE_S
-        if self._office.now - oldest < patience:
-            self._watch()
-            return
         gone_up = self.contributions.gone_up
         if self.entry is not None and gone_up is not None and gone_up < END:
-            message = Waiting(self.job, self.epoch, self.entry.number, gone_up)
-            self._office.send(self.master, message)
-        self._waiting = self._office.after(
-            self._office.jittered(max(WAITING_AGAIN_S, patience)), self._ask_why
-        )
+            self._office.send(self.master, Waiting(self.job, self.epoch, self.entry.number, gone_up))

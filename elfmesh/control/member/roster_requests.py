@@ -1,0 +1,126 @@
+"""What a member asks its master about its place on the roster: for a number, for what it missed, for its end.
+
+Owns when these requests are sent, and sent again. What the roster says is the member's to take.
+
+Invariants: a member without a number asks for one until it has one; one that leaves asks for nothing but its
+last interval, until nothing is expected of it (D-14).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from elfmesh.control.manifest import Manifest
+from elfmesh.control.messages import Enroll, Leaving
+from elfmesh.control.office import Office
+from elfmesh.control.results.records import FIRST
+from elfmesh.control.terms import Participant, RosterEntry
+from elfmesh.machine import Contact
+
+ENROLL_S = 2.0
+"""When a member without a number asks its master (again)."""
+
+CHECK_S = 30.0
+"""How often a member asks whether it has missed anything (D-16)."""
+
+LEAVE_AGAIN_S = 1.0
+
+
+class Applicant(Protocol):
+    """What the requests say of a member.
+
+    Attributes:
+        manifest: its job.
+        master: who leads it, as far as known.
+        epoch: of the newest roster.
+        version: of the newest roster.
+        entry: its own on that roster.
+        start: the first interval that its worker seals, None before it has begun.
+    """
+
+    manifest: Manifest
+    master: Contact
+    epoch: int
+    version: int
+    entry: RosterEntry | None
+    start: int | None
+
+    @property
+    def frontier(self) -> int | None:
+        """One past the last interval that has gone up, None before the first."""
+        ...
+
+    @property
+    def has_left(self) -> bool:
+        """Whether everything that was expected of this agent is closed."""
+        ...
+
+
+class RosterRequests:
+    """Sends the requests of one member.
+
+    Args:
+        office: clock and way out.
+        member: of whom they are.
+
+    Attributes:
+        leaving: whether the member asks for a last interval.
+    """
+
+    def __init__(self, office: Office, member: Applicant) -> None:
+        self._office, self._member = office, member
+        self.leaving, self._stopped, self._by_route = False, False, True
+
+    def begin(self) -> None:
+        """Ask from now on."""
+        self._office.after(ENROLL_S, self._enroll_again)
+        self._office.after(self._office.jittered(CHECK_S), self._check)
+
+    def stop(self) -> None:
+        """The job is over here."""
+        self._stopped = True
+
+    def enroll(self) -> None:
+        """Tell the master that we are here."""
+        self._office.send(self._member.master, self.enrolment())
+
+    def enrolment(self) -> Enroll:
+        """Who we are, and which roster we know."""
+        member, me = self._member, Participant(self._office.me, self._office.name)
+        begun = FIRST if member.start is None else member.start
+        manifest = member.manifest
+        return Enroll(manifest.job_id, manifest.incarnation, me, member.epoch, member.version, begun)
+
+    def leave(self) -> None:
+        """Ask the master for a last interval, again until nothing is expected of us (D-14).
+
+        What is sealed meanwhile waits: beyond that interval it would be nobody's, and counted.
+        """
+        self.leaving = True
+        if self._stopped or self._member.has_left:
+            return
+        manifest, frontier = self._member.manifest, self._member.frontier
+        leaving = Leaving(
+            manifest.job_id,
+            manifest.incarnation,
+            self._office.me,
+            self._member.epoch,
+            FIRST if frontier is None else frontier,
+        )
+        # Now by the tree's root, which may not lead any more, now by whom we know.
+        if self._by_route:
+            self._office.route(manifest.job_id, leaving)
+        else:
+            self._office.send(self._member.master, leaving)
+        self._by_route = not self._by_route
+        self._office.after(self._office.jittered(LEAVE_AGAIN_S), self.leave)
+
+    def _enroll_again(self) -> None:
+        if not self._stopped and self._member.entry is None and not self.leaving:
+            self._office.route(self._member.manifest.job_id, self.enrolment())
+            self._office.after(self._office.jittered(ENROLL_S), self._enroll_again)
+
+    def _check(self) -> None:
+        if not self._stopped and not self.leaving:
+            self._office.route(self._member.manifest.job_id, self.enrolment())
+            self._office.after(self._office.jittered(CHECK_S), self._check)
