@@ -24,6 +24,9 @@ FAILED, NOT_IMPLEMENTED, UNAVAILABLE = 500, 501, 503
 ANEW = 425
 """To an asking agent only: it may be asked once more, as another question (`once.py`)."""
 
+NO_MASTER = "the job has no master now; ask again soon"
+NEW_MASTER = "the job has another master since a moment ago; ask again"
+
 _PLACED = re.compile(r"(?s)([^:\s]+): query:(\d+):(\d+): (.+)")
 _DECODE = msgspec.json.Decoder(dict[str, Any])
 
@@ -70,6 +73,13 @@ def respond(
         status, payload = FAILED, b""
         text = encode_json(error_body("the answer is larger than one message", hint="Ask for less at once."))
     office.send(origin, Answered(token, status, len(text)), text + payload, lane=1 if payload else 0)
+
+
+def refuse(office: Office, origin: Contact, token: int, status: int, text: str) -> None:
+    """Send the answer that what a client asked for is not done."""
+    hint = "`elf get jobs` lists the jobs." if status == NOT_FOUND else ""
+    code = 69 if status == UNAVAILABLE else 1
+    respond(office, origin, token, status, error_body(text, hint=hint, code=code))
 
 
 def ask_anew(office: Office, origin: Contact, token: int) -> None:

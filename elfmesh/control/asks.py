@@ -1,6 +1,7 @@
 """Clients' questions where they are answered: at a job's master, or by every agent.
 
-Owns the verbs. What a verb does to a job is the master's business; who the master is, leadership's.
+Owns the verbs. What a verb does to a job is the master's business; who the master is, leadership's; how a job
+begins, `creation`'s.
 
 Invariant: every question that arrives is answered, passed on to the master, or refused; it is passed on at
 most `HOPS_MAX` times.
@@ -17,55 +18,45 @@ from elfmesh import ids
 from elfmesh.control.answers import (
     BAD_REQUEST,
     CONFLICT,
+    NEW_MASTER,
+    NO_MASTER,
     NOT_FOUND,
     OK,
     UNAVAILABLE,
     ask_anew,
     decode_body,
-    error_body,
+    refuse,
     respond,
 )
 from elfmesh.control.asks_versions import CHANGING_VERBS, VERBS, Versions, changes, runs_already
 from elfmesh.control.carrier import Carrier
+from elfmesh.control.creation import Creation
 from elfmesh.control.dead import DeadAgents
 from elfmesh.control.describe import agent_row, description, job_row, stream_row
 from elfmesh.control.doubts import Doubts
 from elfmesh.control.leadership import Leadership
-from elfmesh.control.manifest import Manifest, updated
 from elfmesh.control.master.activation import summary
 from elfmesh.control.master.master import Master
-from elfmesh.control.messages import Ask, AskAll, Question, Submit
+from elfmesh.control.messages import HOPS_MAX, Ask, AskAll, Question, Submit
 from elfmesh.control.no_majority import NoMajority
 from elfmesh.control.office import Office
 from elfmesh.control.placing import VERB as SEAT
 from elfmesh.control.placing import Placing
 from elfmesh.control.plan import read_plan, reads_jobs
 from elfmesh.control.readable import Problem, check_reads, not_for_readers, refused_with_readers
-from elfmesh.control.register.outcome import Lost
-from elfmesh.control.results.records import FIRST, encode_json
-from elfmesh.control.terms import Numbering
+from elfmesh.control.results.records import encode_json
 from elfmesh.control.why import explanation
 from elfmesh.errors import ProtocolError, QueryError
 from elfmesh.limits import DATA_FRAME_BYTES_MAX
 from elfmesh.machine import Contact
 from elfmesh.srt.events import PublishDone
 
-HOPS_MAX = 3
 QUESTION_S = 2.0
 """How long all agents have to answer."""
 
 ROOT_TRIES = 10
 ROOT_AGAIN_S = 0.2
 """A young overlay may not have the tree of all agents yet."""
-
-RESET_S = 1.0
-"""Between the end of a job's trees and the beginning of its next version: inner agents forget the old one."""
-
-LEAD_AGAIN_S = 1.0
-"""When a job is sought again that this agent should lead and does not lead yet."""
-
-NO_MASTER = "the job has no master now; ask again soon"
-NEW_MASTER = "the job has another master since a moment ago; ask again"
 
 ANSWER_BYTES_MAX = 64 << 10
 """One agent's share of an answer of all."""
@@ -85,7 +76,8 @@ class Asks:
         self._office, self._leadership, self._carrier, self.dead = office, leadership, carrier, dead
         self._busy: dict[bytes, list[Submit]] = {}
         self._once, self._doubts = office.once, Doubts(office, leadership)
-        self._versions = Versions(office, self._once, self._reset, self._again)
+        self._creation = Creation(office, leadership, self._busy, self._pass_to, self.submit)
+        self._versions = Versions(office, self._once, self._creation.reset, self._again)
         self.no_majority = NoMajority(office, leadership)
         self._placing = Placing(office, leadership, self._busy, self._check, self.submit)
 
@@ -97,7 +89,7 @@ class Asks:
         try:
             read_plan(manifest.text)
         except QueryError as error:
-            self._refuse(message.origin, message.token, CONFLICT, str(error))
+            refuse(self._office, message.origin, message.token, CONFLICT, str(error))
             return
         job = manifest.job_id
         master = self._leadership.masters.get(job)
@@ -106,7 +98,7 @@ class Asks:
             if (message.token, message.origin.id) not in asked:
                 self._busy[job].append(message)
         elif problem := not_for_readers(manifest, master) or runs_already(message, master):
-            self._refuse(message.origin, message.token, CONFLICT, problem)
+            refuse(self._office, message.origin, message.token, CONFLICT, problem)
         elif self._versions.in_doubt(master, message, job) and self._leads(job):
             ask_anew(self._office, message.origin, message.token)
         elif master is not None:
@@ -118,14 +110,14 @@ class Asks:
             elif message.hops < HOPS_MAX:
                 self._pass_to(leader, message)
             else:
-                self._refuse(message.origin, message.token, UNAVAILABLE, "the job has no master now")
+                refuse(self._office, message.origin, message.token, UNAVAILABLE, "the job has no master now")
 
     def _check(self, message: Submit) -> None:
         """Create a job; before, have those checked that it reads."""
         if message.update or not reads_jobs(message.manifest.text):
-            self._create(message)
+            self._creation.create(message)
         else:
-            self._when_readable(message, self._create)
+            self._when_readable(message, self._creation.create)
 
     def _change(self, master: Master, message: Submit) -> None:
         """Change a job that runs; before, have those checked that another text of it reads."""
@@ -167,7 +159,8 @@ class Asks:
         if changes(message):
             made = self._once.of(message.origin, message.token) is not None
             if made and isinstance(message, Ask) and message.verb in CHANGING_VERBS:
-                self._refuse(message.origin, message.token, UNAVAILABLE, NEW_MASTER)  # twice is not once
+                # Twice is not once.
+                refuse(self._office, message.origin, message.token, UNAVAILABLE, NEW_MASTER)
                 return
             if made:
                 ask_anew(self._office, message.origin, message.token)
@@ -177,70 +170,6 @@ class Asks:
                 self._doubts.passed_again(job)
             self._once.passed(message.origin, message.token, job)
         self._office.send(leader, replace(message, hops=message.hops + 1))
-
-    def _create(self, message: Submit) -> None:
-        if message.update and self._leadership.leader(message.manifest.job_id) is not None:
-            self._refuse(message.origin, message.token, UNAVAILABLE, NO_MASTER)  # it is known here
-        elif message.update:
-            text = f"there is no such job: {message.manifest.qualified}"
-            self._refuse(message.origin, message.token, NOT_FOUND, text)
-        elif message.dry_run:
-            self._versions.new(message)
-        elif self._once.of(message.origin, message.token) is not None:
-            self._refuse(message.origin, message.token, CONFLICT, "this was applied, and is over")
-        else:
-            self._once.made(message.origin, message.token, message.manifest.incarnation)
-            self._busy[message.manifest.job_id] = [message]
-            self._begin(message.manifest, message.start, "new")
-
-    def _begin(self, manifest: Manifest, start: int, state: str, earlier: tuple[Numbering, ...] = ()) -> None:
-        """Have a job registered; who asked for it meanwhile is answered after whoever asked first."""
-
-        def begun(outcome: Master | Lost) -> None:
-            first, *others = self._busy.pop(manifest.job_id)
-            if isinstance(outcome, Master):
-                outcome.on_refused = lambda: self._leadership.ended(outcome)
-                outcome.activation.applied(first.origin, first.token, state)
-            else:
-                self._not_begun(first, outcome)
-            for waiting in others:  # what arrived meanwhile may say something else again
-                self.submit(waiting)
-
-        self._leadership.begin(manifest, begun, start, earlier)
-
-    def _not_begun(self, message: Submit, lost: Lost) -> None:
-        """The register knows the job already, or said nothing."""
-        self._once.undone(message.origin, message.token)
-        leader = None if lost.cell is None or lost.cell.value.deleted else lost.cell.value.master
-        if leader is None or message.hops >= HOPS_MAX:
-            self._refuse(message.origin, message.token, UNAVAILABLE, lost.reason)
-            return
-        if leader.id != self._office.me.id:
-            self._pass_to(leader, message)
-        else:
-            passed_on = replace(message, hops=message.hops + 1)
-            self._office.after(LEAD_AGAIN_S, lambda: self.submit(passed_on))
-
-    def _reset(self, master: Master, message: Submit) -> None:
-        """Another text: the old version ends, the new one begins with the next interval, state anew."""
-        manifest = updated(master.manifest, message.manifest)
-        frontier = master.closer.frontier
-        plan = read_plan(manifest.text)
-        start = FIRST if frontier is None else plan.first_after((frontier + 1) * master.plan.slide_us)
-        self._once.made(message.origin, message.token, manifest.incarnation)
-        self._busy[master.job] = [message]
-
-        def ended(over: bool) -> None:
-            if over:
-                self._leadership.ended(master)
-                earlier = master.numberings
-                self._office.after(RESET_S, lambda: self._begin(manifest, start, "reset", earlier))
-            else:
-                self._once.undone(message.origin, message.token)
-                for waiting in self._busy.pop(master.job):
-                    self._refuse(waiting.origin, waiting.token, UNAVAILABLE, NEW_MASTER)
-
-        master.end(ended, retire=True)
 
     def _again(self, message: Submit | Ask) -> None:
         if isinstance(message, Submit):
@@ -285,12 +214,12 @@ class Asks:
         elif ask.verb == "delete":
             self._delete(master, ask)
         else:
-            self._refuse(ask.origin, ask.token, NOT_FOUND, f"no verb {ask.verb!r}")
+            refuse(self._office, ask.origin, ask.token, NOT_FOUND, f"no verb {ask.verb!r}")
 
     def _verify(self, master: Master, ask: Ask, body: dict[str, Any]) -> None:
         interval = body.get("interval")
         if not isinstance(interval, int) or isinstance(interval, bool):
-            self._refuse(ask.origin, ask.token, BAD_REQUEST, "verify needs the number of an interval")
+            refuse(self._office, ask.origin, ask.token, BAD_REQUEST, "verify needs the number of an interval")
             return
         if body.get("again"):
             master.verifier.again(interval)
@@ -306,7 +235,7 @@ class Asks:
         def ended(over: bool) -> None:
             if not over:
                 self._once.undone(ask.origin, ask.token)
-                self._refuse(ask.origin, ask.token, UNAVAILABLE, NEW_MASTER)
+                refuse(self._office, ask.origin, ask.token, UNAVAILABLE, NEW_MASTER)
                 return
             self._leadership.ended(master)
             body = summary(master.terms, master.book, "deleted")
@@ -322,20 +251,16 @@ class Asks:
         if ask.verb == "delete" and made is not None and self._leadership.is_over(ask.job, made):
             respond(self._office, ask.origin, ask.token, OK, {"state": "deleted"})
         elif ask.job in self._busy:
-            self._refuse(ask.origin, ask.token, UNAVAILABLE, "the job is changing its version; ask again")
+            text = "the job is changing its version; ask again"
+            refuse(self._office, ask.origin, ask.token, UNAVAILABLE, text)
         elif leader is not None and leader.id != self._office.me.id and ask.hops < HOPS_MAX:
             self._pass_to(leader, ask)
         elif ask.verb == "delete" and self._leadership.was_deleted(ask.job):
             respond(self._office, ask.origin, ask.token, OK, {"state": "deleted", "earlier": True})
         elif leader is not None:
-            self._refuse(ask.origin, ask.token, UNAVAILABLE, NO_MASTER)
+            refuse(self._office, ask.origin, ask.token, UNAVAILABLE, NO_MASTER)
         else:
-            self._refuse(ask.origin, ask.token, NOT_FOUND, "there is no such job")
-
-    def _refuse(self, origin: Contact, token: int, status: int, text: str) -> None:
-        hint = "`elf get jobs` lists the jobs." if status == NOT_FOUND else ""
-        code = 69 if status == UNAVAILABLE else 1
-        respond(self._office, origin, token, status, error_body(text, hint=hint, code=code))
+            refuse(self._office, ask.origin, ask.token, NOT_FOUND, "there is no such job")
 
     # -- all agents ------------------------------------------------------------------------------------
 
@@ -346,7 +271,7 @@ class Asks:
                 self._office.after(ROOT_AGAIN_S, lambda: self.ask_all(message, tries - 1))
             else:
                 text = "this part of the overlay is not ready"
-                self._refuse(message.origin, message.token, UNAVAILABLE, text)
+                refuse(self._office, message.origin, message.token, UNAVAILABLE, text)
             return
 
         def done(outcome: PublishDone | None) -> None:

@@ -182,7 +182,7 @@ class Versions:
 
     def _unchanged(self, master: Master, message: Submit) -> None:
         if message.dry_run:
-            body = summary(master.terms, master.book, "unchanged") | _dry()
+            body = summary(master.terms, master.book, "unchanged") | dry_run_fields()
             respond(self._office, message.origin, message.token, OK, body)
         else:
             master.activation.applied(message.origin, message.token, "unchanged")
@@ -191,23 +191,12 @@ class Versions:
         body = summary(master.terms, master.book, difference.state)
         body |= {"version": master.manifest.version + 1, "in_place": difference.in_place}
         body |= {"columns": dict(difference.columns), "reasons": list(difference.reasons)}
-        body |= {"text": master.manifest.text} | _dry()
+        body |= {"text": master.manifest.text} | dry_run_fields()
         respond(self._office, message.origin, message.token, OK, body)
 
-    def new(self, message: Submit) -> None:
-        """What a dry run of a job that does not exist says."""
-        body = {
-            "job": message.manifest.qualified,
-            "version": message.manifest.version,
-            "effective_interval": 0,
-            "acknowledged": 0,
-            "expected": 0,
-            "state": "new",
-        }
-        respond(self._office, message.origin, message.token, OK, body | _dry())
 
-
-def _dry() -> dict[str, Any]:
+def dry_run_fields() -> dict[str, Any]:
+    """What the answer to a dry run says beside its outcome."""
     return {"dry_run": True, "seconds": {"prepare": 0.0, "activate": 0.0}}
 
 

@@ -23,6 +23,9 @@ from elfmesh.control.terms import Participant, Terms
 from elfmesh.machine import Amount, Contact, Count, Id, Index, Message
 from elfmesh.wire import Codec
 
+HOPS_MAX = 3
+"""How often a request of a client is passed on from one agent to another."""
+
 
 class Submit(Message, frozen=True, tag="ctl.submit"):
     """A job for the agent closest to its id, routed. `dry_run`: only ask. `update`: it runs already."""
