@@ -18,9 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import zlib
-from bisect import bisect_left
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -29,12 +26,14 @@ from elfmesh.control.events import LOG_PAGE_BYTES_MAX, LogRead
 from elfmesh.control.results import mend
 from elfmesh.control.results.mend import Results
 from elfmesh.control.results.page_files import PageFiles
+from elfmesh.control.results.page_reader import ChangedError, read_page
 from elfmesh.control.results.pages import encode_frame
 from elfmesh.control.results.records import ResultRecord, lost_record
 from elfmesh.control.results.reporting import Report
 from elfmesh.control.results.row_pages import columns_of
-from elfmesh.control.results.salvage import Hole, salvage, segment_paths
+from elfmesh.control.results.salvage import Hole, segment_paths
 from elfmesh.control.results.segment import Meta, Segment, cut, private, sync_directory, sync_file, write_meta
+from elfmesh.control.results.segment_files import SegmentFiles
 from elfmesh.control.results.widening import schema_message, widened
 
 INTERVALS_MAX = 10_000
@@ -59,7 +58,6 @@ class ResultsLog:
         segment_records: number of records at which a new segment begins.
 
     Attributes:
-        holes: where records lack, in order.
         pages: rows that are too large to stand in a record.
 
     Raises:
@@ -89,11 +87,9 @@ class ResultsLog:
             for path in segment_paths(directory):
                 path.unlink()
             self._meta = Meta(incarnation)  # kept with the schemas of the first record: two syncs less
-        self.holes: list[Hole] = []
-        self._segments: list[Segment] = []
-        self._empty: list[Path] = []
-        self._open_segments()
-        needed = {digest for each in self._segments for digest in each.pages}
+        self._files = SegmentFiles(directory, self._report)
+        self._files.open(self._meta)
+        needed = {digest for each in self._files.segments for digest in each.pages}
         self.pages.open(self.latest, needed, self.holes)
         self._unsynced = False
         # Whether the directory durably names the last segment.
@@ -116,13 +112,17 @@ class ResultsLog:
     @property
     def earliest(self) -> int | None:
         """First index held."""
-        return self._segments[0].indices[0] if self._segments else None
+        return self._files.earliest
 
     @property
     def latest(self) -> int | None:
         """Last index held, or that was held until it was damaged."""
-        ends = [self._segments[-1].indices[-1]] if self._segments else []
-        return max((*ends, *(stop - 1 for _, stop in self.holes[-1:])), default=None)
+        return self._files.latest
+
+    @property
+    def holes(self) -> list[Hole]:
+        """Where records lack, in order."""
+        return self._files.holes
 
     def append(self, record: ResultRecord, rows: bytes, first: int | None = None) -> None:
         """Add a record behind the last one; durable when this returns. Lower indices change nothing."""
@@ -160,7 +160,7 @@ class ResultsLog:
         """
         if self.latest is not None and record.index <= self.latest:
             return False
-        segment = self._segments[-1] if self._segments else None
+        segment = self._files.segments[-1] if self._files.segments else None
         if segment is None or self._is_full(segment):
             self.sync()
             segment = Segment(self._directory / f"{record.index:+020d}.seg")
@@ -169,9 +169,9 @@ class ResultsLog:
         try:
             with os.fdopen(private(segment.path, os.O_WRONLY | os.O_APPEND), "ab") as file:
                 if os.fstat(file.fileno()).st_size != segment.end:
-                    raise _ChangedError
+                    raise ChangedError
                 file.write(frame)
-        except _ChangedError:
+        except ChangedError:
             self._look_again()
             return self.write(record, rows)
         except OSError:
@@ -179,10 +179,9 @@ class ResultsLog:
             raise
         last = self.latest
         if record.before is not None and last is not None and record.before > last:
-            self.holes.append((last + 1, record.before + 1))
-            self._report.lacking(*self.holes[-1])
+            self._files.lacks(last + 1, record.before + 1)
         if not segment.indices:
-            self._segments.append(segment)
+            self._files.segments.append(segment)
             self._named = False
         self._unsynced = True
         segment.add(record, segment.end, segment.end + len(frame), rows)
@@ -195,14 +194,14 @@ class ResultsLog:
 
     def distrust(self) -> None:
         """Sync the last segment again: a process that was killed may have written to it and not synced it."""
-        if self._segments:
+        if self._files.segments:
             self._unsynced, self._named = True, False
 
     def sync(self) -> None:
         """Make everything written durable."""
         if not self._unsynced:
             return
-        segment = self._segments[-1]
+        segment = self._files.segments[-1]
         with segment.path.open("r+b") as file:
             sync_file(file.fileno(), segment.path)
         if not self._named:
@@ -225,33 +224,17 @@ class ResultsLog:
         if hole is not None and stop is not None and hole[0] >= stop:
             hole = None
         try:
-            page, following, ended = self._read(start, stop if hole is None else hole[0], limit)
-        except (_ChangedError, FileNotFoundError):
+            page, following, ended = read_page(
+                self._files.segments,
+                start,
+                stop if hole is None else hole[0],
+                limit,
+                LOG_PAGE_BYTES_MAX,
+            )
+        except (ChangedError, FileNotFoundError):
             self._look_again()
             return self.read(start, stop, limit)
         return page, following, hole if ended else None, ended
-
-    def _read(self, start: int | None, stop: int | None, limit: int) -> tuple[bytes, int | None, bool]:
-        """A page, the index to go on from, and whether it has all that there is before `stop`."""
-        parts: list[bytes] = []
-        size, following = 0, None
-        for segment in self._segments:
-            position = 0 if start is None else bisect_left(segment.indices, start)
-            if position >= len(segment.indices):
-                continue
-            with segment.path.open("rb") as file:
-                for place in range(position, len(segment.indices)):
-                    offset, length = segment.span(place)
-                    index = segment.indices[place]
-                    if stop is not None and index >= stop:
-                        return b"".join(parts), following, True
-                    if len(parts) >= limit or (parts and size + length > LOG_PAGE_BYTES_MAX):
-                        return b"".join(parts), following, False
-                    file.seek(offset)
-                    parts.append(_whole(file.read(length)))
-                    size += length
-                    following = index + 1
-        return b"".join(parts), following, True
 
     def describe(
         self,
@@ -274,7 +257,7 @@ class ResultsLog:
             first=self._first,
             hole=hole,
             ended=ended,
-            lost=tuple(each for segment in self._segments for each in segment.lost),
+            lost=tuple(each for segment in self._files.segments for each in segment.lost),
         )
 
     # -- damage ----------------------------------------------------------------------------------------
@@ -291,20 +274,12 @@ class ResultsLog:
                 self.write(record, rows)
             self.sync()
             return
-        hole = next((each for each in self.holes if each[0] <= start < each[1]), None)
-        if hole is None:
+        fitting = self._files.fitting(start, stop, results)
+        if fitting is None:
             return
-        end = min(stop, hole[1])
-        results = mend.of_epoch(
-            mend.epoch_before(self._segments, start),
-            [each for each in results if hole[0] <= each[0].index < end],
-        )
-        for record, rows in results:
+        for record, rows in fitting:
             self._learn(rows, record)
-        left = [(max(each[0], end), each[1]) if each == hole else each for each in self.holes]
-        left = [each for each in left if each[0] < each[1]]
-        target = mend.place_for(self._directory, self._segments, results, self._is_full)
-        self._write_anew(target, results, left)
+        self._files.fill(start, stop, fitting, self._is_full, self._meta)
         self._look_again()
 
     def give_up(self) -> None:
@@ -312,29 +287,12 @@ class ResultsLog:
         for start, stop in list(self.holes):
             self.mend(start, stop, [(lost_record(self._meta.job, start, stop), b"")])
 
-    def _write_anew(self, target: Segment | None, results: Results, left: Sequence[Hole]) -> None:
-        """Write damaged files anew, and the segment that takes more records; `left`: the holes that stay."""
-        mend.write_anew(self._segments, target, results, left)
-        for path in self._empty:
-            mend.keep_beside(path)
-            if target is None or path != target.path:
-                path.unlink()
-        sync_directory(self._directory)
-        found = salvage(self._directory, self._meta)
-        self._segments, self._empty, self.holes = found.segments, found.empty, found.holes
-
     def _look_again(self) -> None:
         """The files are not what they were: what is there counts, and what was there is a hole."""
-        before = self.latest
         with contextlib.suppress(FileNotFoundError):
             self.sync()
         self._unsynced, self._named = False, True
-        self._open_segments()
-        last = self.latest
-        if before is not None and (last is None or last < before):
-            low = self._meta.begins if last is None else last + 1
-            self.holes.append((before if low is None else low, before + 1))
-            self._report.lacking(*self.holes[-1])
+        self._files.open_again(self._meta)
 
     # -- files -----------------------------------------------------------------------------------------
 
@@ -342,17 +300,6 @@ class ResultsLog:
         meta = msgspec.structs.replace(meta, seq=self._kept.seq + 1)
         write_meta(self._directory, meta)
         self._meta = self._kept = meta
-
-    def _open_segments(self) -> None:
-        found = salvage(self._directory, self._meta)
-        mend.cut_end(found)
-        for each in found.damage:
-            self._report.damaged(each.path, each.offset, each.what, torn=each.torn)
-        for low, stop in found.holes:
-            self._report.lacking(low, stop)
-        self._segments, self._empty, self.holes = found.segments, found.empty, found.holes
-        if not self.holes and (self._empty or any(segment.dirty for segment in self._segments)):
-            self._write_anew(None, (), ())  # nothing lacks where the damage is
 
     def _learn(self, data: bytes, record: ResultRecord) -> None:
         """Widen the log's schemas by those of these rows: readers know the columns of all of them.
@@ -372,27 +319,16 @@ class ResultsLog:
         self._learned |= messages
 
     def _retain(self) -> None:
-        count = sum(len(segment.indices) for segment in self._segments)
-        size = sum(segment.kept for segment in self._segments)
-        while len(self._segments) > 1 and (count > self._intervals_max or size > self._bytes_max):
-            oldest = self._segments[0]
+        count = sum(len(segment.indices) for segment in self._files.segments)
+        size = sum(segment.kept for segment in self._files.segments)
+        while len(self._files.segments) > 1 and (count > self._intervals_max or size > self._bytes_max):
+            oldest = self._files.segments[0]
             count, size = count - len(oldest.indices), size - oldest.kept
             with contextlib.suppress(OSError):  # readers see what is the earliest all the same
                 meta = msgspec.structs.replace(self._meta, expired=oldest.indices[-1], first=self._first)
                 self._write_meta(meta)
-            self.holes = [each for each in self.holes if each[0] > oldest.indices[-1]]
-            del self._segments[0]
+            self._files.holes = [each for each in self.holes if each[0] > oldest.indices[-1]]
+            del self._files.segments[0]
             oldest.path.unlink(missing_ok=True)
             if oldest.pages:
                 self.pages.expire(oldest.indices[-1])
-
-
-class _ChangedError(Exception):
-    """A file is not what was written."""
-
-
-def _whole(frame: bytes) -> bytes:
-    """A frame whose checksum is right. Raises _ChangedError."""
-    if len(frame) < 12 or zlib.crc32(frame[8:]) != int.from_bytes(frame[4:8]):
-        raise _ChangedError
-    return frame

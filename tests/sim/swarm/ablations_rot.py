@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from elfmesh.control import mending
-from elfmesh.control.results import log as resultslog
-from elfmesh.control.results import salvage
+from elfmesh.control.results import salvage, segment_files
 from tests.sim.swarm.shapes import ROT, Shape
 
 Patch = tuple[Any, str, Any]
@@ -22,7 +21,7 @@ def without_holes() -> list[Patch]:
         kept.holes.clear()
         return kept
 
-    return [(resultslog, "salvage", found)]
+    return [(segment_files, "salvage", found)]
 
 
 def never_filled(self: Any, holes: Any) -> None:
