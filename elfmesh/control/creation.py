@@ -120,7 +120,7 @@ class Creation:
         def ended(over: bool) -> None:
             if over:
                 self._leadership.ended(master)
-                earlier = master.numberings
+                earlier = master.terms.numberings(master.copy.first, master.copy.latest)
                 self._office.after(RESET_S, lambda: self._begin(manifest, start, "reset", earlier))
             else:
                 self._once.undone(message.origin, message.token)

@@ -35,7 +35,7 @@ from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer
 from elfmesh.control.register.rules import is_quorum
 from elfmesh.control.register.value import GENERATION_BITS, Cell, generation
-from elfmesh.control.terms import EARLIER_MAX, Numbering, Terms
+from elfmesh.control.terms import Terms
 from elfmesh.control.voting import without_majority
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
@@ -200,10 +200,7 @@ class Recoveries:
         if copy is not None and cell is not None and copy.reaches(cell.value.before):
             copy.append(cell.tail)
         latest = None if copy is None else copy.latest
-        earlier = old.earlier
-        if copy is not None and latest is not None:
-            mine = Numbering(incarnation=old.manifest.incarnation, first=copy.first, latest=latest)
-            earlier = (*earlier, mine)[-EARLIER_MAX:]
+        earlier = old.numberings(None if copy is None else copy.first, latest)
         epoch = max(old.epoch, self._leadership.epoch(job))
         base = (generation(epoch) + 1) << GENERATION_BITS
         self._leadership.admits(job, base + self._office.rng.getrandbits(APART_BITS), None)

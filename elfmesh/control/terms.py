@@ -127,6 +127,18 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     rollout: Rollout | None = None
     earlier: tuple[Numbering, ...] = ()
 
+    def numberings(self, first: int | None, latest: int | None) -> tuple[Numbering, ...]:
+        """What the next numbering of the results has before it.
+
+        Args:
+            first: index of the oldest record of the present numbering.
+            latest: index of its newest record, None if it has none.
+        """
+        if latest is None:
+            return self.earlier
+        own = Numbering(incarnation=self.manifest.incarnation, first=first, latest=latest)
+        return (*self.earlier, own)[-EARLIER_MAX:]
+
     @property
     def stages(self) -> tuple[Stage, ...]:
         """All versions that are known, oldest first."""

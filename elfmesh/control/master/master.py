@@ -43,7 +43,7 @@ from elfmesh.control.register.proposer import Proposer
 from elfmesh.control.register.value import Cell, Refused
 from elfmesh.control.results.pages import decode_page, encode_page
 from elfmesh.control.results.records import FIRST, ResultRecord, lost_record
-from elfmesh.control.terms import EARLIER_MAX, Numbering, Terms
+from elfmesh.control.terms import Terms
 from elfmesh.control.verify import Verifier
 from elfmesh.machine import Contact
 from elfmesh.srt.events import Subscribe
@@ -338,14 +338,6 @@ class Master:
         self._changed()
 
     # -- ending ----------------------------------------------------------------------------------------
-
-    @property
-    def numberings(self) -> tuple[Numbering, ...]:
-        """What the next numbering has before it."""
-        if self.copy.latest is None:
-            return self.terms.earlier
-        own = Numbering(incarnation=self.manifest.incarnation, first=self.copy.first, latest=self.copy.latest)
-        return (*self.terms.earlier, own)[-EARLIER_MAX:]
 
     def end(self, then: Ended, *, retire: bool = False) -> None:
         """The job is over: the register forgets nobody, then members stop and the holders forget it.
