@@ -173,6 +173,8 @@ class LocalAgent:
             recheck=parts.recheck,
             try_functions=gate.tried,
             load_engine=engine.load,
+            guard=parts.guard,
+            job_of=self.control.carrier.job_of,
         )
 
     def start(self, seeds: tuple[tuple[str, int], ...]) -> None:
@@ -200,6 +202,7 @@ class LocalAgent:
             slowed |= {job: str(each["crowds"]) for job, each in jobs if each["crowds"]}
             archives = parts.archives.problems() if parts.archives else {}
             others = {"sinks": parts.sink_problems(), "slowed": slowed, "archives": archives}
+            others["held"] = parts.guard.held
             found: dict[str, Any] = {name: dict(said) for name, said in others.items()}
             security = parts.security()
             insecure = security["mode"] if is_insecure({"security": security}) else ""

@@ -32,6 +32,8 @@ PAUSE_S = 3.0
 
 PLACES = {
     "seal": "intervals of a job are sealed in memory, nothing of it is on disk",
+    "merge": "partials of an interval are about to be merged in a tree (detail: its interval)",
+    "finalise": "the rows of an interval are about to be made (detail: its job and interval)",
     "frame.write": "a frame is about to be appended to the frame log",
     "frame.sync": "frames are appended and not synced",
     "frame.synced": "frames are durable, nobody was told",

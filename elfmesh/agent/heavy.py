@@ -19,10 +19,12 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from elfmesh.agent import traces
+from elfmesh.agent.disk.crashes import NO_GUARD, CrashGuard, NoGuard
+from elfmesh.agent.failpoints import reach
 from elfmesh.agent.host import Executor
 from elfmesh.agent.metrics.timings import timed
 from elfmesh.control import events as ctl
-from elfmesh.errors import DataError, ElfError
+from elfmesh.errors import DataError, ElfError, RuntimeFailure
 from elfmesh.machine import Event
 from elfmesh.srt.events import Merged, MergeRequest
 
@@ -34,6 +36,9 @@ Request = MergeRequest | ctl.Finalise
 LANES = ("compute", "bulk")
 BULK_BYTES = 256 << 10
 """Payloads of a large request: its job has many keys, and others must not wait while they are merged."""
+
+ID_BYTES = 8
+"""Of a job's id, to tell jobs of one name and several creators apart."""
 
 LONG_S = 0.002
 """Processor seconds of a request: the next one of its kind and job is a large one."""
@@ -71,6 +76,8 @@ class HeavyWork:
         step: takes the outcomes.
         counters: of work that failed.
         cpu_s: CPU time of the calling thread; constant: only bytes make a request large.
+        guard: refuses intervals that the process has died of.
+        job_of: the name of the job that a tree reduces, for people.
     """
 
     def __init__(
@@ -81,8 +88,11 @@ class HeavyWork:
         step: Callable[[Event], None],
         counters: Counter[str],
         cpu_s: Callable[[], float] = lambda: 0.0,
+        *,
+        guard: CrashGuard | NoGuard = NO_GUARD,
+        job_of: Callable[[bytes], str] = bytes.hex,
     ) -> None:
-        self._cpu_s = cpu_s
+        self._cpu_s, self._guard, self._job_of = cpu_s, guard, job_of
         self._compute, self._executor, self._spawn, self._step = compute, executor, spawn, step
         self._counters = counters
         self._waiting: dict[str, deque[Request]] = {lane: deque() for lane in LANES}
@@ -145,18 +155,25 @@ class HeavyWork:
     def _merged(self, request: MergeRequest) -> Merged:
         began_ns = time_ns()
         try:
-            with timed("merge"):
+            with timed("merge"), self._guard.making(_partials_of(request), request.interval):
+                reach("merge", str(request.interval))
                 merged = Merged(request.token, self._compute.merge(request.parts))
             traces.span("merge", request.tree, request.interval, began_ns)
             return merged
+        except RuntimeFailure as error:  # the process has died of it, or receivers would refuse it
+            about = (request.interval, self._job_of(request.tree), error)
+            log.error("interval %d of %s is not merged here: %s", *about)
+            return Merged(request.token, None, self._peers_fault("merge", error))
         except Exception as error:  # partials come from peers: whatever they trigger is theirs
             return Merged(request.token, None, self._peers_fault("merge", error))
 
     def _finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
         job, epoch, interval, rev = effect.job, effect.epoch, effect.interval, effect.rev
         try:
-            return self._compute.finalised(effect)
-        except DataError as error:  # it is too large
+            with self._guard.making(_rows_of(effect), interval):
+                reach("finalise", f"{effect.manifest.qualified}.{interval}")
+                return self._compute.finalised(effect)
+        except (DataError, RuntimeFailure) as error:  # it is too large, or the process has died of it
             log.warning("interval %d of %s has no rows: %s", interval, effect.manifest.qualified, error)
             return ctl.Finalised(job, epoch, interval, error=self._peers_fault("finalise", error), rev=rev)
         except Exception as error:  # as above
@@ -171,6 +188,18 @@ class HeavyWork:
 
 def _kind_of(request: Request) -> tuple[type[Request], bytes]:
     return type(request), request.tree if isinstance(request, MergeRequest) else request.job
+
+
+def _partials_of(request: MergeRequest) -> str:
+    """What the crash guard calls what a merge makes; an inner agent may not know whose tree it is."""
+    return f"the partials of tree {request.tree.hex()}"
+
+
+def _rows_of(effect: ctl.Finalise) -> str:
+    """What the crash guard calls the rows of an interval: those of another version are tried."""
+    manifest = effect.manifest
+    about = f"{manifest.qualified} version {manifest.version}"
+    return f"the rows of {about} {effect.job[:ID_BYTES].hex()}{manifest.incarnation}"
 
 
 def _bytes_of(request: Request) -> int:

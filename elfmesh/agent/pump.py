@@ -20,6 +20,7 @@ from typing import Any
 
 from elfmesh.agent import traces
 from elfmesh.agent.core import AgentCore
+from elfmesh.agent.disk.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.agent.disk.durable import Durable
 from elfmesh.agent.disk.statelog import StateLog
 from elfmesh.agent.failpoints import reach
@@ -58,6 +59,7 @@ class Pump:
         cpu_s: see `HeavyWork`.
         recheck, try_functions: carry out `Recompute` and `TryFunctions`, in a thread.
         load_engine: carries out `LoadEngine`, in a thread.
+        guard, job_of: see `HeavyWork`.
     """
 
     def __init__(
@@ -77,6 +79,8 @@ class Pump:
         try_functions: Callable[[TryFunctions], FunctionsTried],
         cpu_s: Callable[[], float] = lambda: 0.0,
         load_engine: Callable[[], None] = lambda: None,
+        guard: CrashGuard | NoGuard = NO_GUARD,
+        job_of: Callable[[bytes], str] = bytes.hex,
     ) -> None:
         self.core = core
         self.me = me
@@ -91,7 +95,9 @@ class Pump:
         self.workers = workers(self.step)
         self.programs = ProgramSessions(self.step)
         self.counters: Counter[str] = Counter()
-        self._heavy = HeavyWork(compute, executor, self._spawn, self.step, self.counters, cpu_s)
+        self._heavy = HeavyWork(
+            compute, executor, self._spawn, self.step, self.counters, cpu_s, guard=guard, job_of=job_of
+        )
         self._outbox = Outbox(
             carry_out=self._carry_out,
             promises_nothing=lambda reply: reply.token in self._harmless,

@@ -97,6 +97,11 @@ class Carrier:
             was_leaving, self._was_leaving = self._was_leaving, None
             self.leave(was_leaving)
 
+    def job_of(self, tree: bytes) -> str:
+        """The name of the job that a tree reduces, or the tree's id where no job here has it. Any thread."""
+        manifests = (member.manifest for member in list(self.members.values()))
+        return next((each.qualified for each in manifests if tree in each.trees), tree.hex())
+
     def was_leaving(self, done: Callable[[int], None]) -> None:
         """A restart came in the middle of leaving: go on as soon as the streams are here."""
         self._was_leaving = done

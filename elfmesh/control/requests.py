@@ -125,11 +125,13 @@ class Requests:
             facts = self._office.facts("problem")
             problem = facts.get("problem")
             health = {"status": "waiting", "problem": problem} if problem else {"status": "ok"}
-            said = ("sinks", "slowed", "archives", "insecure")
+            said = ("sinks", "slowed", "archives", "held", "insecure")
             health |= {key: facts[key] for key in said if facts.get(key)}
             functions = self._office.facts("functions").get("problem")
             if functions and not problem:
                 health |= {"status": "degraded", "problem": functions}
+            if (held := facts.get("held")) and not problem:
+                health |= {"status": "degraded", "problem": next(iter(held.values()))}
             if not problem and (said_of_votes := voting_text(self.voting())):
                 health |= {"status": "degraded", "problem": said_of_votes}
             if dead := [row["name"] for row in self.dead()]:  # which a restart of this agent would not mend

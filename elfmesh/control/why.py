@@ -80,6 +80,7 @@ def explanation(office: Office, master: Master) -> dict[str, Any]:
         "voters_without_votes": voters_without_votes(master),
         "because": _sentence(stage, agents, len(numbers(missing)), held, master)
         + _lacking(newest)
+        + _without_rows(master)
         + _voters(master)
         + _names(master),
     }
@@ -95,6 +96,12 @@ def _lacking(newest: ResultRecord | None) -> str:
     return (
         f"; the newest record (interval {newest.index}, {newest.state}) has {inside} and lacks {named}{more}"
     )
+
+
+def _without_rows(master: Master) -> str:
+    """Why the last of the recent intervals that is skipped for a reason has no rows, for people."""
+    skipped = [each for each in master.tally.recent if each.state == "SKIPPED" and each.reason]
+    return f"; interval {skipped[-1].index} has no rows: {skipped[-1].reason}" if skipped else ""
 
 
 def _voters(master: Master) -> str:

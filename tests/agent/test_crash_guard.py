@@ -20,7 +20,7 @@ class Host:
 
     def __init__(self, directory: Path) -> None:
         self.directory, self.now_s = directory, 1e9
-        self._never_left: list[AbstractContextManager[None]] = []
+        self.never_left: list[AbstractContextManager[None]] = []
 
     def start(self) -> CrashGuard:
         return CrashGuard(self.directory, lambda: self.now_s)
@@ -33,7 +33,7 @@ class Host:
         """Begin to evaluate, and never end."""
         block = guard.evaluating(job, place)
         block.__enter__()
-        self._never_left.append(block)
+        self.never_left.append(block)
 
 
 @pytest.fixture
@@ -46,6 +46,7 @@ def test_one_death_holds_nothing(host: Host, caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.WARNING):
         host.start().check("shop/top")
     assert "killed while job shop/top was evaluated at byte 0 of a.log (1 times)" in caplog.text
+    assert host.start().held == {}
 
 
 def test_two_deaths_at_one_place_hold_the_job_and_no_other(host: Host) -> None:
@@ -147,3 +148,41 @@ def test_the_blocks_of_the_mapped_file_are_on_the_disk(host: Host) -> None:
     host.start()
     found = (host.directory / EVALUATING_FILE).stat()
     assert found.st_blocks * 512 >= found.st_size > 0
+
+
+def test_what_is_held_is_told_with_its_reason_until_the_hold_ends(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        host.die("shop/top", "here")
+    with caplog.at_level(logging.ERROR):
+        guard = host.start()
+    assert (
+        "killed while job shop/top was evaluated at here (2 times), it is not tried again now" in caplog.text
+    )
+    (said,) = guard.held.items()
+    assert said[0] == "shop/top"
+    assert (
+        "killed 2 times while job shop/top was evaluated at here; the last time at 2001-09-09T01:46:40Z"
+        in said[1]
+    )
+    host.now_s += HOLD_S
+    assert guard.held == {}
+
+
+def test_two_intervals_that_were_made_at_once_are_each_counted(host: Host) -> None:
+    for _ in range(2):
+        guard = host.start()
+        for interval in (5, 6):
+            block = guard.making("the rows of shop/top", interval)
+            block.__enter__()
+            host.never_left.append(block)
+    guard = host.start()
+    for interval in (5, 6):
+        with (
+            pytest.raises(RuntimeFailure, match=f"interval {interval} were made"),
+            guard.making("the rows of shop/top", interval),
+        ):
+            pass
+    with guard.making("the rows of shop/top", 7), guard.making("the rows of shop/top", 56):
+        guard.check("shop/top")

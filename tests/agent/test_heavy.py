@@ -7,15 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import msgspec
 import pytest
 
 from elfmesh.agent import heavy
+from elfmesh.agent.disk.crashes import EVALUATING_FILE, INTERVALS_MAX, CrashGuard
 from elfmesh.agent.heavy import HeavyWork
 from elfmesh.cbt import Content
 from elfmesh.control import events as ctl
+from elfmesh.control.manifest import Manifest
 from elfmesh.errors import ProtocolError, ResultTooLarge
 from elfmesh.machine import Event
 from elfmesh.srt.events import Merged, MergeRequest
@@ -78,8 +81,11 @@ def run(requests: list[Any], later: list[Any] | None = None) -> tuple[list[Event
     return outcomes, turns, counters
 
 
+MANIFEST = Manifest(namespace="shop", name="words", creator="me", text="SELECT", version=1, job_id=bytes(20))
+
+
 def finalise(interval: int, *payloads: bytes) -> ctl.Finalise:
-    return ctl.Finalise(b"job", 1, cast(Any, None), interval, (payloads,))
+    return ctl.Finalise(bytes(20), 1, MANIFEST, interval, (payloads,))
 
 
 def test_what_waits_is_done_in_one_turn_and_in_order() -> None:
@@ -195,8 +201,107 @@ def test_a_result_that_is_too_large_is_logged(caplog: pytest.LogCaptureFixture) 
         def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
             raise ResultTooLarge(11, 10)
 
-    effect = replace(finalise(7, b"x"), manifest=cast(Any, SimpleNamespace(qualified="shop/words")))
     work = HeavyWork(TooLarge(), Turns(), lambda work: work.close(), lambda event: None, Counter())
-    outcome = work._finalised(effect)
+    outcome = work._finalised(finalise(7, b"x"))
     assert "limits.memory" in outcome.error
     assert "interval 7 of shop/words has no rows" in caplog.text
+
+
+class Dead(BaseException):
+    """The process is gone: nothing is cleared behind it."""
+
+
+class Deadly(Compute):
+    """Ends the process at one interval, by the bytes of its payload."""
+
+    def merge(self, parts: tuple[bytes, ...]) -> bytes:
+        if b"deadly" in parts:
+            raise Dead
+        return super().merge(parts)
+
+    def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
+        if (b"deadly",) in effect.parts:
+            raise Dead
+        return super().finalised(effect)
+
+
+def die(directory: Path, request: MergeRequest | ctl.Finalise) -> None:
+    """Start an agent's heavy work, and be killed while it does this."""
+    kept = bytearray()
+
+    class Mapped(Deadly):
+        def merge(self, parts: tuple[bytes, ...]) -> bytes:
+            kept[:] = (directory / EVALUATING_FILE).read_bytes()
+            return super().merge(parts)
+
+        def finalised(self, effect: ctl.Finalise) -> ctl.Finalised:
+            kept[:] = (directory / EVALUATING_FILE).read_bytes()
+            return super().finalised(effect)
+
+    with pytest.raises(Dead):
+        heavy_of(directory, Mapped())._outcome(request)
+    (directory / EVALUATING_FILE).write_bytes(kept)
+
+
+def heavy_of(directory: Path, compute: Compute | None = None) -> HeavyWork:
+    guard = CrashGuard(directory, lambda: 1e9)
+    host = (Turns(), lambda work: work.close(), lambda event: None, Counter[str]())
+    return HeavyWork(compute or Deadly(), *host, guard=guard, job_of=lambda tree: "shop/words")
+
+
+def test_rows_that_ended_the_process_twice_are_not_made_and_the_next_interval_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    deadly = finalise(7, b"deadly")
+    die(tmp_path, deadly)
+    with pytest.raises(Dead):  # one death refuses nothing
+        heavy_of(tmp_path)._outcome(deadly)
+    die(tmp_path, finalise(6, b"deadly"))
+    die(tmp_path, deadly)
+    work = heavy_of(tmp_path)
+    (error,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert "the rows of shop/words version 1" in error
+    assert "interval 7 were made (2 times)" in error
+    outcome = cast(ctl.Finalised, work._outcome(deadly))
+    assert (outcome.interval, outcome.rows, outcome.rev) == (7, b"", 1)
+    assert "killed 2 times while the rows of shop/words" in outcome.error
+    assert cast(ctl.Finalised, work._outcome(finalise(8, b"x"))).rows == b"rows of 8"
+    other = replace(deadly, manifest=replace_version(MANIFEST, 2))
+    with pytest.raises(Dead):  # another version is tried
+        work._outcome(other)
+
+
+def replace_version(manifest: Manifest, version: int) -> Manifest:
+    return msgspec.structs.replace(manifest, version=version)
+
+
+def test_a_job_whose_every_interval_ends_the_process_has_none_made_after_three(tmp_path: Path) -> None:
+    for interval in range(INTERVALS_MAX):
+        assert cast(ctl.Finalised, heavy_of(tmp_path)._outcome(finalise(9, b"x"))).rows
+        for _ in range(2):
+            die(tmp_path, finalise(interval, b"deadly"))
+    work = heavy_of(tmp_path)
+    refused = cast(ctl.Finalised, work._outcome(finalise(9, b"deadly")))
+    assert "killed 6 times" in refused.error
+    assert "of 3 intervals" in refused.error
+    other = replace(finalise(9, b"x"), manifest=replace_version(MANIFEST, 2))
+    assert cast(ctl.Finalised, work._outcome(other)).rows == b"rows of 9"
+    assert cast(Merged, work._outcome(MergeRequest(1, (b"a", b"b"), bytes(20), 9))).payload == b"ab"
+
+
+def test_partials_that_ended_the_process_twice_are_not_merged_and_others_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    deadly = MergeRequest(1, (b"deadly", b"b"), bytes(20), 7)
+    for _ in range(2):
+        die(tmp_path, deadly)
+    work = heavy_of(tmp_path)
+    refused = cast(Merged, work._outcome(deadly))
+    assert refused.payload is None
+    assert "killed 2 times while the partials of tree 0000" in refused.error
+    assert "interval 7 of shop/words is not merged here: an agent was killed 2 times" in caplog.text
+    for request in (
+        replace(deadly, interval=8, parts=(b"a", b"b")),
+        replace(deadly, tree=b"1", parts=(b"a", b"b")),
+    ):
+        assert cast(Merged, work._outcome(request)).payload == b"ab"

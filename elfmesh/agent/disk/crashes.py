@@ -1,14 +1,18 @@
-"""Which job an agent evaluated when its process was killed: one job must not end the agent at each start.
+"""What an agent did for a job when its process was killed: one job must not end the agent at each start.
 
 A job whose interval does not fit into the memory of the host gets the process killed without a word, and the
 next start reads the same records. Before a job is evaluated, its name and the place in its log are therefore
 written into a mapped file, which the kernel keeps when the process dies. A start that finds an entry counts a
 death. After `DEATHS_MAX` deaths at one place the job is held, so that the other jobs of the host go on.
 
+The rows of an interval at a job's master, and the partials that are merged in a tree, are noted alike. After
+`DEATHS_MAX` deaths at one interval it is refused and the next one is tried; after deaths at `INTERVALS_MAX`
+intervals of a job all of them are refused, since each would end the process twice more.
+
 The mapped file is never synced: a power failure ends the host for reasons that no job has. Entries of a
 process that was asked to stop are no deaths.
 
-Invariant: evaluating a job costs two writes into mapped memory, and no system call.
+Invariant: to note what is done costs two writes into mapped memory, and no system call.
 """
 
 from __future__ import annotations
@@ -19,8 +23,10 @@ import logging
 import mmap
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -38,15 +44,29 @@ NAME_BYTES = (SLOT_BYTES - len('\1["",""]')) // 2
 """Of each of the two names in an entry; a longer one is shortened, so that its deaths count."""
 
 DEATHS_MAX = 2
+HINT = "Group by fewer or shorter keys, or raise limits.memory."
 HOLD_S = 3600.0
 """After so long a start tries the job again: an operator may have given the agent memory."""
 
+INTERVALS_MAX = 3
+"""Refused intervals of one job version, or of one tree, that have all others refused as well: more than one
+death leaves at a time, of which all but one may be innocent."""
+
+INTERVAL = ", interval "
+"""In front of the number, in the name of what is made for an interval."""
+
 JOBS_MAX = 256
-"""Jobs whose deaths are remembered."""
+"""Jobs, and intervals of jobs, whose deaths are remembered."""
 
 
 class Death(msgspec.Struct, frozen=True):
-    """Deaths of the process while it evaluated one version of a job at one place."""
+    """Deaths of the process at one place.
+
+    Attributes:
+        place: where one version of a job was evaluated; "": something was made for an interval.
+        count: how many.
+        last_s: when the last one was found, on the wall clock.
+    """
 
     place: str
     count: int
@@ -84,7 +104,10 @@ class CrashGuard:
             count = before.count + 1 if before is not None and before.place == place else 1
             self._deaths.pop(job, None)
             self._deaths[job] = Death(place, count, now_s())
-            log.warning("killed while job %s was evaluated at %s (%d times)", job, place, count)
+            if count < DEATHS_MAX:
+                log.warning("killed while %s (%d times)", _doing(job, place), count)
+            else:
+                log.error("killed while %s (%d times), it is not tried again now", _doing(job, place), count)
         if found:
             self._write()
 
@@ -98,13 +121,60 @@ class CrashGuard:
             RuntimeFailure: the job is held.
         """
         death = self._deaths.get(_short(job))
-        if death is not None and death.count >= DEATHS_MAX and self._now_s() < death.last_s + HOLD_S:
+        if death is not None and self._holds(death):
             raise RuntimeFailure(
                 f"the agent was killed {death.count} times while it evaluated this job at {death.place};"
                 f" the job is held here for {HOLD_S / 3600:.0f} h",
                 hint="Group by fewer or shorter keys, or raise limits.memory, and update the job;"
                 " a restart after that time tries it again.",
             )
+
+    @contextlib.contextmanager
+    def making(self, what: str, interval: int) -> Iterator[None]:
+        """Note what is made for an interval for the time of the block. Cost: as `evaluating`.
+
+        Args:
+            what: is made of the interval, with the job version or the tree.
+            interval: its index.
+
+        Raises:
+            RuntimeFailure: the process has died of this interval, or of others of the same job or tree.
+        """
+        name = f"{what}{INTERVAL}{interval}"
+        if self._deaths:
+            self._refuse(what, name)
+        with self.evaluating(name, ""):
+            yield
+
+    def _refuse(self, what: str, name: str) -> None:
+        death = self._deaths.get(_short(name))
+        if death is not None and self._holds(death):
+            raise RuntimeFailure(
+                f"an agent was killed {death.count} times while {_doing(name, '')}", hint=HINT
+            )
+        held = [each for other, each in self._deaths.items() if other.startswith(what + INTERVAL)]
+        held = [each for each in held if self._holds(each)]
+        if len(held) >= INTERVALS_MAX:
+            deaths = sum(each.count for each in held)
+            raise RuntimeFailure(
+                f"an agent was killed {deaths} times while {what} were made, of {len(held)} intervals; it"
+                f" makes none for {HOLD_S / 3600:.0f} h",
+                hint=HINT,
+            )
+
+    def _holds(self, death: Death) -> bool:
+        return death.count >= DEATHS_MAX and self._now_s() < death.last_s + HOLD_S
+
+    @property
+    def held(self) -> dict[str, str]:
+        """What is not done any more -> why, for people."""
+        return {
+            job: f"the agent was killed {death.count} times while {_doing(job, death.place)}; the last time"
+            f" at {datetime.fromtimestamp(death.last_s, UTC):%Y-%m-%dT%H:%M:%SZ}, and for"
+            f" {HOLD_S / 3600:.0f} h from then it does not try again"
+            for job, death in self._deaths.items()
+            if self._holds(death)
+        }
 
     @contextlib.contextmanager
     def evaluating(self, job: str, place: str) -> Iterator[None]:
@@ -163,6 +233,11 @@ class CrashGuard:
             log.warning("%s cannot be written: %s", self._path, error)
 
 
+def _doing(job: str, place: str) -> str:
+    """What was done, for people."""
+    return f"job {job} was evaluated at {place}" if place else f"{job} were made"
+
+
 def _short(name: str) -> str:
     """The name, or the head of a long one with a digest: at most `NAME_BYTES` of JSON."""
 
@@ -196,8 +271,14 @@ def _mapped(path: Path, size: int) -> mmap.mmap:
 class NoGuard:
     """For one process without a data directory, and for simulated hosts."""
 
+    held: Mapping[str, str] = MappingProxyType({})
+
     def check(self, job: str) -> None:
         """Every job may run."""
+
+    def making(self, what: str, interval: int) -> contextlib.AbstractContextManager[None]:
+        """Nothing is noted or refused."""
+        return contextlib.nullcontext()
 
     def evaluating(self, job: str, place: str) -> contextlib.AbstractContextManager[None]:
         """Nothing is noted."""

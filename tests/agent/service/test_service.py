@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.agent.service.listener import Fields, Listener
 from tests.patience import PATIENCE_S
 
 JOB = "CREATE JOB ops.live AS SELECT count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '1' SECOND)"
+OTHER = "CREATE JOB ops.other AS SELECT count(*) AS n FROM log GROUP BY TUMBLE(ts, INTERVAL '2' SECOND)"
 WATCHDOG_S = 2.0
 
 
@@ -62,9 +64,9 @@ class Started:
         command = [sys.executable, "-m", "elfmesh.agent", *words, "--api", self.api]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
-    def apply(self) -> subprocess.Popen[bytes]:
-        """Submit the job, in a process that may never be answered."""
-        (self.directory / "job.elfql").write_text(JOB)
+    def apply(self, text: str = JOB) -> subprocess.Popen[bytes]:
+        """Submit a job, in a process that may never be answered."""
+        (self.directory / "job.elfql").write_text(text)
         words = [sys.executable, "-m", "elfmesh.agent", "apply", "-f", str(self.directory / "job.elfql")]
         return subprocess.Popen(
             [*words, "--api", self.api], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -193,6 +195,62 @@ def test_a_job_that_ends_the_process_twice_is_held_and_the_agent_stays(agent: St
     assert "job ops/live cannot begin" in agent.errors()
     assert agent.elf("health", "--alive").returncode == 0
     until(lambda: refused in agent.elf("describe", "job", "ops.live", "-o", "json").stdout)
+
+
+def test_an_interval_whose_rows_end_the_process_twice_is_skipped_and_the_agent_stays(agent: Started) -> None:
+    """The failpoint is armed at every start: a third attempt at these rows would end the process again."""
+    agent.log.write_text('{"ts": 1700000000}\n{"ts": 1700000007}\n')
+    for attempt in range(2):
+        agent.manager.heard.clear()
+        agent.start(ELF_FAILPOINT="finalise.ops/live.1700000000")
+        agent.ready()
+        if attempt == 0:
+            with agent.apply(OTHER) as asking:
+                assert asking.wait(PATIENCE_S) == 0
+            until(lambda: len(records(agent, "ops.other")) == 2)
+        with agent.apply() if attempt == 0 else contextlib.nullcontext() as asking:
+            assert agent.wait() == -signal.SIGKILL
+            if asking is not None:
+                asking.kill()
+    agent.manager.heard.clear()
+    agent.start(ELF_FAILPOINT="finalise.ops/live.1700000000")
+    agent.ready()
+    until(lambda: len(records(agent, "ops.live")) >= 2)
+    skipped, following = records(agent, "ops.live")[:2]
+    assert (skipped["state"], index(skipped), skipped["completeness"]) == ("SKIPPED", 1_700_000_000, 0.0)
+    assert "killed 2 times" in skipped["reason"]
+    assert (following["state"], index(following), following["rows"]) == ("FINAL", 1_700_000_007, [{"n": 1}])
+    said = [line for line in agent.errors().splitlines() if " ERROR " in line]
+    assert any("ops/live version 1" in line and "interval 1700000000" in line for line in said), said
+
+    now_s = int(time.time())
+    with agent.log.open("a") as log:
+        log.write(f'{{"ts": {now_s}}}\n')
+    until(lambda: index(records(agent, "ops.live")[-1]) == now_s)
+    until(lambda: index(records(agent, "ops.other")[-1]) == now_s // 2)
+    assert {each["state"] for each in records(agent, "ops.other")} == {"FINAL"}
+
+    health = json.loads(agent.elf("health", "--alive", "-o", "json").stdout)
+    assert health["status"] == "degraded"
+    (held,) = health["held"]
+    assert "ops/live version 1" in held
+    assert "interval 1700000000" in held
+    why = agent.elf("why", "ops.live").stdout
+    assert "interval 1700000000 has no rows: " in why
+    assert "killed 2 times" in why
+    assert "killed 2 times" in str(
+        json.loads(agent.elf("describe", "job", "ops.live", "-o", "json").stdout)["errors"]
+    )
+
+
+def index(record: dict[str, Any]) -> int:
+    """Of a record's interval."""
+    return int(record["interval"]["index"])
+
+
+def records(agent: Started, job: str) -> list[dict[str, Any]]:
+    """The closed intervals of a job."""
+    return list(Client(agent.api).results(job))
 
 
 def until(holds: Callable[[], bool]) -> None:
