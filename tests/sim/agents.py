@@ -20,12 +20,14 @@ from typing import Any
 from elfmesh.agent.assembly import LocalAgent, Parts
 from elfmesh.agent.compute import PartialCompute
 from elfmesh.agent.core import codec
+from elfmesh.agent.disk.crashes import NO_GUARD, CrashGuard, NoGuard
 from elfmesh.agent.disk.storage import MemoryStorage
 from elfmesh.agent.host import InlineExecutor
 from elfmesh.agent.stream_settings import StreamConfig
 from elfmesh.control import events as ctl
 from elfmesh.control.results.pages import decode_page, encode_page
 from elfmesh.control.results.records import ResultRecord, ipc_to_table, rows_to_json
+from elfmesh.limits import FANOUT_MAX
 from elfmesh.machine import Contact
 from tests.sim.memlog import MemoryLog, MemoryReader
 from tests.sim.memnet import MemoryNetwork, MemoryTransport
@@ -119,6 +121,7 @@ class SimAgent:
         self.storage = MemoryStorage()
         self.results = MemoryResults()
         self.incarnation = 0
+        self.guard: CrashGuard | NoGuard = NO_GUARD
         self.clock_s = 0.0
         """By how much its wall clock is ahead."""
         self.stopped_us: int | None = None
@@ -154,6 +157,8 @@ class SimAgent:
                 results=self.results,
                 open_reader=lambda name, config: MemoryReader(self.log),
                 wall_us=self.wall_us,
+                guard=self.guard,
+                fanout=self.fleet.fanout,
             )
         )
         self.local.start(seeds)
@@ -175,8 +180,8 @@ class SimAgent:
 class SimFleet:
     """Some agents on one network."""
 
-    def __init__(self, seed: int, count: int, faults: Faults | None = None) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, count: int, faults: Faults | None = None, fanout: int = FANOUT_MAX) -> None:
+        self.seed, self.fanout = seed, fanout
         self.network = MemoryNetwork(seed, codec(), faults)
         self.agents = [SimAgent(self, number) for number in range(count)]
 
