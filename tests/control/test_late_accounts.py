@@ -28,7 +28,7 @@ from elfmesh.control.member.settlement import Settlement
 from elfmesh.control.messages import Mark
 from elfmesh.control.messages_safety import Lack, Revisions
 from elfmesh.control.plan import read_job, read_plan
-from elfmesh.control.results.records import CONTRIBUTED, FIRST, LATE, NOT_COUNTED
+from elfmesh.control.results.records import CONTRIBUTED, EXPIRED, FIRST, LATE, NOT_COUNTED
 from elfmesh.control.stages import followed, stage_at
 from elfmesh.control.terms import RosterEntry, Stage, Terms
 from elfmesh.srt.coverage import bitmap_of
@@ -80,10 +80,15 @@ class Frames:
 
 
 class Life:
-    """A member, what its disk has, and its master."""
+    """A member, what its disk has, and its master.
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng, self.frames = rng, Frames()
+    Args:
+        rng: what happens.
+        first: the first interval that is expected of the member; its worker begins with interval 0.
+    """
+
+    def __init__(self, rng: random.Random, first: int = 0) -> None:
+        self.rng, self.frames, self.first = rng, Frames(), first
         self.ledger = b""
         self.written = 0
         self.again: dict[int, int] = {}
@@ -92,23 +97,25 @@ class Life:
         self.closed = 0
         self.up: dict[int, tuple[int, Counts]] = {}
         self.published: dict[int, tuple[int, Counts]] = {}
-        self.start()
+        self.start(begun=0)
 
     # -- the member ------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """A new life, with the terms that it has known."""
+    def start(self, *, begun: int | None = None) -> None:
+        """A new life, with the terms that it has known; the first one begins before it has a number."""
         self.on_disk: list[Sealed] = []
         self.office = new_office(ME)
         plan = read_plan(TEXT)
         master = new_office(1).me
         keeper = Keeper(self.office)
         self.member = Member(self.office, MANIFEST, plan, master, 0, keeper, self.ledger)
+        if begun is not None:
+            self.member.begin(begun)
         self.tell_terms()
 
     def tell_terms(self, *, at_once: bool = True) -> None:
         *older, newest = self.stages
-        entry = RosterEntry(ME, self.office.me, "agent-3", 0)
+        entry = RosterEntry(ME, self.office.me, "agent-3", self.first)
         self.member.roster(
             Terms(
                 manifest=newest.manifest,
@@ -238,6 +245,8 @@ class Life:
         if self.closed in self.up:
             self.published[self.closed] = self.up.pop(self.closed) if inside else (0, NOT_COUNTED)
             self.closed += 1
+        elif self.closed < min(self.first, self.next()):
+            self.closed += 1
 
     def mark(self, _: int = 0) -> None:
         lacks = [each for each, (rev, _) in self.published.items() if not rev]
@@ -279,7 +288,7 @@ class Life:
             self.seal(0)
         for _ in range(3):
             self.seal(1)
-            while self.closed in self.up:
+            while self.closed < self.next() and (self.closed < self.first or self.closed in self.up):
                 self.close(1)
             self.mark()
         assert self.member.settlement.undecided == 0
@@ -289,12 +298,17 @@ class Life:
 STEPS = ("seal", "seal", "seal", "late", "late", "late", "close", "close", "mark", "restart", "change")
 
 
-def story(seed: int) -> tuple[int, int]:
-    """How many records stand in all buckets in the end, and how many were written."""
+def story(seed: int, first: int = 0) -> tuple[int, int]:
+    """How many records stand in all buckets in the end, and how many were written.
+
+    Who joins a job that runs, and is expected from interval `first` on, neither restarts before nor has its
+    version changed.
+    """
     rng = random.Random(f"late/{seed}")
-    life = Life(rng)
+    life = Life(rng, first)
     for _ in range(rng.randrange(10, 60)):
-        step = rng.choice(STEPS)
+        joins = life.closed < first
+        step = rng.choice([step for step in STEPS if not joins or step not in ("restart", "change")])
         number = rng.randrange(3) if step != "close" else rng.choice((0, 1, 1))
         getattr(life, step)(number)
     return sum(life.finish()) + sum(life.member.settlement.owed), life.written
@@ -304,6 +318,29 @@ def story(seed: int) -> tuple[int, int]:
 def test_each_record_is_counted_once(seed: int) -> None:
     found, written = story(seed)
     assert found == written
+
+
+@pytest.mark.parametrize("first", [1, 3, 6])
+@pytest.mark.parametrize("seed", range(30))
+def test_each_record_of_who_joins_late_is_counted_once(seed: int, first: int) -> None:
+    found, written = story(seed, first)
+    assert found == written
+
+
+@pytest.mark.parametrize("restarts", [0, 1, 2])
+def test_what_came_late_for_an_interval_without_records_before_the_first_is_counted(restarts: int) -> None:
+    """It was taken into what waited to be settled, which then was behind what the next range had counted."""
+    life = Life(First(), first=3)
+    life.seal(0)
+    life.late(0)
+    for number in (2, 2, 1):
+        life.seal(number)
+    for _ in range(4):
+        life.close(1)
+    for _ in range(restarts):
+        life.restart()
+    totals = life.finish()
+    assert (totals[CONTRIBUTED], totals[LATE], totals[EXPIRED]) == (life.written - 5, 1, 4)
 
 
 def _seq_alone(revised: RevisedInterval, heard: int, floor: int) -> bool:

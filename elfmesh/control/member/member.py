@@ -306,7 +306,8 @@ class Member:
     def _placed(self, event: Sealed) -> Sealed:
         """A range, as far as it is ours to contribute; records below our first interval are nobody's."""
         first = self.entry.start if self.entry is not None else event.start
-        self.settlement.owe_unplaced(self._unplaced.count(event, first), first)
+        if event.start < first:
+            self.settlement.owe_unplaced(self._unplaced.count(event, first), min(event.stop, first))
         counted, *others = (since(part, first) for part in event.parts)
         return replace(event, parts=(self.settlement.place(counted, again=event.again), *others))
 

@@ -119,11 +119,17 @@ class Settlement:
             self._persist()
 
     def owe_unplaced(self, counts: Counts, below: int) -> None:
-        """These records are of intervals below our first one: they never go up."""
+        """These records are of intervals below our first one: they never go up.
+
+        Args:
+            counts: of what a range has of them, nothing perhaps.
+            below: the range has said these intervals up to here: what comes late for one of them is owed by
+                itself, also where the range had nothing.
+        """
+        if len(self._numbers) <= 1 and not self._open:  # a restart does not count them again
+            self._settled = max(self._settled, below)
         if any(counts):
             self._owe_expired(counts)
-            if len(self._numbers) <= 1 and not self._open:  # a restart does not count them again
-                self._settled = max(self._settled, below)
             self._persist()
 
     def place(self, part: SealedPart, *, again: bool) -> SealedPart:

@@ -108,6 +108,8 @@ REGRESSIONS: dict[str, str] = {
     " confirmed; it led again, and answered the same request as if the job were paused",
     "filtered-below-the-first": "what members that joined late had filtered below their first intervals"
     " was in no bucket: only what they would have contributed was owed",
+    "late-below-the-first": "what came late for an interval without records below the first one of a member"
+    " that had just joined was in no bucket: it waited for an interval that was settled already",
     "owed-twice-after-a-rejoin": "an agent came back without its disk and missed two versions: its worker was"
     " begun anew and said again what it had from before the agent's first interval, which counted each time",
 }
