@@ -28,7 +28,7 @@ from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer
 from elfmesh.control.register.reports import newest_terms, plan_of
 from elfmesh.control.register.value import Cell, Change, Create, Refused, RegisterValue, TakeOver, plan_digest
-from elfmesh.control.terms import Numbering, Terms
+from elfmesh.control.terms import Numbering, RosterEntry, Terms
 from elfmesh.machine import Contact
 
 CREATE_S = 6.0
@@ -145,8 +145,12 @@ class Elections:
         survey: Survey,
         then: Elected,
         earlier: tuple[Numbering, ...] = (),
+        members: tuple[RosterEntry, ...] = (),
     ) -> None:
-        """Register a new job, or a new incarnation of one that is over, with the voters that were found."""
+        """Register a new job, or a new incarnation of one that is over, with the voters that were found.
+
+        `members` are expected from the beginning, whether they are there or not.
+        """
         job = manifest.job_id
         if job in self._running:
             then(Lost("another attempt is open"))
@@ -163,6 +167,8 @@ class Elections:
             closed=start,
             acceptors=acceptors,
             earlier=earlier,
+            version=1 if members else 0,  # 0: the first roster is yet to be made
+            members=members,
         )
         value = RegisterValue(
             job=job,

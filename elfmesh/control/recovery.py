@@ -8,7 +8,8 @@ own, in the next *generation* of the job's epochs (`value.GENERATION_BITS`): no 
 old voters could choose, whatever they do. Whoever knows of the new generation votes on nothing of the old
 one; a master of the old one is fenced by the first agent of the new one that it speaks to, so that old voters
 which come back follow the new numbering. Two recoveries that do not know of each other, on two sides of a
-partition, draw different epochs, and the higher one stays.
+partition, draw different epochs, and the higher one stays. The new numbering expects the members of the
+newest roster that is known, so that who is lost is missing in its records until it is back or evicted (D-14).
 
 Not covered: old voters that are alive on the other side of a partition go on until the sides meet. This is
 the loss that the operator accepts.
@@ -35,7 +36,7 @@ from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer
 from elfmesh.control.register.rules import is_quorum
 from elfmesh.control.register.value import GENERATION_BITS, Cell, generation
-from elfmesh.control.terms import Terms
+from elfmesh.control.terms import EARLIER_MAX, Numbering, RosterEntry, Terms
 from elfmesh.control.voting import without_majority
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
@@ -147,7 +148,9 @@ class Recoveries:
             "closed_below": closed,
         }
         sources = [each.contact for each in reversed(reports) if each.contact.id != self._office.me.id]
-        return _Recovery(ask, replace(terms, closed=closed), report, newest, sources)
+        told = [each.terms for each in reports if each.terms is not None]
+        terms = with_newest_roster(replace(terms, closed=closed), told)
+        return _Recovery(ask, terms, report, newest, sources)
 
     def _chosen(self, job: bytes, proposer: Proposer) -> list[Cell]:
         """The values of which a majority is known, its proposer counted, as who proposes accepts first.
@@ -215,8 +218,9 @@ class Recoveries:
             else:
                 self._begin(job, recovery, outcome)
 
-        survey = Survey(None, voters)
-        self._leadership.elections.create(manifest, recovery.terms.closed, survey, elected, earlier)
+        survey, start = Survey(None, voters), recovery.terms.closed
+        members = _expected(old.members, start)
+        self._leadership.elections.create(manifest, start, survey, elected, earlier, members)
 
     def _begin(self, job: bytes, recovery: _Recovery, won: Won) -> None:
         """The register of the new voters has it: end the old numbering where it is worked on, and begin."""
@@ -240,3 +244,16 @@ class Recoveries:
     def _end(self, job: bytes, status: int, body: dict[str, Any]) -> None:
         ask = self._open.pop(job).ask
         respond(self._office, ask.origin, ask.token, status, body)
+
+
+def with_newest_roster(terms: Terms, others: list[Terms]) -> Terms:
+    """The terms with the newest roster that is known: who has just heard of a master holds an old one."""
+    same = [each for each in others if each.manifest.incarnation == terms.manifest.incarnation]
+    newest = max((terms, *same), key=lambda each: (each.version, each.epoch))
+    return replace(terms, members=newest.members, version=newest.version)
+
+
+def _expected(members: tuple[RosterEntry, ...], start: int) -> tuple[RosterEntry, ...]:
+    """Who is expected in an interval from `start` on: also who is away, until it is evicted (D-14)."""
+    expected = [each for each in members if each.until is None or each.until > start]
+    return tuple(replace(each, start=max(each.start, start)) for each in expected)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from elfmesh import ids
+from elfmesh.control.master.eviction import EVICT_S
+from elfmesh.control.recovery import with_newest_roster
 from elfmesh.control.register.value import generation
+from elfmesh.control.results.records import ResultRecord
+from elfmesh.control.terms import RosterEntry
 from tests.control.clicks import BASE, SLIDE
 from tests.control.members import Agent
 from tests.control.partition import SplitWorld
 from tests.control.test_lost_votes import go_on, led, rot, running, voters
 from tests.control.test_no_majority import without_two
+from tests.control.test_register import TERMS, A, B
 
 JOB = ids.job_id("shop/top", "local")
 
@@ -28,6 +35,24 @@ def recovered(world: SplitWorld, number: int | None = None) -> dict[str, object]
 def one_master(world: SplitWorld) -> None:
     """Nobody ever led the job in an epoch of another, and one agent leads it now."""
     assert len([agent for agent in world.living if JOB in agent.control.leadership.masters]) == 1
+
+
+def _away(world: SplitWorld, *, master: bool = True) -> list[str]:
+    """Two of three voters are killed, then the job is recovered; what people call them."""
+    leads = world.master()
+    others = [agent for agent in voters(world) if agent is not leads]
+    gone = [leads, others[0]] if master else others
+    for agent in gone:
+        world.kill(agent)
+    go_on(world, 6, 45.0)
+    recovered(world)
+    go_on(world, 10, 60.0)
+    return sorted(f"agent-{agent.number}" for agent in gone)
+
+
+def _new(world: SplitWorld) -> list[ResultRecord]:
+    """The records of the numbering that began."""
+    return [record for record, _ in world.results(world.living[0], limit=100)]
 
 
 def test_nothing_is_changed_while_a_majority_answers_or_nobody_accepts_the_loss() -> None:
@@ -58,11 +83,61 @@ def test_a_job_goes_on_with_the_agents_that_are_left(agents: int, master: bool) 
     assert generation(leads.epoch) == 1
     assert leads.manifest.incarnation == said["recovered"]
     assert not set(voters(world)) & set(gone)
-    old = [record.index for record, _ in world.results(world.living[0], incarnation=said["incarnation"])]
-    found = [record.index for record, _ in world.results(world.living[0], limit=100)]
-    assert old[:2] == [1000, 1001]
+    old = [record for record, _ in world.results(world.living[0], incarnation=said["incarnation"])]
+    found = _new(world)
+    assert [each.index for each in old[:2]] == [1000, 1001]
     assert len(found) > 10
-    assert old + found == list(range(1000, found[-1] + 1)), "the new numbering goes on behind the old one"
+    for one, other in pairwise([*old, *found]):
+        assert other.first == one.index + 1, "the new numbering goes on behind the old one"
+
+
+@pytest.mark.parametrize("master", [True, False], ids=["its master is gone", "its master is left"])
+@pytest.mark.parametrize("agents", [3, 5])
+def test_who_was_a_member_and_is_away_is_missing_until_it_is_back(agents: int, master: bool) -> None:
+    """The new numbering takes over the roster: its records do not say that they are complete (D-10, D-14)."""
+    world = running(agents)
+    gone = _away(world, master=master)
+    without = _new(world)
+    assert without
+    said = [(each.state, each.agents_in, each.agents_expected, sorted(each.missing)) for each in without]
+    assert said == [("FINAL_PARTIAL", agents - 2, agents, gone)] * len(without)
+    for agent in world.agents.values():
+        if not agent.alive:
+            world.restart(agent)
+    go_on(world, 20, 60.0)
+    last = _new(world)[-1]
+    assert last.index > without[-1].index
+    assert (last.state, last.agents_in, last.agents_expected) == ("FINAL", agents, agents)
+
+
+def test_who_was_a_member_and_stays_away_is_evicted_from_the_new_numbering() -> None:
+    world = running(5)
+    _away(world)
+    world.run(EVICT_S)
+    go_on(world, 20, 60.0)
+    found = _new(world)
+    assert [each.agents_expected for each in (found[0], found[-1])] == [5, 3]
+    assert found[-1].state == "FINAL"
+
+
+def test_the_newest_roster_goes_on_not_the_one_of_the_newest_term() -> None:
+    """Who has only heard of a new master holds an old roster under a new epoch."""
+    entry = RosterEntry(0, A, "a")
+    heard = replace(TERMS, epoch=7, version=1, members=(entry,))
+    newer = replace(TERMS, epoch=6, version=2, members=(entry, RosterEntry(1, B, "b")))
+    alien = replace(newer, version=9, manifest=replace(newer.manifest, incarnation="other"), members=())
+    found = with_newest_roster(heard, [newer, alien])
+    assert (found.members, found.epoch) == (newer.members, heard.epoch)
+
+
+def test_who_has_left_is_not_expected_by_the_new_numbering() -> None:
+    world = running(6)
+    leaver = next(agent for agent in world.living if agent not in voters(world))
+    world.request(leaver, "leave")
+    go_on(world, 6, 30.0)
+    world.kill(leaver)
+    _away(world)
+    assert {each.agents_expected for each in _new(world)} == {5}
 
 
 def test_old_voters_that_come_back_follow_the_new_numbering() -> None:
