@@ -41,6 +41,7 @@ QUICK = (
     "generations",
     "won-too-late",
     "recovered-if-chosen",
+    "recovered-roster",
 )
 """Safeguards whose absence shows within a few seeds of a second each."""
 

@@ -143,10 +143,10 @@ def out_of_order(out: Outcome) -> None:
 
 def two_generations(out: Outcome) -> None:
     """The old master leads on behind the time that it has to hear of the new one."""
-    recovery = Recovery(KEY[0], 1.0, "1", "2", whole_at=2.0, rivals=[3.0])
+    recovery = Recovery(KEY[0], 1.0, "1", "2", whole_at=2.0, rivals=[1.0])
     out.history.clients.recoveries.append(recovery)
     assert not [*ALL["D-4 generations"](out)]
-    recovery.rivals.append(2.1 + YIELD_S)
+    recovery.rivals.append(0.1 + YIELD_S)
 
 
 BROKEN: dict[str, Callable[[Outcome], None]] = {

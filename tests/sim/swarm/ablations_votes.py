@@ -51,6 +51,12 @@ SAFEGUARDS: dict[str, tuple[str, str, Callable[[], list[Patch]], Shape]] = {
         lambda: [(recovery, "is_quorum", lambda groups, agents: True)],
         RECOVERIES,
     ),
+    "recovered-roster": (
+        "a recovery expects the members of the numbering before",
+        "D-14",
+        lambda: [(recovery, "_expected", lambda members, start: ())],
+        RECOVERIES,
+    ),
     "pages-before-votes": (
         "a record is voted for where all pages of its rows are on disk",
         "D-4",

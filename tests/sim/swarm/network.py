@@ -62,6 +62,11 @@ class SwarmLink(LinkModel):
     def mend_all(self) -> None:
         self._cuts.clear()
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether everybody can reach everybody."""
+        return not self._cuts
+
     def connected(self, src: bytes, dst: bytes) -> bool:
         return not any((src, dst) in cut for cut in self._cuts.values())
 

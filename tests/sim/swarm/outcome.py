@@ -28,7 +28,7 @@ class Outcome:
         there: names of the agents that are members at the end.
         closed_in_s: by job, how long after the faults ended everything due was closed; None: never.
         absent: names of agents that were away, and when (from, to).
-        founders: by job, who was a member from the beginning.
+        founders: by job, who was a member from the beginning, or from that of a job before it was recovered.
         bugs: agents that ended for no fault of ours.
         replayed: what a replay of all messages changed.
         limits: what grew over its limit.

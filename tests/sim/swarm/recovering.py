@@ -46,16 +46,18 @@ class Recovery:
         lost_at: when its voters were taken away.
         before: the incarnation that ended.
         after: the one that began.
-        whole_at: when all old voters were back, and everybody could reach everybody.
-        rivals: moments after that in which several generations were led.
+        are_back: all old voters are back.
+        whole_at: since when all agents are there and can reach each other; None: they are not, or cannot.
+        rivals: seconds since then, each time that several generations were led.
         mixed: what readers were told that is of the other incarnation than the one it is said to be of.
-        old: when readers were given the old incarnation as the present one, after `whole_at`.
+        old: seconds since then, each time that readers were given the old incarnation as the present one.
     """
 
     job: str
     lost_at: float
     before: str = ""
     after: str = ""
+    are_back: bool = False
     whole_at: float | None = None
     rivals: list[float] = field(default_factory=list)
     mixed: list[str] = field(default_factory=list)
@@ -102,7 +104,7 @@ class Recovering:
                 await asyncio.sleep(self.rng.uniform(0, 10) if way == IN_TURN else 0)
         finally:
             swarm.network.swarm_link.mend(cut)
-            recovery.whole_at = swarm.history.now()
+            recovery.are_back = True
         return recovery
 
     def _away(self, lost: list[Host], way: str) -> int:
@@ -155,10 +157,20 @@ class Recovering:
         history = self.swarm.history
         while True:
             await asyncio.sleep(LOOK_S)
+            whole = self._is_whole()
             for recovery in self._newest():
+                if not whole or not recovery.are_back:
+                    recovery.whole_at = None
+                elif recovery.whole_at is None:
+                    recovery.whole_at = history.now()
                 led = {generation(each.epoch) for each in self._masters(recovery.job)}
                 if recovery.whole_at is not None and recovery.after and len(led) > 1:
-                    recovery.rivals.append(history.now())
+                    recovery.rivals.append(history.now() - recovery.whole_at)
+
+    def _is_whole(self) -> bool:
+        """Whether no other fault keeps an agent from the others."""
+        there = all(host.up and not host.paused for host in self.swarm.hosts if not host.left)
+        return there and self.swarm.network.swarm_link.is_whole
 
     def _newest(self) -> list[Recovery]:
         """The last recovery of each job: another one takes the network apart again."""
@@ -185,7 +197,7 @@ class Recovering:
                 told = str(reply.body["incarnation"])
                 recovery.mixed += self._alien(recovery.job, told, decode_page(reply.payload))
                 if told == recovery.before and recovery.whole_at is not None and recovery.after:
-                    recovery.old.append(history.now())
+                    recovery.old.append(history.now() - recovery.whole_at)
 
     def _alien(self, job: str, incarnation: str, page: list[tuple[ResultRecord, bytes]]) -> Iterator[str]:
         known = {
@@ -205,6 +217,7 @@ def adopt(swarm: Any, recovery: Recovery) -> None:
         recovery.after = newest
         swarm.current[name] = (recovery.job, newest)
         swarm.jobs[swarm.current[name]] = swarm.jobs[before]
+        swarm.founders[swarm.current[name]] = swarm.founders.get(before, ())  # its roster goes on
 
 
 async def adopt_late(swarm: Any, wait_s: float) -> None:
@@ -220,11 +233,6 @@ def d4_old_voters_yield(out: Outcome) -> Iterator[str]:
     """Once all can reach each other, one generation is led, and readers are told of one incarnation."""
     for recovery in out.history.clients.recoveries:
         yield from recovery.mixed[:3]
-        if recovery.whole_at is None:
-            continue
-        until = recovery.whole_at + YIELD_S
         for what, times in (("led", recovery.rivals), ("read as the present one", recovery.old)):
-            late = [at for at in times if at > until]
-            if late:
-                seconds = late[-1] - recovery.whole_at
+            if (seconds := max(times, default=0.0)) > YIELD_S:
                 yield f"{recovery.job}: an earlier generation is {what} {seconds:.1f} s after all were back"

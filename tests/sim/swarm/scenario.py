@@ -28,8 +28,10 @@ JOIN, LEAVE, JOB_CHANGE, JOB_PAUSE = "join", "leave", "job-change", "job-pause"
 JOB_UPDATE = "job-update"
 """Drawn apart from the others, so that older seeds say what they said."""
 LINKS, STOPPED_AT_REJOIN, DEAD = "links", "stopped-at-rejoin", "dead"
-LOST_VOTES, ROT, RECOVERY = "lost-votes", "rot-of-results", "recovery"
+LOST_VOTES, ROT = "lost-votes", "rot-of-results"
 """In no seed of their own: only where a shape or a kept scenario asks for them."""
+RECOVERY = "recovery"
+"""Drawn apart from the others as well."""
 LOSS, DUPLICATES, DELAY, REORDER, LATE_COPIES = "loss", "duplicates", "delay", "reorder", "late-copies"
 LATE, BAD_LINES = "late", "bad-lines"
 
@@ -252,7 +254,7 @@ def _length_s(rng: random.Random, hosts: int, jobs: list[Job], traffic: Traffic,
 def draw(seed: int) -> Scenario:
     """The scenario of a seed."""
     drawn = _drawn(seed)
-    return drawn if seed < VARIED_FROM else _losing(_deep(_writing(drawn)))
+    return drawn if seed < VARIED_FROM else _recovering(_losing(_deep(_writing(drawn))))
 
 
 def _writing(scenario: Scenario) -> Scenario:
@@ -276,6 +278,16 @@ def _losing(scenario: Scenario) -> Scenario:
     jobs = tuple(replace(job, replicas=rng.choice((1, 1, 2))) for job in scenario.jobs)
     kept = replace(scenario, jobs=jobs, hosts=max(4, scenario.hosts))
     return losing(kept) if rng.random() < 1 / 2 else kept
+
+
+def _recovering(scenario: Scenario) -> Scenario:
+    """Jobs that are recovered without most of their voters, in every twelfth seed.
+
+    Not where nothing else is to happen than that agents are lost with their disks (I11).
+    """
+    if random.Random(f"recovery/{scenario.seed}").random() >= 1 / 12 or scenario.faults == (NEW_DISK,):
+        return scenario
+    return replace(scenario, faults=(*scenario.faults, RECOVERY), hosts=max(4, scenario.hosts))
 
 
 def losing(scenario: Scenario) -> Scenario:
