@@ -36,7 +36,7 @@ from elfmesh.control.register.outcome import Lost, Won
 from elfmesh.control.register.proposer import MAJORITY_S, Proposer
 from elfmesh.control.register.rules import is_quorum
 from elfmesh.control.register.value import GENERATION_BITS, Cell, generation
-from elfmesh.control.terms import EARLIER_MAX, Numbering, RosterEntry, Terms
+from elfmesh.control.terms import RosterEntry, Terms
 from elfmesh.control.voting import without_majority
 from elfmesh.errors import ProtocolError
 from elfmesh.machine import Contact
