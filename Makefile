@@ -161,7 +161,7 @@ types: $(NATIVE) ## types, strict
 imports: $(NATIVE) ## who may import whom
 	@$(BIN)/lint-imports
 
-check: lint types imports test test-all seeds test-numpy sanitize try-fleet ## everything .ci/run does
+check: lint types imports test seeds test-numpy sanitize try-fleet ## everything .ci/run does
 
 sim: $(NATIVE) ## 1,000 simulated agents and 100 jobs (minutes)
 	ELF_SIM_AGENTS=1000 ELF_SIM_JOBS=100 $(BIN)/python -m pytest -q tests/sim --timeout 3600

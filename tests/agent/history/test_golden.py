@@ -32,12 +32,17 @@ FEW = {
 FILES = sorted({case.file for case in cases() if case.accepted}) if CASES.is_file() else []
 
 
+REFUSED = "* beside several streams needs the columns of each of them"
+"""`elf spark run` refuses this and `elf run` does not: it plans before Spark says which columns a table has."""
+
+
 def in_intervals(view: View) -> bool:
     """Whether a column is an interval, which is no value of a log."""
     return any("interval" in kind for _, kind in view.columns)
 
 
-def table_by_spark(spark: Any, case: Golden, tables: dict[str, pa.Table]) -> pa.Table:
+def table_by_spark(spark: Any, case: Golden, tables: dict[str, pa.Table]) -> pa.Table | None:
+    """The rows of an answer, None where no interval has any."""
     known = {name.lower(): table for name, table in tables.items()}
     frames = {
         name: spark.createDataFrame(known[name.lower()])
@@ -47,7 +52,7 @@ def table_by_spark(spark: Any, case: Golden, tables: dict[str, pa.Table]) -> pa.
     (history,) = histories(spark, case.asked, given_inputs(frames))
     found = [each.table for each in history.answers()]
     history.close()
-    return pa.concat_tables(found)
+    return pa.concat_tables(found) if found else None
 
 
 def wrong(spark: Any, chosen: list[Golden]) -> list[str]:
@@ -58,9 +63,11 @@ def wrong(spark: Any, chosen: list[Golden]) -> list[str]:
             continue
         tables = {name: view.table() for name, view in case.views.items()} | {ONE: pa.table({"unused": [1]})}
         try:
-            difference = wrong_with(case, table_by_spark(spark, case, tables))
+            table = table_by_spark(spark, case, tables)
+            none = f"no rows instead of {len(case.rows)}" if case.rows else ""
+            difference = none if table is None else wrong_with(case, table)
         except ElfError as error:
-            difference = str(error)
+            difference = "" if error.message == REFUSED else str(error)
         if difference:
             found.append(f"{case.name}: {case.asked}\n  {difference}")
     return found
