@@ -33,7 +33,7 @@ FILES = sorted({case.file for case in cases() if case.accepted}) if CASES.is_fil
 
 
 REFUSED = "* beside several streams needs the columns of each of them"
-"""`elf spark run` refuses this and `elf run` does not: it plans before Spark says which columns a table has."""
+"""`elf spark run` refuses this, and `elf run` does not, because it plans before Spark names the columns."""
 
 
 def in_intervals(view: View) -> bool:
