@@ -7,19 +7,14 @@ sdist, a shallow clone) that is said and the test is skipped; the handshake's ow
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import secrets
-import shutil
-import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import elfmesh
 from elfmesh.control.identity.bearer import TOKEN_FILE
 from tests.e2e.fleet import Fleet, eventually
 from tests.e2e.live import oracle
@@ -37,17 +32,8 @@ AGENTS = 3
 
 @pytest.fixture(scope="module")
 def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the earlier package is; its native modules are this build's, whose interface has not changed."""
-    found = subprocess.run(["git", "archive", EARLIER, "elfmesh"], cwd=ROOT, capture_output=True, check=False)
-    if found.returncode:
-        pytest.skip(f"the history does not go back to {EARLIER}: {found.stderr.decode().strip()[:200]}")
-    place = tmp_path_factory.mktemp("earlier")
-    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
-        archive.extractall(place, filter="data")
-    package = Path(elfmesh.__file__).parent
-    for built in package.rglob("*.abi3.so"):
-        shutil.copy(built, place / built.relative_to(package.parent))
-    return place
+    """Where the earlier package is."""
+    return release.code(tmp_path_factory.mktemp("earlier"), EARLIER)
 
 
 @pytest.fixture

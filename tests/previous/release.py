@@ -60,19 +60,19 @@ path = "{root}/parquet"
 """
 
 
-def code(place: Path) -> Path:
-    """Put the package of the release before there, with the native modules of this build.
+def code(place: Path, commit: str = COMMIT) -> Path:
+    """Put the package there as it was at a commit; its native modules are this build's, of the same interface.
 
     Skips where the history does not go back so far.
     """
-    found = subprocess.run(["git", "archive", COMMIT, "elfmesh"], cwd=ROOT, capture_output=True, check=False)
+    found = subprocess.run(["git", "archive", commit, "elfmesh"], cwd=ROOT, capture_output=True, check=False)
     if found.returncode:
-        pytest.skip(f"the history does not go back to {COMMIT}: {found.stderr.decode().strip()[:200]}")
+        pytest.skip(f"the history does not go back to {commit}: {found.stderr.decode().strip()[:200]}")
     with tarfile.open(fileobj=io.BytesIO(found.stdout)) as archive:
         archive.extractall(place, filter="data")
-    package = Path(elfmesh.__file__).parent
-    for built in package.rglob("*.abi3.so"):
-        shutil.copy(built, place / built.relative_to(package.parent))
+    for built in Path(elfmesh.__file__).parent.rglob("*.abi3.so"):
+        (folder,) = (each for each in place.rglob(built.parent.name) if each.is_dir())
+        shutil.copy(built, folder)
     return place
 
 
