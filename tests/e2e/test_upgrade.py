@@ -24,7 +24,6 @@ from tests.previous import release
 EARLIER = "2697201"
 """The last commit of wire version 1."""
 
-ROOT = Path(__file__).parents[2]
 JOB = """CREATE JOB e2e.upgraded HORIZON '300 s' ON STRAGGLER WAIT AS SELECT k, count(*) AS n, sum(v) AS s
 FROM log GROUP BY TUMBLE(ts, INTERVAL '10' SECOND), k ORDER BY n DESC"""
 AGENTS = 3
