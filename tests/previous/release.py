@@ -61,7 +61,7 @@ path = "{root}/parquet"
 
 
 def code(place: Path, commit: str = COMMIT) -> Path:
-    """Put the package as it was at a commit there, with the native modules of this build (the same interface).
+    """Put the package as it was at a commit there, with the native modules of this build (of one interface).
 
     Skips where the history does not go back so far.
     """
